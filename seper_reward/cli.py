@@ -1,8 +1,8 @@
-"""Command line: ``seper-reward label``, ``evaluate``, ``train``, ``export``, ``report`` and the others.
+"""Command line: ``seper-reward label``, ``evaluate``, ``train``, ``export``, ``report`` and more.
 
-A command is a module of `commands/`, `evaluate/` or `baselines/` with a function ``command``. Its file name is the
-command's name, and the first line of its docstring the help. The function takes the words behind the name and
-returns what to run next.
+A command is a module of `commands/`, `evaluate/` or `baselines/` with a function ``command``. The file name is the
+name of the command, and the first line of the docstring its help. The function gets the remaining arguments and
+returns the next command for the user.
 """
 
 import ast
@@ -22,8 +22,8 @@ from seper_reward.shipped import RECIPES, is_ours, run_recipe
 
 _FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
 _TRAIN = "train "
-_FIRST = ("label", "demo")  # in the list of commands, which is sorted otherwise
-_FORMER = {  # names of the release before, with the present ones
+_FIRST = ("label", "demo")  # in the list of commands; the rest is sorted
+_FORMER = {  # former names, with the present ones
     "evaluate equivalence": "evaluate judge",
     "evaluate stress": "evaluate judge",
     "evaluate erag": "baseline erag",
@@ -37,7 +37,7 @@ _FORMER = {  # names of the release before, with the present ones
     "save-reader": "merge-reader",
     "configs copy": "init",
 }
-_MOVED = {  # to the experiments, which are not in the wheel
+_MOVED = {  # moved to the experiments, which are not in the wheel
     f"{group} {name}": f"python -m tests.benchmarks.experiments.{name.replace('-', '_')}"
     for group, names in (
         ("evaluate", ("repeats", "robustness", "transfer", "compare")),
@@ -49,7 +49,7 @@ _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
 
-Measures what retrieved passages do to a reader model's belief in the right answer (ΔSePer).
+Measures how much retrieved passages change a reader model's belief in the right answer (ΔSePer).
 
 commands:
 {commands}
@@ -61,14 +61,14 @@ torchrun --nproc_per_node 2 -m seper_reward label ...
 
 
 class Command(NamedTuple):
-    """Where a command is, and what it does, in one line."""
+    """Module of a command, and its help in one line."""
 
     module: str
     about: str
 
 
 def find_commands() -> dict[str, Command]:
-    """Return the commands by name. No module is imported: some of them load torch."""
+    """Return the commands by name. Modules are not imported, since some load torch."""
     found = {}
     for folder, first in _FOLDERS.items():
         for path in sorted((Path(__file__).parent / folder).glob("*.py")):
@@ -80,7 +80,7 @@ def find_commands() -> dict[str, Command]:
 
 
 def usage(commands: dict[str, Command]) -> str:
-    """Return the list of commands, as ``--help`` prints it."""
+    """Return the list of commands, for ``--help``."""
     lines = {name: command.about.rstrip(".") for name, command in commands.items()}
     lines |= {_TRAIN + name: about for name, about in RECIPES.items()}
     return _USAGE.format(
@@ -89,9 +89,9 @@ def usage(commands: dict[str, Command]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, 2 after a message if the input or a setting is at fault, or 130 after Ctrl-C."""
+    """Run a command; return 0, or 2 after a message on invalid input or settings, or 130 after Ctrl-C."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # tables hold Δ and –, which not every terminal can show
+        sys.stdout.reconfigure(errors="replace")  # tables contain Δ and –, which some terminals cannot show
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments == ["--version"]:
         print(f"seper-reward {version('seper-reward')}")
@@ -130,7 +130,7 @@ def _function(name: str, commands: dict[str, Command]) -> Callable[[list[str]], 
 
 
 def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) -> int:
-    """Run a command, print what to run next, and return its exit status; errors that a user can mend are one line."""
+    """Run a command, print what to run next, and return its exit status; errors that a user can fix are one line."""
     try:
         following = command(arguments)
     except (OSError, ValueError) as error:
@@ -139,14 +139,14 @@ def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) ->
         print(f"seper-reward {name}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        hint = "; what is finished stays on disk, and the same command goes on" if name in _RESUMING else ""
+        hint = "; finished work stays on disk, and the same command resumes" if name in _RESUMING else ""
         print(f"\nseper-reward {name}: interrupted{hint}", file=sys.stderr)
         return 130
     if following and os.environ.get("RANK", "0") == "0":
-        print(f"next: {following}", file=sys.stderr)  # not among the results, which a program may read
+        print(f"next: {following}", file=sys.stderr)  # stderr: stdout may be parsed as JSON
     return 0
 
 
 def _is_message(error: ValueError) -> bool:
-    """Whether our own code raised an error, which says what to do; one of a trainer's library needs its traceback."""
+    """Return whether our code raised an error, whose message helps; errors of other libraries need their traceback."""
     return is_ours(traceback.extract_tb(error.__traceback__)[-1].filename)

@@ -3,10 +3,10 @@
     client = SePerClient("http://scorer:8100")
     client.utilities([{"question": ..., "answers": [...], "passages": [...]}])
 
-A request that nobody answered, or that a busy or stopping server refused, is sent again with exponential back-off and
-jitter until the client's time is over, so that a server may be restarted under its clients. Requests change nothing on
-the server: sent twice, they are measured once. The token, where the server wants one, comes from the environment
-variable ``SEPER_SERVER_TOKEN`` and nowhere else.
+Requests that time out, or that a busy or stopping server rejects (429, 502, 503, 504), are retried with exponential
+back-off and jitter until the client's time is over: servers can be restarted under their clients. Requests do not
+change the server's state, and repeated requests are measured once. If the server requires a token, it is read from the
+environment variable ``SEPER_SERVER_TOKEN`` only.
 """
 
 import asyncio
@@ -28,29 +28,29 @@ import httpx2
 from seper_reward.types import Answers, Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError
 
 TOKEN = "SEPER_SERVER_TOKEN"
-DEADLINE = "SePer-Deadline"  # header: seconds that a request may take
-_BUSY = {429, 502, 503, 504}  # HTTP statuses of a server that may answer later
+DEADLINE = "SePer-Deadline"  # header: time limit of a request in seconds
+_BUSY = {429, 502, 503, 504}  # HTTP statuses that are retried
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
-_AT_ONCE = 1024  # contexts and texts of a request; servers take 4096 unless they are told otherwise
+_AT_ONCE = 1024  # contexts and texts of a request; servers accept 4096 by default
 
 
 class _Client:
-    """What both clients share.
+    """Base of both clients.
 
     Args:
         url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Longest time for a call, all attempts included, in seconds, > 0.
+        timeout: Time limit of a call with all attempts, in seconds, > 0.
 
     Raises:
-        ValueError: The URL is not an HTTP address, or holds what may be a secret; or ``timeout`` is not above 0.
+        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
     """
 
     def __init__(self, url: str, timeout: float = 600.0) -> None:
         parts = urlsplit(url)
         if set("@?#") & set(url):
             raise ValueError(
-                f"url must not hold a password or a query (on {parts.hostname}); a token goes in ${TOKEN}"
+                f"url must not contain a password or a query (on {parts.hostname}); set a token in ${TOKEN}"
             )
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"url must be an address such as http://localhost:8100, got {url!r}")
@@ -68,10 +68,10 @@ class SePerClient(_Client):
 
     Args:
         url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Longest time for a call, all attempts included, in seconds, > 0.
+        timeout: Time limit of a call with all attempts, in seconds, > 0.
 
     Raises:
-        ValueError: The URL is not an HTTP address, or holds what may be a secret; or ``timeout`` is not above 0.
+        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
     """
 
     @cached_property
@@ -80,7 +80,7 @@ class SePerClient(_Client):
 
     @cached_property
     def _ahead(self) -> "SimpleQueue[list[Asked]]":
-        """What the server is told early; its thread dies with the process."""
+        """Queue of announced questions; the sending thread ends with the process."""
         waiting: SimpleQueue[list[Asked]] = SimpleQueue()
         threading.Thread(target=self._send_ahead, args=(waiting,), name="ahead", daemon=True).start()
         return waiting
@@ -98,54 +98,54 @@ class SePerClient(_Client):
         """Measure beliefs and texts of several questions, many in one request.
 
         Returns:
-            Per question what was measured, or the reason why it cannot be.
+            Per question its measures, or the error that prevents them.
 
         Raises:
-            ConnectionError: No server answered in time, or it failed.
-            ValueError: The server refuses the request, as one without its token.
+            ConnectionError: The server did not answer in time, or failed.
+            ValueError: The server rejects the request, for example without its token.
         """
         return [each for part in _parts(asked) for each in _measured(self.post("/beliefs", _asked_body(part)))]
 
     def expect(self, asked: Sequence[Asked]) -> None:
-        """Let the server measure what ``measure`` will be called with, and return at once; only the time changes.
+        """Announce questions to the server before ``measure``, and return at once; only the time changes.
 
-        It is asked once, in the background: what a busy server refuses, it measures when it is asked for.
+        The request is sent once, in the background. If a busy server rejects it, ``measure`` takes the usual time.
         """
         self._ahead.put(list(asked))
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
-        """Measure the belief in an answer given each set of passages, as ``SePerScorer.beliefs`` does.
+        """Measure the belief in an answer given each set of passages, as in ``SePerScorer.beliefs``.
 
         Raises:
             UnscorableError: The question cannot be scored.
-            ConnectionError: No server answered in time, or it failed.
-            ValueError: The server refuses the request.
+            ConnectionError: The server did not answer in time, or failed.
+            ValueError: The server rejects the request.
         """
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return _beliefs(self.measure([asked]))
 
     def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-        """Measure what passages, or sets of passages, do to the belief in each query's answer.
+        """Measure the change of the belief in each query's answer by passages or sets of passages.
 
         Args:
             queries: Dicts ``{question, answers, passages}`` or ``{question, answers, passage_sets}``.
 
         Returns:
-            Per query a dict with ``baseline`` and ``utilities``; ``None`` where it cannot be scored.
+            Per query a dict with ``baseline`` and ``utilities``; ``None`` if it cannot be scored.
 
         Raises:
-            ConnectionError: No server answered in time, or it failed.
-            ValueError: The server refuses the request.
+            ConnectionError: The server did not answer in time, or failed.
+            ValueError: The server rejects the request.
         """
         results: list[dict[str, Any] | None] = self.post("/utilities", {"queries": list(queries)})["results"]
         return results
 
     def post(self, path: str, body: Any) -> Any:
-        """Send a JSON body, again if need be, and return the JSON of the answer.
+        """Send a JSON body, with retries, and return the JSON of the response.
 
         Raises:
-            ConnectionError: No server answered in time, or it failed.
-            ValueError: The server refuses the request.
+            ConnectionError: The server did not answer in time, or failed.
+            ValueError: The server rejects the request.
         """
         call = _Call(self, path, body)
         while True:
@@ -160,14 +160,14 @@ class SePerClient(_Client):
 
 
 class AsyncSePerClient(_Client):
-    """The same as ``SePerClient``, with coroutines; the tasks of one event loop may share it.
+    """``SePerClient`` with coroutines; the tasks of one event loop may share it.
 
     Args:
         url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Longest time for a call, all attempts included, in seconds, > 0.
+        timeout: Time limit of a call with all attempts, in seconds, > 0.
 
     Raises:
-        ValueError: The URL is not an HTTP address, or holds what may be a secret; or ``timeout`` is not above 0.
+        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
     """
 
     @cached_property
@@ -175,23 +175,23 @@ class AsyncSePerClient(_Client):
         return httpx2.AsyncClient(limits=httpx2.Limits(max_connections=_CONNECTIONS))
 
     async def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        """Measure beliefs and texts of several questions, as ``SePerClient.measure`` does."""
+        """Measure beliefs and texts of several questions, as in ``SePerClient.measure``."""
         return [each for part in _parts(asked) for each in _measured(await self.post("/beliefs", _asked_body(part)))]
 
     async def beliefs(
         self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]
     ) -> list[Belief]:
-        """Measure the belief in an answer given each set of passages, as ``SePerClient.beliefs`` does."""
+        """Measure the belief in an answer given each set of passages, as in ``SePerClient.beliefs``."""
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return _beliefs(await self.measure([asked]))
 
     async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-        """Measure what passages do to the belief in each query's answer, as ``SePerClient.utilities`` does."""
+        """Measure the change of the belief in each query's answer by passages, as in ``SePerClient.utilities``."""
         results: list[dict[str, Any] | None] = (await self.post("/utilities", {"queries": list(queries)}))["results"]
         return results
 
     async def post(self, path: str, body: Any) -> Any:
-        """Send a JSON body, again if need be, and return the JSON of the answer, as ``SePerClient.post`` does."""
+        """Send a JSON body, with retries, and return the JSON of the response, as in ``SePerClient.post``."""
         call = _Call(self, path, body)
         while True:
             try:
@@ -223,7 +223,7 @@ class _Call:
         headers = {"Content-Type": "application/json", DEADLINE: f"{left:.3f}"}
         if token := os.environ.get(TOKEN):
             headers["Authorization"] = f"Bearer {token}"
-        # the server answers at the deadline; that answer takes its time, too
+        # the server answers at the deadline; leave time for that response
         timeout = httpx2.Timeout(left + 1.0, connect=min(left, 5.0))
         return {
             "url": f"{self._client.url}{self._path}",
@@ -233,11 +233,11 @@ class _Call:
         }
 
     def refused(self, response: httpx2.Response) -> bool:
-        """Tell whether a busy server refused the request, which may be sent again.
+        """Return whether a busy server rejected the request, which can then be retried.
 
         Raises:
-            ValueError: The request is at fault.
-            ConnectionError: The server is at fault.
+            ValueError: The request is invalid.
+            ConnectionError: The server failed.
         """
         if response.is_success:
             return False
@@ -250,7 +250,7 @@ class _Call:
         """Return the seconds to wait before the next attempt.
 
         Raises:
-            ConnectionError: No time is left for one.
+            ConnectionError: No time is left for another attempt.
         """
         pause: float = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
         after = response.headers.get("Retry-After", "") if response is not None else ""
@@ -276,14 +276,14 @@ def asked_json(asked: Asked) -> dict[str, Any]:
 
 
 def belief_json(belief: Belief) -> dict[str, Any]:
-    """Return a belief as a JSON-able dict; of the sampled responses it keeps the texts, in ``responses``."""
+    """Return a belief as a JSON-able dict; of sampled responses only the texts, in ``responses``."""
     row = {each.name: getattr(belief, each.name) for each in fields(belief) if each.name != "sampled"}
     estimates = {name: asdict(value) for name, value in row.items() if isinstance(value, Estimate)}
     return {**row, **estimates, "responses": belief.responses}
 
 
 def belief_from_json(row: Mapping[str, Any]) -> Belief:
-    """Return the record that ``belief_json`` turned into a dict."""
+    """Return the record of a dict by ``belief_json``."""
     values: dict[str, Any] = {
         name: Estimate(**value) if isinstance(value, dict) else _tuples(value) for name, value in row.items()
     }
@@ -295,7 +295,7 @@ def _tuples(value: Any) -> Any:
 
 
 def _parts(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
-    """Yield questions in parts that a server takes in one request."""
+    """Yield questions in parts that fit into one request."""
     part: list[Asked] = []
     size = 0
     for each in asked:

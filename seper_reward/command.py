@@ -1,4 +1,4 @@
-"""What evaluations share: settings, how questions are read, and how results are written."""
+"""Shared parts of commands: settings, reading questions, and writing results."""
 
 import json
 import re
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 
-MARKED_HELP = f"{INPUT_HELP} Their passages carry 'relevant': true, false or a grade. Required."
-HARM_HELP = "Distance below 0 that the whole interval of ΔSePer must have to count as harm, >= 0."
+MARKED_HELP = f"{INPUT_HELP} Their passages have the field 'relevant': true, false or a grade. Required."
+HARM_HELP = "A passage harms if the 95 % interval of ΔSePer is below -margin; >= 0."
 
 
 @dataclass
 class ResultConfig:
-    """Settings of commands that measure something."""
+    """Settings of commands that write a result."""
 
-    json: str | None = setting(None, "JSON file to write the result to; it is printed in any case.")
+    json: str | None = setting(None, "JSON file for the result, in addition to standard output; not given: none.")
     report_to: Tracking = setting(
         "none",
-        "Where to log the numbers of the result: none, wandb (also with WANDB_MODE=offline), tensorboard (into "
+        "Trackers for the numbers of the result: none, wandb (also with WANDB_MODE=offline), tensorboard (into "
         "runs/tensorboard), trackio, or all of these that are installed.",
     )
 
@@ -39,7 +39,7 @@ class ResultConfig:
 class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
     """Settings of commands that evaluate on questions."""
 
-    corpus: str | None = setting(None, f"{CORPUS_HELP}needed where passages are named by id, or by run or qrels.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP}needed if passages are named by id, or by run or qrels.")
     split: Literal["train", "dev", "test", "all"] = setting(
         "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
     )
@@ -51,21 +51,21 @@ class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
         if self.streaming and self.limit is not None and self.split != "all":
             raise ValueError(
-                f"streaming reads the first {self.limit} questions, of which split={self.split!r} would be a part; "
-                "give --split all, or leave out limit or streaming"
+                f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
+                "them; set --split all, or omit limit or streaming"
             )
 
 
 @dataclass
 class MarkedConfig(EvaluationConfig):
-    """Settings of commands that compare ΔSePer with people's marks on passages."""
+    """Settings of commands that compare ΔSePer to people's marks on passages."""
 
     file: str = setting("", MARKED_HELP)
 
 
 @dataclass
 class GradedConfig(MarkedConfig):
-    """Settings of commands that count relevant passages and grades."""
+    """Settings of commands that use relevant passages and grades."""
 
     relevant_from: int = setting(
         1, "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades."
@@ -81,7 +81,7 @@ class GradedConfig(MarkedConfig):
 class RetrievalConfig(MarkedConfig):
     """Settings of commands that retrieve for each question from one corpus."""
 
-    file: str = setting("", f"{INPUT_HELP} Marks of their own passages hold where these are retrieved. Required.")
+    file: str = setting("", f"{INPUT_HELP} Marks apply to retrieved passages of the same id. Required.")
     corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of the chosen questions together.")
 
 
@@ -92,19 +92,19 @@ def check_depths(depths: Sequence[int]) -> None:
 
 
 def parse(kind: type[C], arguments: list[str], program: str) -> C:
-    """Return the settings of a command, as ``parse_all`` does for a command with one kind of settings."""
+    """Return the settings of a command, as ``parse_all`` with one class of settings."""
     config: C = parse_all((kind,), arguments, program)[0]
     return config
 
 
 def parse_all(kinds: tuple[type, ...], arguments: list[str], program: str) -> tuple[Any, ...]:
-    """Return the settings of a command, from its arguments and the YAML file that they name.
+    """Return the settings of a command, from its arguments and the YAML file named in them.
 
     Raises:
         OSError: The file cannot be read.
         ValueError: A setting is unknown, or out of range.
     """
-    about = f"{kinds[0].__doc__} --config FILE.yaml reads any of these settings from a file; flags win over it."
+    about = f"{kinds[0].__doc__} --config FILE.yaml reads any of these settings from a file; flags override it."
     return parse_settings(kinds, arguments, program, about)
 
 
@@ -117,19 +117,19 @@ def read_input(
     answers_needed: bool = True,
     retrieved: bool = False,
 ) -> tuple["Examples", dict[str, Any] | None]:
-    """Read questions and a corpus, and say on standard error what was recognised.
+    """Read questions and a corpus, and write the recognised layout to standard error.
 
     Args:
-        source: Where the questions are, as ``--input`` says it.
-        corpus: Where the corpus is; ``None`` for none.
+        source: Place of the questions, as in ``--input``.
+        corpus: Place of the corpus; ``None`` for none.
         config: How both are read.
-        limit: Number of questions that are used in the end, of which a stream reads no more.
+        limit: Number of questions to use; a stream reads no more than these.
         answers_needed: Whether a question without a gold answer is unusable.
-        retrieved: Whether passages come from elsewhere, so that questions may come without.
+        retrieved: Whether passages are retrieved later: questions then need no passages.
 
     Raises:
         OSError: A file or dataset cannot be read.
-        ValueError: A file is not what its name says.
+        ValueError: A file does not have the format of its name.
     """
     from seper_reward.data.queries import read_examples
     from seper_reward.runtime.distributed import process_state
@@ -142,7 +142,7 @@ def read_input(
         most=limit if config.streaming else None,
     )
     if examples.about and process_state().is_main_process:
-        print(examples.about, file=sys.stderr)  # standard output may hold a result as JSON
+        print(examples.about, file=sys.stderr)  # standard output may be parsed as JSON
     return examples, passages
 
 
@@ -165,12 +165,12 @@ def marked_questions(config: EvaluationConfig, file: str) -> list[Any]:
 def needed_file(config: MarkedConfig) -> str:
     """Return the file of questions; raise ``ValueError`` if none is given."""
     if not config.file:
-        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+        raise ValueError("--file is required: questions whose passages have the field 'relevant'")
     return config.file
 
 
 def by_name(paths: Sequence[str]) -> dict[str, str]:
-    """Return files or folders by their names, without the endings of data; by their paths where names are the same."""
+    """Return files or folders by name without extension, or by path if names are equal."""
     if len(set(paths)) < len(paths):
         raise ValueError(f"expected different files or folders, got {', '.join(paths)}")
     names = [re.sub(r"\.(jsonl?|parquet)(\.gz)?$", "", Path(path).name) for path in paths]
@@ -178,7 +178,7 @@ def by_name(paths: Sequence[str]) -> dict[str, str]:
 
 
 def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True) -> tuple[list[Any], dict[str, Any]]:
-    """Read the questions of the split and the corpus to retrieve from: that of the settings, or their own passages."""
+    """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
     from seper_reward.data.queries import pool_passages, refuse_other_texts
 
     examples, corpus = read_input(
@@ -193,12 +193,12 @@ def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True
 
 
 def corpus_flag(config: RetrievalConfig) -> str:
-    """Return the corpus as further words of a command that is proposed."""
+    """Return the flag ``--corpus`` for a proposed command; empty without a corpus."""
     return f" --corpus {config.corpus}" if config.corpus else ""
 
 
 class Result(Protocol):
-    """A frozen record of what an evaluation measured."""
+    """The frozen result of an evaluation."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without the settings."""
@@ -210,7 +210,7 @@ class Result(Protocol):
 
 
 class Record:
-    """A frozen dataclass of a result, whose JSON file has its fields."""
+    """A frozen dataclass of a result, with its fields in the JSON file."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without the settings."""
@@ -222,7 +222,7 @@ class Plotted(Protocol):
     """A result with a figure."""
 
     def plot(self, path: Path) -> None:
-        """Plot the result into an image file, whose ending decides the format (svg, png, pdf).
+        """Plot the result into an image file, whose extension sets the format (svg, png, pdf).
 
         Raises:
             OSError: matplotlib is not installed, or the path cannot be written.
@@ -234,10 +234,10 @@ class Plotted(Protocol):
 def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], None]]:
     """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
 
-    The trackers start with the block: one that is missing fails before anything is measured.
+    The trackers start with the block: a missing tracker fails before anything is measured.
 
     Args:
-        name: Name of the command, the type of the run in the trackers.
+        name: Name of the command, and type of the run in the trackers.
         config: Settings of the command; if ``plot`` is one of them, a result with a figure is plotted there.
 
     Raises:
@@ -262,7 +262,7 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
 
 
 def numbers_of(value: Any, name: str = "") -> dict[str, float]:
-    """Return the numbers in nested mappings and lists by their names there, with dots between them.
+    """Return the numbers in nested mappings and lists, by their paths joined with dots.
 
     >>> numbers_of({"n": 4, "mean": {"bm25": 0.5, "dense": None}, "interval": [0.1, 0.9], "over": "bleu"})
     {'n': 4, 'mean.bm25': 0.5, 'interval.0': 0.1, 'interval.1': 0.9}
@@ -280,7 +280,7 @@ def numbers_of(value: Any, name: str = "") -> dict[str, float]:
 
 
 def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
-    """Write what was measured, with the settings, if they name a file."""
+    """Write a result with its settings to the JSON file in the settings, if any."""
     if config.json:
         path = Path(config.json)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,6 +290,6 @@ def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
 
 
 def check_margin(margin: float) -> None:
-    """Raise ``ValueError`` if a distance from 0 is below it."""
+    """Raise ``ValueError`` if a margin is negative."""
     if not margin >= 0:
         raise ValueError(f"margin must be at least 0, got {margin}")

@@ -1,4 +1,4 @@
-"""Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and the scorer they describe."""
+"""Settings as dataclasses for TRL's parser (YAML, flags, errors for unknown keys), and scorers loaded by them."""
 
 import contextlib
 import json
@@ -36,43 +36,43 @@ Tracking = Literal["none", "wandb", "tensorboard", "trackio", "all"]
 LearnFrom = Literal["singles", "paths"]
 INPUT_HELP = (
     "Questions: JSON, JSONL, CSV or Parquet, a folder of datasets or BEIR, or the id of a dataset on the hub "
-    "(org/name@revision/configuration, of which the name is enough), with :split behind it where there are several; "
-    "or 'demo'. Layouts of SQuAD, HotpotQA, MS MARCO, Ragas and RAGChecker are recognised."
+    "(org/name@revision/configuration; revision and configuration are optional), followed by :split if there are "
+    "several splits; or 'demo'. Layouts of SQuAD, HotpotQA, MS MARCO, Ragas and RAGChecker are recognised."
 )
 CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions; "
 LEARN_FROM_HELP = (
-    "Labels to learn from: singles (of passages by themselves) or paths (of each hop along the best measured set: the "
-    "query is the question followed by the given passages, and a label is the most that a measured set with the "
-    "passage is worth). paths needs labels of sets, or people's marks."
+    "Labels to learn from: singles (labels of single passages) or paths (labels of each hop along the best measured "
+    "set: the query is the question followed by the given passages, and a label is the greatest utility of a "
+    "measured set with the passage). paths needs labels of sets, or people's marks."
 )
 SPLIT_BY_HELP = (
-    "What is not divided between splits: question, or all questions that share a passage, or a passage's title (of a "
-    "document or entity), or a passage or a name in the question (name), where of marked passages only the relevant "
-    "ones count, or any passage or a name in the question (entity)."
+    "Unit that splits keep together: question, or all questions that share a passage, or a passage's title (of a "
+    "document or entity), or a passage or a name in the question (name; only relevant passages count if passages are "
+    "marked), or any passage or a name in the question (entity)."
 )
 READERS_HELP = (
-    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for one that a server at a URL runs; "
-    "not given: that of --reader and --engine."
+    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for a reader on a server; "
+    "not given: the reader of --reader and --engine."
 )
 RETRIEVER_HELP = (
-    "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several with plus signs between "
-    "them, which are mixed: bm25+minilm."
+    "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several joined by plus signs, whose "
+    "results are merged: bm25+minilm."
 )
 REPORT_TO_HELP = (
-    "Where to log: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), trackio, or "
-    "all of these that are installed. A resumed run goes on there, too."
+    "Trackers to log to: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), "
+    "trackio, or all of these that are installed. Resumed runs continue there."
 )
 
 
 @dataclass
 class JudgeConfig:
-    """Settings of the entailment model, and of how models are loaded."""
+    """Settings of the entailment model, and of loading models."""
 
     group_help: ClassVar[Mapping[str, str]] = {"judge": "The entailment model, which judges responses."}
 
     entailment: str = setting(
         "embedded",
-        "Entailment model: 'embedded' (MiniLM with our adapter), a hub id or a local folder.",
+        "Entailment model: 'embedded' (MiniLM with the bundled adapter), a hub id or a local folder.",
         "judge.name",
         common=True,
     )
@@ -80,7 +80,9 @@ class JudgeConfig:
         None, "Branch, tag or commit of the entailment model on the hub.", "judge.revision"
     )
     dtype: Dtype = setting(
-        "auto", "dtype of the models' weights; auto: bfloat16 where it is fast, else float32.", "judge.dtype"
+        "auto",
+        "dtype of the models' weights; auto: bfloat16 if it is fast on the device, else float32.",
+        "judge.dtype",
     )
     device: str | None = setting(
         None,
@@ -88,7 +90,7 @@ class JudgeConfig:
         "judge.device",
     )
     trust_remote_code: bool = setting(
-        False, "Whether Python code that comes with a model may run.", "judge.trust_remote_code"
+        False, "Whether to run Python code that comes with a model.", "judge.trust_remote_code"
     )
 
     def __post_init__(self) -> None:
@@ -97,7 +99,7 @@ class JudgeConfig:
 
 @dataclass
 class EstimatorConfig(JudgeConfig):
-    """Settings of what is made of sampled responses: the entailment model, and the options of SePer."""
+    """Settings that turn sampled responses into beliefs: the entailment model, and the options of SePer."""
 
     group_help: ClassVar[Mapping[str, str]] = {"estimator": "The options of SePer, from responses to a belief."}
 
@@ -109,231 +111,236 @@ class EstimatorConfig(JudgeConfig):
     )
     weighting: Weighting | None = setting(
         None,
-        "Weight of a response: mass (its probability, and a share of what was not drawn), uniform (all equal), "
-        "sequence (its probability among those drawn) or mean_token (geometric mean of its tokens' probabilities); "
-        "not given: the preset's.",
+        "Weight of a response: mass (its probability, and a share of the mass that was not sampled), uniform (all "
+        "equal), sequence (its probability among the sampled ones) or mean_token (geometric mean of its tokens' "
+        "probabilities); not given: the preset's.",
         "estimator.weighting",
     )
     end_token: EndToken | None = setting(
         None,
-        "Whether the token that ends a response, end-of-sequence or that of a stop string, counts in its weight: "
+        "Whether the token that ends a response (end-of-sequence, or the end of a stop string) counts in its weight: "
         "counted or left_out; not given: the preset's.",
         "estimator.end_token",
     )
     aliases: Aliases | None = setting(
         None,
-        "Joining of several gold answers: any (for each response the one that it supports best), mean over them, or "
-        "max (the one with the most mass); not given: the preset's.",
+        "How several gold answers are combined: any (the best match of each response), mean over answers, or max (the "
+        "answer with the most mass); not given: the preset's.",
         "estimator.aliases",
     )
     hard_aliases: Aliases | None = setting(
         None,
-        "Joining of several gold answers in hard SePer, where any takes all clusters that match some answer; not "
-        "given: the preset's, which is that of aliases for default and paper, and any for official.",
+        "How several gold answers are combined in hard SePer: as in aliases; any counts all clusters that match an "
+        "answer. Not given: the preset's, which is the value of aliases for default and paper, and any for official.",
         "estimator.hard_aliases",
     )
     kernel: Kernel | None = setting(
         None,
-        "Entailment that supports an answer: forward (of the answer by the response), max of both directions, or "
-        "bidirectional (the smaller of both); not given: the preset's.",
+        "Direction of the entailment that supports an answer: forward (response entails answer), max of both "
+        "directions, or bidirectional (minimum of both directions); not given: the preset's.",
         "estimator.kernel",
     )
     match: Match | None = setting(
         None,
-        "Condition of a right response in hard SePer: threshold (its support reaches threshold), equivalent (each "
-        "entails the other by as much), argmax (entailment is its likeliest class) or no_contradiction (neither "
-        "direction's likeliest class is contradiction, and not both are neutral); not given: the preset's.",
+        "When a response counts as correct in hard SePer: threshold (its support reaches threshold), equivalent "
+        "(both directions reach threshold), argmax (entailment is the likeliest class) or no_contradiction "
+        "(contradiction is in neither direction the likeliest class, and not both are neutral); not given: the "
+        "preset's.",
         "estimator.match",
     )
     floor: float | None = setting(
         None,
-        "Support, in [0, 1), that says nothing, such as what this entailment model gives to wrong answers; it counts "
-        "as 0, and what is above it is stretched to [0, 1]; not given: the preset's, which is 0.",
+        "Support, in [0, 1), of wrong answers by this entailment model; it counts as 0, and higher support is "
+        "rescaled to [0, 1]; not given: the preset's, which is 0.",
         "estimator.floor",
     )
     threshold: float | None = setting(
         None,
-        "Least support of a right response with match=threshold, in (0, 1]; not given: the preset's.",
+        "Least support of a correct response with match=threshold, in (0, 1]; not given: the preset's.",
         "estimator.threshold",
     )
     clusters: Clusters | None = setting(
         None,
-        "Grouping of responses that mean the same: components (linked through others too), complete (all pairs of a "
-        "cluster are linked) or greedy (in the order of the samples, later ones take members of earlier ones); not "
-        "given: the preset's.",
+        "How responses with the same meaning are clustered: components (linked directly or through other responses), "
+        "complete (all pairs of a cluster are linked) or greedy (in the order of the samples; later clusters can take "
+        "members of earlier ones); not given: the preset's.",
         "estimator.clusters",
     )
     judged_by: JudgedBy | None = setting(
         None,
-        "Members that decide in hard SePer whether a cluster is right: members (the mean of all) or first (its first "
-        "one); not given: the preset's.",
+        "Cluster members that are compared with the answer in hard SePer: members (mean over all) or first (the first "
+        "member); not given: the preset's.",
         "estimator.judged_by",
     )
     judged_texts: JudgedTexts | None = setting(
         None,
-        "Texts that the entailment model reads: cleaned (no quotes or full stop around them; equal and blank ones "
-        "need no model) or verbatim (as they are, the question always ending in '?'); not given: the preset's.",
+        "Texts for the entailment model: cleaned (without surrounding quotes and full stop; equal and blank texts "
+        "need no model) or verbatim (unchanged, but the question always ends in '?'); not given: the preset's.",
         "estimator.judged_texts",
     )
 
     @property
     def estimator_options(self) -> Estimator:
-        """The options of SePer: the preset's, and those that are given by themselves."""
+        """The options of SePer: those of the preset, overridden by the given ones."""
         return Estimator.preset(
-            self.estimator, **_given({option.name: getattr(self, option.name) for option in fields(Estimator)})
+            self.estimator, **_drop_none({option.name: getattr(self, option.name) for option in fields(Estimator)})
         )
 
 
 @dataclass
 class ScorerConfig(EstimatorConfig):
-    """Settings of the reader and of how its beliefs are measured; shared by all commands that do so."""
+    """Settings of the reader and of measuring its beliefs, shared by all commands with a reader."""
 
     group_help: ClassVar[Mapping[str, str]] = {
-        "reader": "The language model whose belief is measured, its prompts, and how models are loaded.",
-        "sampling": "How the reader's responses are sampled.",
+        "reader": "The language model whose belief is measured, its prompts, and loading models.",
+        "sampling": "Sampling of the reader's responses.",
         "engine": "The servers that run the reader.",
     }
-    #: Commands with a reader load both models in one way.
+    #: Commands with a reader use the same loading options for both models.
     places: ClassVar[Mapping[str, str]] = {name: f"reader.{name}" for name in ("dtype", "device", "trust_remote_code")}
     #: Removed settings, each with its replacement.
     former: ClassVar[Mapping[str, str]] = {
-        "enough_std_error": "leave it out; num_samples responses are sampled always",
-        "min_samples": "leave it out; num_samples responses are sampled always",
+        "enough_std_error": "leave it out; num_samples responses are always sampled",
+        "min_samples": "leave it out; num_samples responses are always sampled",
         "draw": "leave it out; draws are independent",
         "compile_reader": "leave it out",
         "throughput": "take --block",
-        "backend": "leave it out; the reader runs on servers if engine names some, else in this process",
+        "backend": "leave it out; the reader runs on the servers of engine if given, else in this process",
     }
 
     reader: str = setting(
         "embedded",
-        "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with our adapter), "
-        "'plain' (without the adapter), a hub id, or a folder with a model or a PEFT adapter; with --engine, "
-        "the model whose tokenizer is used.",
+        "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with the bundled "
+        "adapter), 'plain' (without the adapter), a hub id, or a folder with a model or a PEFT adapter; with "
+        "--engine, the model whose tokenizer is used.",
         "reader.name",
         common=True,
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.", "reader.revision")
     prompt: Prompt | None = setting(
         None,
-        "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for others.",
+        "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for all other "
+        "readers.",
         "reader.prompt",
         common=True,
     )
     closed_book_prompt: str | None = setting(
         None,
-        "Wording without passages, with the field {question}; not given: that of the prompt's style.",
+        "Prompt without passages, with the field {question}; not given: the wording of the style.",
         "reader.closed_book_prompt",
     )
     passages_prompt: str | None = setting(
         None,
-        "Wording with passages, with the fields {reference} and {question}; not given: that of the prompt's style. "
+        "Prompt with passages, with the fields {reference} and {question}; not given: the wording of the style. "
         "Several passages are numbered.",
         "reader.passages_prompt",
     )
     baseline: Baseline = setting(
         "none",
-        "What a passage is compared with: none (the question without a passage) or placebo (with a passage that "
-        "answers nothing, which takes out what the mere presence of a passage does).",
+        "Context that a passage is compared with: none (the question without a passage) or placebo (a passage that "
+        "answers nothing, which removes the effect of the mere presence of a passage).",
         "reader.baseline",
         common=True,
     )
     placebo: str | None = setting(
         None,
-        "Text of the placebo passage, such as one in the language of the corpus; not given: one of ours.",
+        "Text of the placebo passage, such as one in the language of the corpus; not given: a built-in text.",
         "reader.placebo",
     )
     system_prompt: str | None = setting(
         None,
-        "What the system says in front of every prompt; not given: what the reader's chat template says itself.",
+        "System prompt before every prompt; not given: the one in the reader's chat template, if any.",
         "reader.system_prompt",
     )
     chat_template_kwargs: dict[str, Any] | str | None = setting(
         None,
         'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
-        "those about thinking are set by thinking.",
+        "use the setting thinking for variables about thinking.",
         "reader.chat_template_kwargs",
     )
     thinking: Thinking = setting(
         "auto",
-        "Whether a reader that can think does so before each response: auto (only where its chat template cannot "
-        "switch it off), off (never; where the template cannot, thinking is closed as soon as it is opened) or on.",
+        "Whether a reader that can think does so before each response: auto (only if its chat template cannot turn "
+        "thinking off), off (never; if the template cannot turn it off, thinking is closed right away) or on.",
         "reader.thinking",
     )
     max_thinking_tokens: int = setting(
         1024,
-        "Longest thought of a reader that thinks, in tokens, >= 1; then it must answer.",
+        "Maximum length of a thought in tokens, >= 1; then the reader must answer.",
         "reader.max_thinking_tokens",
     )
     prompt_date: str = setting(
         "2024-07-26",
-        "The date, YYYY-MM-DD, in chat templates that print today's (as Llama 3's): labels do not depend on the "
-        "day; change it where answers do.",
+        "Date, YYYY-MM-DD, in chat templates that print today's date (such as Llama 3's): labels then do not depend "
+        "on the day; change it if answers depend on it.",
         "reader.prompt_date",
     )
     chat_template: str | None = setting(
         None,
-        "File with a chat template (Jinja) for the reader; not given: its tokenizer's own.",
+        "File with a chat template (Jinja) for the reader; not given: the one of its tokenizer.",
         "reader.chat_template",
     )
     max_passage_tokens: int | None = setting(
         None,
-        "Longest passage in tokens, longer ones are cut; not given: as long as the reader's window allows.",
+        "Maximum length of a passage in tokens; longer ones are cut; not given: the limit of the reader's window.",
         "reader.max_passage_tokens",
     )
-    num_samples: int = setting(10, "Responses per prompt (N of the paper), >= 1.", "sampling.num_samples", common=True)
+    num_samples: int = setting(
+        10, "Number of responses per prompt (N of the paper), >= 1.", "sampling.num_samples", common=True
+    )
     temperature: float | None = setting(
         None,
-        "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for others.",
+        "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for all other "
+        "readers.",
         "sampling.temperature",
         common=True,
     )
-    top_p: float = setting(
-        1.0, "Probability mass of the nucleus that tokens are drawn from, in (0, 1].", "sampling.top_p"
-    )
+    top_p: float = setting(1.0, "Probability mass of nucleus sampling, in (0, 1].", "sampling.top_p")
     max_new_tokens: int | None = setting(
         None,
-        "Longest response in tokens, >= 1; not given: 16 for the embedded and plain readers, 32 for others.",
+        "Maximum length of a response in tokens, >= 1; not given: 16 for embedded and plain, 32 for other readers.",
         "sampling.max_new_tokens",
         common=True,
     )
     stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.", "sampling.stop")
     max_batch_tokens: int = setting(
         32768,
-        "Most tokens in the reader's key-value cache at once, in batches of prompts; lower it where memory runs out, "
-        "raise it on a large GPU; 0: as many as half of the free memory holds.",
+        "Maximum number of tokens in the reader's key-value cache, in batches of prompts; lower it if memory runs "
+        "out, raise it on a large GPU; 0: as many as fit into half of the free memory.",
         "reader.max_batch_tokens",
     )
     reader_layout: Layout | None = setting(
         None,
-        "How the samples of a prompt share its reading in this process: tree (one line of the cache for all), repeat "
-        "(copied after the prompt was read), alone (each sample reads the prompt) or reread (no cache: slow, fits any "
-        "model); not given: chosen by the reader's architecture.",
+        "How the samples of a prompt share its cache in this process: tree (one cache for all), repeat (copied after "
+        "the prompt was read), alone (each sample reads the prompt) or reread (no cache: slow, for any model); not "
+        "given: chosen by the reader's architecture.",
         "reader.layout",
     )
     cache: str | None = setting(
         None,
-        "SQLite file that keeps responses and entailment scores between runs; not given: trainers keep one in their "
+        "SQLite file that caches responses and entailment scores between runs; not given: trainers use one in their "
         "output_dir (on several machines: in the temporary folder of each), other commands none.",
     )
     engine: list[str] = setting(
         [],
         "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; not given: "
-        "it runs in this process.",
+        "the reader runs in this process.",
         "engine.urls",
         common=True,
     )
     engine_model: str | None = setting(
-        None, "Name of the reader on the servers; not given: the one model that they serve.", "engine.model"
+        None, "Name of the reader on the servers; not given: the only served model.", "engine.model"
     )
     engine_requests: int = setting(
-        64, "Most requests under way per server, >= 1; a request is a prompt with all its samples.", "engine.requests"
+        64,
+        "Maximum number of concurrent requests per server, >= 1; one request is a prompt with all its samples.",
+        "engine.requests",
     )
-    engine_timeout: float = setting(300.0, "Longest wait for a server's answer, in seconds, > 0.", "engine.timeout")
+    engine_timeout: float = setting(300.0, "Timeout of a request to a server, in seconds, > 0.", "engine.timeout")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for url in self.engine:  # also where none is asked: settings are written to provenance and logs
+        for url in self.engine:  # validate even unused URLs: they end up in provenance and logs
             check_url(url)
         chat_options(self)
         style_of(self, self.reader)
@@ -341,37 +348,37 @@ class ScorerConfig(EstimatorConfig):
 
 @dataclass
 class CommandConfig(ScorerConfig):
-    """Settings of commands that measure beliefs. Trainers take the seed from their training arguments instead."""
+    """Settings of commands that measure beliefs. Trainers use the seed of their training arguments."""
 
     seed: int = setting(0, "Seed of sampling.", "sampling.seed", common=True)
 
 
 @dataclass
 class InputConfig:
-    """Settings of how questions are read, shared by the commands and the trainers."""
+    """Settings of reading questions, shared by commands and trainers."""
 
-    group_help: ClassVar[Mapping[str, str]] = {"input": "The questions, and how they are read."}
+    group_help: ClassVar[Mapping[str, str]] = {"input": "The questions, and their format."}
 
     columns: list[str] = setting(
         [],
-        "Columns of the questions that are not recognised, such as question=q answers=gold passages=ctx id=key; a "
-        "dotted name goes into a column (answers=answer.aliases).",
+        "Columns of the questions, if they are not recognised, such as question=q answers=gold passages=ctx id=key; "
+        "dots select fields inside a column (answers=answer.aliases).",
         "input.columns",
         common=True,
     )
     streaming: bool = setting(
         False,
-        "Whether a dataset on the hub is read row by row instead of downloaded before; limit then takes the first "
-        "questions.",
+        "Whether to read a dataset on the hub row by row instead of downloading it first; limit then selects the "
+        "first questions.",
         "input.streaming",
     )
     run: str | None = setting(
         None,
-        "TREC run whose best passages of the corpus are those of the questions; questions without a ranking are left "
-        "out. Not given: passages come with the questions, or from retrieval.",
+        "TREC run with the passages of the questions, from the corpus; questions without a ranking are left out. Not "
+        "given: passages come with the questions, or from retrieval.",
         "input.run",
     )
-    run_depth: int = setting(10, "Passages taken of each ranking of run, >= 1.", "input.run_depth")
+    run_depth: int = setting(10, "Number of passages from each ranking of run, >= 1.", "input.run_depth")
     qrels: str | None = setting(
         None,
         "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
@@ -381,10 +388,10 @@ class InputConfig:
 
     @property
     def input_options(self) -> InputOptions:
-        """How the questions are read.
+        """Options of reading the questions.
 
         Raises:
-            ValueError: A word of ``columns`` names nothing, or ``run_depth`` is below 1.
+            ValueError: A word of ``columns`` has another form, or ``run_depth`` is below 1.
         """
         if self.run_depth < 1:
             raise ValueError(f"run_depth must be at least 1, got {self.run_depth}")
@@ -393,78 +400,81 @@ class InputConfig:
 
 @dataclass
 class LabelerConfig:
-    """Settings of the labelers that have some, shared by the commands and the trainers."""
+    """Settings of labelers, shared by commands and trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] = setting(
         "delta_seper",
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters) or delta_belief "
-        "(half delta_seper, half the change of the gold answer's own likelihood; rejects answers that are lists). "
-        "Rows contain all three, labels of sets only this one.",
+        "(mean of delta_seper and the change of the gold answer's likelihood; rejects answers that are lists). Rows "
+        "contain all three labels, labels of sets only this one.",
         "labeler.label",
     )
     erag_preset: Literal["default", "paper", "official"] = setting(
         "default",
-        "How eRAG's label follows from answers: default (mean of the metric over the responses, less that without a "
-        "passage) or paper and official (the metric of one greedy response; nothing is subtracted).",
+        "Preset of eRAG's label: default (mean of the metric over the responses, less the mean without a passage) or "
+        "paper and official (metric of one greedy response; nothing is subtracted).",
         "labeler.erag_preset",
     )
     erag_metric: str = setting(
         "exact_match",
-        "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal but for case), contains_answer, "
-        "or package.module:name of a callable of a response and the gold answer that returns a number in [0, 1].",
+        "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal except for case), "
+        "contains_answer, or package.module:name of a callable of a response and the gold answer that returns a "
+        "number in [0, 1].",
         "labeler.metric",
     )
 
     item_preset: Literal["default", "paper", "official"] = setting(
         "default",
-        "Options of the labeler item where the next ones are not given: paper and default (3 rounds, the 5 first "
-        "passages) or official, as ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); "
-        "both have 6 orders.",
+        "Preset of the options of the labeler item: paper and default (3 rounds, the 5 first passages) or official, "
+        "as in ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); all have 6 orders. "
+        "The next options override it.",
         "labeler.item_preset",
     )
     item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
         setting(
             "a_s",
-            "How the labeler item judges: ITEM by a pseudo-answer (a), with an order by relevance between (ar), which "
-            "chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit (exp_a), "
-            "implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
-            "relevance (rank_gpt).",
+            "Method of the labeler item: ITEM by a pseudo-answer (a), optionally with an order by relevance (ar), "
+            "which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
+            "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders "
+            "(k_sampling); or relevance (rank_gpt).",
             "labeler.item_method",
         )
     )
     item_form: Literal["listwise", "pointwise"] = setting(
         "listwise",
-        "Whether the reader judges all passages at once or each by itself (vanilla, a_s).",
+        "Whether the reader judges all passages at once, or one by one (vanilla and a_s only).",
         "labeler.item_form",
     )
     item_pseudo_answer: Literal["explicit", "implicit"] = setting(
         "explicit",
-        "What ITEM judges by: the reader's answer, or what one must know to answer (implicit).",
+        "Pseudo-answer of ITEM: the reader's answer (explicit), or the information needed to answer (implicit).",
         "labeler.item_pseudo_answer",
     )
     item_rounds: int | None = setting(
-        None, "Most rounds of ITEM, >= 1; not given: the preset's.", "labeler.item_rounds"
+        None, "Maximum number of rounds of ITEM, >= 1; not given: the preset's.", "labeler.item_rounds"
     )
     item_top_k: int | None = setting(
-        None, "Passages of an order that are chosen, >= 1; not given: the preset's.", "labeler.item_top_k"
+        None, "Number of passages of an order that are chosen, >= 1; not given: the preset's.", "labeler.item_top_k"
     )
     item_samples: int | None = setting(
-        None, "Orders that k_sampling votes over, >= 1; not given: the preset's.", "labeler.item_samples"
+        None, "Number of orders that k_sampling votes over, >= 1; not given: the preset's.", "labeler.item_samples"
     )
     item_same_answer: float | None = setting(
         None,
-        "ROUGE-L of two successive pseudo-answers, in (0, 1], from which on ITEM ends; not given: none are compared.",
+        "ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops; not given: they are not compared.",
         "labeler.item_same_answer",
     )
     item_prompts: str | None = setting(
         None,
-        "YAML file whose prompts replace ours (labels/judgment_prompts.yaml), some of them or all; not given: none.",
+        "YAML file with prompts that override the defaults (labels/judgment_prompts.yaml); not given: none.",
         "labeler.item_prompts",
     )
     item_max_new_tokens: int = setting(
-        128, "Longest judgment in tokens, >= 1; longer ones are not understood.", "labeler.item_max_new_tokens"
+        128,
+        "Maximum length of a judgment in tokens, >= 1; longer judgments are invalid.",
+        "labeler.item_max_new_tokens",
     )
 
     @property
@@ -481,13 +491,13 @@ class SetsConfig:
 
     sets: Literal["none", "conditional"] = setting(
         "none",
-        "Labels of passages next to others: conditional (what each adds to the best ones, for answers that need "
-        "several) or none.",
+        "Labels of passages next to other passages: conditional (gain of each passage next to the best ones, for "
+        "answers that need several) or none.",
         "sets.kind",
         common=True,
     )
     given_top: int = setting(
-        3, "Number of sets of each size that are given, those with the highest labels, >= 1.", "sets.given_top"
+        3, "Number of sets of each size that are given, the sets with the highest labels, >= 1.", "sets.given_top"
     )
     depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.", "sets.depth")
     both_orders: float = setting(
@@ -498,7 +508,7 @@ class SetsConfig:
 
     @property
     def set_options(self) -> dict[str, Any] | None:
-        """The fields of ``SetOptions``; ``None`` where no sets are labelled."""
+        """The fields of ``SetOptions``; ``None`` if no sets are labelled."""
         if self.sets == "none":
             return None
         return {name: getattr(self, name) for name in ("given_top", "depth", "both_orders")}
@@ -510,10 +520,10 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
     Args:
         config: Names and options of both models.
         seed: Seed of sampling.
-        reader: Reader that is loaded already; it takes the place of the config's reader and engine.
+        reader: A loaded reader, which replaces the config's reader and engine.
 
     Raises:
-        OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
+        OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.
         ValueError: A setting is out of range.
     """
     given = ("num_samples", "top_p", "temperature", "max_new_tokens")
@@ -533,24 +543,24 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         ),
         stop=tuple(config.stop),
         seed=seed,
-        **_given(sampling),
+        **_drop_none(sampling),
     )
 
 
 def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
-    """Load a scorer for each of several readers, with the config's other settings.
+    """Load a scorer for each of several readers, with the other settings of the config.
 
     Args:
         config: Names and options of the models.
-        readers: Names as the setting ``reader`` takes them, or ``TOKENIZER@URL`` for a reader that a server runs;
-            without any, the config's own reader.
+        readers: Names as in the setting ``reader``, or ``TOKENIZER@URL`` for a reader on a server; without any, the
+            config's reader.
         seed: Seed of sampling.
 
     Returns:
-        The scorers by these names.
+        The scorers, by these names.
 
     Raises:
-        OSError: A model or the cache cannot be loaded, or a server not reached; the message says what to do.
+        OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.
         ValueError: A setting is out of range.
     """
     if not readers:
@@ -564,10 +574,10 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
-    """Return how a reader of this name is asked.
+    """Return the prompt style of a reader of this name.
 
     Raises:
-        ValueError: A wording lacks a field, or the placebo is blank.
+        ValueError: A prompt lacks a field, or the placebo is blank.
     """
     return prompt_style(
         config.prompt or reader_defaults(reader).prompt,
@@ -579,10 +589,10 @@ def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
 
 
 def chat_options(config: ScorerConfig) -> ChatOptions:
-    """Return how the reader's chat template is rendered.
+    """Return the options for rendering the reader's chat template.
 
     Raises:
-        ValueError: A setting is out of range, or ``chat_template_kwargs`` is no mapping.
+        ValueError: A setting is out of range, or ``chat_template_kwargs`` is not a mapping.
     """
     variables = config.chat_template_kwargs or {}
     if isinstance(variables, str):  # from the command line
@@ -609,7 +619,7 @@ def reader_options(config: ScorerConfig) -> ReaderOptions:
 
 
 def entailment_options(config: JudgeConfig) -> LoadOptions:
-    """Return the options that the entailment model is loaded with."""
+    """Return the options for loading the entailment model."""
     return LoadOptions(
         revision=config.entailment_revision,
         dtype=config.dtype,
@@ -625,5 +635,5 @@ def _read_text(path: str) -> str:
         raise ValueError(f"chat_template must be a file with a chat template, got {path!r}: {error}") from error
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}

@@ -47,7 +47,7 @@ def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatc
     monkeypatch.setattr(GoldLabeler, "label", interrupted)
     assert cli.main(words) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "seper-reward label: interrupted; what is finished stays on disk, and the same command goes on"
+    assert last == "seper-reward label: interrupted; finished work stays on disk, and the same command resumes"
     monkeypatch.undo()
     assert cli.main(words) == 0
     assert "2/3" in capsys.readouterr().err  # it went on
@@ -159,7 +159,7 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
     assert cli.main(["export", "--format", "trec", "--output", "qrels"]) == 0
     assert capsys.readouterr().err == "next: ir_measures qrels RUN.trec nDCG@10\n"
     assert cli.main(["report"]) == 2
-    assert "runs/label holds labels of 'gold'" in capsys.readouterr().err
+    assert "runs/label has labels of 'gold'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])

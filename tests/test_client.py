@@ -131,7 +131,7 @@ def test_nothing_asked_is_not_sent():
     ("arguments", "message"),
     [
         (("localhost:8100",), "url must be an address such as http://localhost:8100"),
-        (("http://user:secret@host:1",), "must not hold a password"),
+        (("http://user:secret@host:1",), "must not contain a password"),
         (("http://localhost:8100", 0), "timeout must be above 0"),
     ],
 )

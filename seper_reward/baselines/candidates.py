@@ -1,7 +1,7 @@
-"""Candidates of a vote: a reader's answers with several retrievers' passages, and how alike they are.
+"""Candidates of a vote: a reader's answers with several retrievers' passages, and their similarities.
 
-In EoR (arXiv:2405.20680) the answers vote. Ours: in place of one answer with each retriever's passages, all sampled
-responses vote, each by its probability and for all responses that mean the same.
+In EoR (arXiv:2405.20680) the answers vote. In votes by beliefs, which this project adds, all sampled responses vote in
+place of one answer per retriever: each with its probability, and for all responses with the same meaning.
 """
 
 import itertools
@@ -37,15 +37,15 @@ from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Passage, Query, Responses, answer_aliases, unwrap
 
-_RIGHT = 0.8  # least entailment of a right answer, as of BEM in the paper
+_RIGHT = 0.8  # least entailment of a right answer, like the paper's threshold of BEM
 
 
 class Elected(NamedTuple):
     """An answer that won a vote."""
 
     text: str
-    source: int  # place of the retriever that the answer is from
-    scores: list[float]  # (R,) of each retriever's answer, NaN if it could not win; of a vote by beliefs the
+    source: int  # position of the retriever of the answer
+    scores: list[float]  # (R,) score of each retriever's answer, NaN if it could not win; in a vote by beliefs, the
     # weighted probability of the winning cluster with each retriever's passages
 
 
@@ -54,11 +54,11 @@ class Candidates:
     """Candidates for the answer to a question, with the passages of R retrievers."""
 
     texts: tuple[str, ...]  # the reader's likeliest answer with each retriever's passages
-    silent: Any  # (R,) bool, whether it says nothing: blank, "unknown" or the like
+    silent: Any  # (R,) bool, whether each answer is blank or abstains ("unknown" or similar)
     similarity: Any  # (K, R, R) of `answer_similarities`
-    sampled: tuple[str, ...]  # the L distinct responses that were sampled with any of them and say something
-    masses: Any  # (L, R) their probabilities with each retriever's passages; a column sums to 1 less the silent mass
-    cluster_ids: tuple[int, ...]  # semantic cluster of each, over all retrievers together
+    sampled: tuple[str, ...]  # the L distinct sampled responses, over all retrievers, that are not silent
+    masses: Any  # (L, R) their probabilities with each retriever's passages; columns sum to 1 less the silent mass
+    cluster_ids: tuple[int, ...]  # semantic cluster of each response, over all retrievers together
 
     def vote(self, weights: VoteWeights, options: VoteOptions) -> Elected:
         """Return the answer that wins the vote of EoR."""
@@ -67,9 +67,9 @@ class Candidates:
         return Elected(self.texts[place], place, [each if each >= 0 else math.nan for each in scores[0].tolist()])
 
     def belief_vote(self, strength: Sequence[float] | None = None) -> Elected:
-        """Return the answer that the beliefs elect (``heaviest_answer``), with these weights of the retrievers.
+        """Return the answer that wins a vote by beliefs (``heaviest_answer``), with weights of the retrievers.
 
-        It says nothing if all beliefs with a weight do.
+        It is silent if all beliefs with a weight above 0 are.
         """
         counts = np.ones(len(self.texts)) if strength is None else np.asarray(strength, dtype=float)
         weighted = self.masses * counts
@@ -81,12 +81,12 @@ class Candidates:
 
 
 class Ensemble:
-    """Asks a reader with the passages of several retrievers.
+    """Queries a reader with the passages of several retrievers.
 
     Args:
         scorer: Scorer whose reader answers and whose judge compares answers.
         encoder: A ``SentenceTransformer`` over BERT, for BERTScore; ``None`` loads the embedded one.
-        beliefs: Whether responses are sampled for votes by beliefs; EoR's own votes need the greedy answers alone.
+        beliefs: Whether responses are sampled for votes by beliefs; EoR's votes need only the greedy answers.
     """
 
     def __init__(self, scorer: SePerScorer, encoder: Any = None, *, beliefs: bool = True) -> None:
@@ -95,7 +95,7 @@ class Ensemble:
         self._encoder = encoder or load_encoder("minilm")
 
     def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
-        """Begin to sample what ``candidates`` will be called with, if the sampler can."""
+        """Start sampling for a later call of ``candidates``, if the sampler can."""
         asked = [Asked(question, (), tuple(map(tuple, shown)))]
         self._greedy.expect(asked)
         if self._reader is not None:
@@ -112,7 +112,7 @@ class Ensemble:
         sampled, masses = self._beliefs([] if self._reader is None else unwrap(self._reader.responses(asked)[0]))
         return Candidates(
             texts,
-            silent=np.array(list(map(_says_nothing, texts))),
+            silent=np.array(list(map(_is_silent, texts))),
             similarity=answer_similarities(self._scorer.judge, self._encoder, question, texts),
             sampled=sampled,
             masses=masses,
@@ -120,34 +120,33 @@ class Ensemble:
         )
 
     def _beliefs(self, responses: Sequence[Responses]) -> tuple[tuple[str, ...], Any]:
-        """Return the distinct responses that say something, and their ``(L, R)`` masses."""
+        """Return the distinct responses that are not silent, and their ``(L, R)`` masses."""
         columns: list[dict[str, float]] = []
         for row in responses:
             draws, column = weigh(self._scorer.estimator, row), dict[str, float]()
             for text, weight in zip(draws.responses.texts, draws.weights.tolist(), strict=True):
-                column[text] = column.get(text, 0.0) + weight  # one text may be tokenized in two ways
+                column[text] = column.get(text, 0.0) + weight  # a text can have several tokenizations
             columns.append(column)
-        sampled = tuple(dict.fromkeys(text for column in columns for text in column if not _says_nothing(text)))
+        sampled = tuple(dict.fromkeys(text for column in columns for text in column if not _is_silent(text)))
         masses = [[column.get(text, 0.0) for column in columns] for text in sampled]
         return sampled, np.array(masses).reshape(len(sampled), len(columns))
 
 
-def _says_nothing(text: str) -> bool:
+def _is_silent(text: str) -> bool:
     return not text.strip() or abstains(text)
 
 
 def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = None) -> dict[str, bool]:
-    """Return which texts are right; of an answer that is a list, those that state all items.
+    """Return whether each text is right; for an answer that is a list, whether it states all items.
 
     Args:
         query: The question and its gold answer.
         texts: The texts.
-        judge: Judge of what is right by meaning: a text that entails the answer by .8 or more. ``None`` takes exact
-            match.
+        judge: Judge by meaning: a text is right if it entails the answer by .8 or more. ``None`` uses exact match.
     """
     if judge is None:
         return {text: exact_match(text, query.answers) == 1 for text in texts}
-    said = {text: stated_parts(text, query.answers) for text in texts if not _says_nothing(text)}
+    said = {text: stated_parts(text, query.answers) for text in texts if not _is_silent(text)}
     pairs = itertools.product(itertools.chain.from_iterable(said.values()), answer_aliases(query.answers))
     entailed = judge.entailment(query.question, set(pairs))
     stated = recall_of_items(lambda part, aliases: max(entailed[part, alias] for alias in aliases) >= _RIGHT)
@@ -157,10 +156,10 @@ def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = Non
 def answer_similarities(judge: BeliefJudge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
     """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
 
-    ``exact_match`` is 1 for answers that are equal once normalised, ``containment`` also if one contains the other as
-    words; ``bertscore`` is ``bertscore_f1``; ``entailment`` is the mean of both directions, of the texts by
-    themselves, and ``entailment_with_question`` of the texts as answers to the question. Equal texts are alike in all
-    of them. A blank one is like none; in the official code it is contained in all.
+    ``exact_match`` is 1 for answers that are equal after normalisation, ``containment`` also if one contains the other
+    as words; ``bertscore`` is ``bertscore_f1``; ``entailment`` is the mean of both directions for the texts alone, and
+    ``entailment_with_question`` for the texts as answers to the question. Equal texts have similarity 1 in all of
+    these. A blank text has similarity 0 with all texts; in the official code it is contained in all of them.
     """
 
     def mutual(question: str) -> list[float]:

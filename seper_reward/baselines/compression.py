@@ -37,23 +37,23 @@ NONE = "none"
 
 @dataclass
 class CompressionConfig(RetrievalConfig):
-    """Measure what depth, reranking and prompt compression are worth to readers, by ΔSePer (SePer, Figures 4, 5)."""
+    """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
 
     retriever: str = setting("bm25", RETRIEVER_HELP)
-    candidates: int = setting(20, "Passages that are retrieved and reranked for each question, >= 1.")
-    depths: list[int] = setting([1, 5, 10], "Numbers of passages that the reader sees together, each >= 1.")
+    candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")
+    depths: list[int] = setting([1, 5, 10], "Numbers of passages in the reader's context, each >= 1.")
     rerankers: list[str] = setting(
         ["none", "minilm"],
         "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
-        "cross-encoders; none is measured always.",
+        "cross-encoders; none is always measured.",
     )
     compressions: list[str] = setting(
         ["none", "selective_context", "longllmlingua"],
-        "Prompt compression by the reader's log-probabilities: none, selective_context (words that it could not guess "
-        "are kept), selective_context_sentences, longllmlingua (passages that make the question likely are kept) or "
-        "longllmlingua_sentences; none is measured always.",
+        "Prompt compression by the reader's log-probabilities: none, selective_context (keeps words that the reader "
+        "could not guess), selective_context_sentences, longllmlingua (keeps passages from which the reader guesses "
+        "the question) or longllmlingua_sentences; none is always measured.",
     )
-    keep: float = setting(0.5, "Share of the words, sentences or tokens that compression keeps, in (0, 1].")
+    keep: float = setting(0.5, "Share of the words, sentences or tokens to keep, in (0, 1].")
     readers: list[str] = setting([], READERS_HELP)
     margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into; not given: none.")
@@ -67,17 +67,17 @@ class CompressionConfig(RetrievalConfig):
 
 @dataclass(frozen=True)
 class VariantResult:
-    """ΔSePer of one way to make the reader's context."""
+    """ΔSePer of one variant of the reader's context."""
 
     reranker: str
     compression: str
     k: int  # passages before compression
     delta_seper: Mean
-    lead: dict[str, Any] | None  # in ΔSePer over `Variant.without` (`lead_over_questions`); None if it is the same
+    lead: dict[str, Any] | None  # in ΔSePer over `Variant.without` (`lead_over_questions`); None for itself
     exact_match: Mean  # expected over the samples
     harm_rate: Mean  # share of questions whose whole interval of ΔSePer is below -margin
-    passages: float  # that are left, a mean
-    tokens: float  # of the reader in them, a mean
+    passages: float  # mean number of remaining passages
+    tokens: float  # mean number of the reader's tokens in them
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class CompressionResult(Record):
 
     def table(self) -> str:
         """Return ΔSePer by depth, reranker and compression as Markdown, one table per reader."""
-        header = ["k", "reranker", "compression", "ΔSePer", "what the compression, else the reranker adds"]
+        header = ["k", "reranker", "compression", "ΔSePer", "gain of the compression, else of the reranker"]
         header += ["exact match", "harm rate", "passages", "tokens"]
         parts = []
         for name, found in self.readers.items():
@@ -148,7 +148,7 @@ class CompressionResult(Record):
 
 
 class Variant(NamedTuple):
-    """One way to make the reader's context: the ``k`` best passages by a reranker, then compressed."""
+    """A variant of the reader's context: the ``k`` best passages by a reranker, then compressed."""
 
     reranker: str
     compression: str
@@ -156,7 +156,7 @@ class Variant(NamedTuple):
 
     @property
     def without(self) -> "Variant":
-        """The same without the last part that was added: the compression or, if there is none, the reranker."""
+        """This variant without its last step: without compression or, if it has none, without reranking."""
         return self._replace(compression=NONE) if self.compression != NONE else self._replace(reranker=NONE)
 
 
@@ -188,13 +188,13 @@ def measure_variants(
     Args:
         scorers: Scorers by the name of their reader.
         queries: Questions with gold answers.
-        retriever: Where the candidates come from.
-        rerankers: Rerankers of the candidates, by name; the retriever's own order is measured always.
-        compressions: Names of compressors (``load_compressor``); no compression is measured always.
-        depths: Numbers of passages that the reader sees, as the settings explain this and the next ones.
-        candidates: Number of passages that are retrieved and reranked.
-        keep: Share of the passages that compression keeps.
-        margin: Distance below 0 that the whole interval must have to count as harm.
+        retriever: Retriever of the candidates.
+        rerankers: Rerankers of the candidates, by name; the retriever's order is always measured.
+        compressions: Names of compressors (``load_compressor``); no compression is always measured.
+        depths: Numbers of passages in the reader's context.
+        candidates: Number of passages to retrieve and rerank.
+        keep: Share of the passages to keep in compression.
+        margin: A context harms if the 95 % interval of its ΔSePer is below ``-margin``.
 
     Raises:
         ValueError: A depth is below 1 or above ``candidates``, there is no such compressor, or a reader can measure no

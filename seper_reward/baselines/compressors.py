@@ -1,7 +1,7 @@
-"""Prompt compression: a reader's own log-probabilities decide which parts of retrieved passages are left out.
+"""Prompt compression: drops parts of retrieved passages by a reader's log-probabilities.
 
-Selective Context (arXiv:2310.06201) keeps the parts that the reader could not have guessed, for any question.
-LongLLMLingua's coarse step (arXiv:2310.06839, section 4.1) keeps those from which the reader would guess the question.
+Selective Context (arXiv:2310.06201) keeps the parts that the reader could not guess, for any question. LongLLMLingua's
+coarse step (arXiv:2310.06839, section 4.1) keeps the parts from which the reader best guesses the question.
 """
 
 import functools
@@ -18,18 +18,18 @@ from seper_reward.runtime.cache import answers_through
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Passage, unwrap
 
-# between sentences, as in the official code of Selective Context, but behind exclamation marks, too, and not initials
+# between sentences, as in the official code of Selective Context, but also after exclamation marks, not after initials
 _SENTENCE_END = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<!\b[A-Z]\.)(?<=[.?!])\s+")
-_TEXTS_AT_ONCE = 16  # behind one prompt; each token keeps the logits of the whole vocabulary
-# LongLLMLingua's own words behind the question (arXiv:2310.06839, section 4.1)
-_RESTRICT = "We can get the answer to this question in the given documents."
+_BATCH_SIZE = 16  # texts per batch: each token keeps the logits of the whole vocabulary
+# LongLLMLingua's text after the question (arXiv:2310.06839, section 4.1)
+_SUFFIX = "We can get the answer to this question in the given documents."
 
 
 class Compressor(Protocol):
-    """Shortens the passages that a reader is shown together."""
+    """Shortens the passages in a reader's context."""
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return the passages that are left, with their ids, titles and metadata, in the order they are shown in.
+        """Return the remaining passages with ids, titles and metadata, in the order for the reader.
 
         Raises:
             UnscorableError: The question, or a part of a passage, is longer than the reader's window.
@@ -37,11 +37,11 @@ class Compressor(Protocol):
 
 
 def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
-    """Return the places of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
+    """Return the positions of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
 
     Args:
         scores: Self-information of each unit, in nats.
-        keep: Share of the units to keep, in (0, 1]; all that score as high as the last of them are kept, too.
+        keep: Share of the units to keep, in (0, 1]; ties with the last of them are also kept.
 
     Raises:
         ValueError: ``keep`` is out of range.
@@ -56,20 +56,20 @@ def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
 
 
 def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) -> list[int]:
-    """Return the places of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, 4.1), best first.
+    """Return the positions of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, 4.1), best first.
 
-    As in the official code, the unit that uses the budget up is kept whole, so at least one is kept.
+    As in the official code, the unit that exhausts the budget is kept whole, so at least one is kept.
 
     Args:
         scores: Mean natural-log probability of the question's tokens given each unit.
         lengths: Number of tokens of each unit.
-        keep: Share of all tokens that is the budget, in (0, 1].
+        keep: Budget as a share of all tokens, in (0, 1].
 
     Raises:
         ValueError: ``keep`` is out of range.
     """
     _check_keep(keep)
-    # 0.55 * 20 is a little more than 11
+    # rounding: 0.55 * 20 is slightly above 11
     budget = math.ceil(keep * sum(lengths) - 1e-9)
     kept: list[int] = []
     for place in sorted(range(len(scores)), key=lambda at: -scores[at]):
@@ -82,14 +82,14 @@ def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) 
 def span_means(
     spans: Sequence[tuple[int, int]], offsets: Sequence[tuple[int, int]], values: Sequence[float]
 ) -> list[float]:
-    """Return for each span of a text the mean value of the tokens that overlap it; 0 without one.
+    """Return for each span of a text the mean value of the tokens that overlap it; 0 without such tokens.
 
-    The paper on Selective Context sums the self-information of a unit's tokens; its official code takes the mean, as
-    here, which does not favour long units.
+    The paper on Selective Context sums the self-information of a unit's tokens; the official code and this function
+    take the mean, which does not favour long units.
 
     Args:
-        spans: First place and place behind the last one of each unit in the text.
-        offsets: The same of each token.
+        spans: Start and end (exclusive) of each unit in the text.
+        offsets: Start and end of each token.
         values: One number per token.
     """
     tokens = list(zip(offsets, values, strict=True))
@@ -100,28 +100,28 @@ def span_means(
 class SelectiveContext:
     """Drops words or sentences of low self-information (arXiv:2310.06201).
 
-    Self-information is measured sentence by sentence, each from the start of a text, as in the official code, which
-    has phrases, too. These need a parser.
+    Self-information is measured sentence by sentence, each as the start of a text, as in the official code. The
+    phrases of the official code are not implemented, since they need a parser.
 
     Args:
         reader: The reader of the compressed passages.
         keep: Share of the units to keep, over all passages of a question together, in (0, 1].
-        unit: Whether ``"word"`` or ``"sentence"`` is kept or dropped.
+        unit: Unit that is kept or dropped, ``"word"`` or ``"sentence"``.
 
     Raises:
-        ValueError: ``keep`` is out of range, or the tokenizer returns no offsets, which words need.
+        ValueError: ``keep`` is out of range, or the tokenizer returns no offsets, which are needed for words.
     """
 
     def __init__(self, reader: PromptedReader, keep: float = 0.5, unit: Literal["word", "sentence"] = "word") -> None:
         _check_keep(keep)
         if unit == "word" and not reader.sampler.tokenizer.is_fast:
             raise ValueError(
-                "selective_context drops words, which needs a fast tokenizer; take selective_context_sentences"
+                "selective_context drops words, which needs a fast tokenizer; use selective_context_sentences"
             )
         self._reader, self._keep, self._unit = reader, keep, unit
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return the passages that are left, in their order; the question plays no part."""
+        """Return the remaining passages in order; the question is not used."""
         units = [self._units(self._reader.prompts.as_data(passage.text)) for passage in passages]
         kept = set(above_percentile([score for row in units for _, score in row], self._keep))
         left: list[Passage] = []
@@ -137,7 +137,7 @@ class SelectiveContext:
         """Return the units of a text with their self-information."""
         tokenizer = self._reader.sampler.tokenizer
         sentences = split_sentences(text)
-        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # before a text that nothing precedes
+        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # context of the first token
         log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
         if self._unit == "sentence":
             return [(text, -statistics.fmean(row)) for text, row in zip(sentences, log_probs, strict=True)]
@@ -153,13 +153,13 @@ class SelectiveContext:
 class LongLLMLingua:
     """Keeps the passages, or sentences, from which the reader best guesses the question (arXiv:2310.06839).
 
-    This is the coarse, question-aware step, without the token-wise one that follows there. A unit's score is the mean
-    log-probability of the question's tokens, and of a sentence that says that the documents answer it, after the unit.
+    This is the coarse, question-aware step, without the token-wise step that follows in the paper. A unit's score is
+    the mean log-probability, after the unit, of the question and of a sentence that the documents answer it.
 
     Args:
         reader: The reader of the compressed passages.
         keep: Share of the tokens of a question's passages to keep, in (0, 1]; see ``within_budget``.
-        unit: Whether a whole ``"passage"`` is kept or dropped, as in the paper, or a ``"sentence"``.
+        unit: Unit that is kept or dropped: ``"passage"``, as in the paper, or ``"sentence"``.
 
     Raises:
         ValueError: ``keep`` is out of range.
@@ -172,14 +172,14 @@ class LongLLMLingua:
         self._reader, self._keep, self._unit = reader, keep, unit
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return the passages that are left; that with the best unit comes first, sentences keep their order."""
+        """Return the remaining passages, the one with the best unit first; sentences keep their order."""
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
         units = [
             (owner, replace(passage, text=text))
             for owner, passage in enumerate(passages)
             for text in ([passage.text] if self._unit == "passage" else split_sentences(passage.text))
         ]
-        asked = f" {reader.prompts.as_data(question)} {_RESTRICT}"
+        asked = f" {reader.prompts.as_data(question)} {_SUFFIX}"
         room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
         texts = [reader.prompts.fit([unit], lambda shown: shown[0], room) for _, unit in units]
         scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
@@ -193,7 +193,7 @@ class LongLLMLingua:
         )
 
 
-#: Compressors by name; each is made for a reader and a share to keep.
+#: Compressors by name, from a reader and a share to keep.
 COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
     "selective_context": lambda reader, keep: SelectiveContext(reader, keep),
     "selective_context_sentences": lambda reader, keep: SelectiveContext(reader, keep, "sentence"),
@@ -206,7 +206,7 @@ def load_compressor(name: str, reader: PromptedReader, keep: float = 0.5) -> Com
     """Return a compressor by its name in ``COMPRESSORS``, for a reader and a share to keep, in (0, 1].
 
     Raises:
-        ValueError: There is no such compressor, ``keep`` is out of range, or the reader's tokenizer does not fit.
+        ValueError: The name is unknown, ``keep`` is out of range, or the reader's tokenizer is not supported.
     """
     if name not in COMPRESSORS:
         raise ValueError(f"compressions must be none or of {', '.join(COMPRESSORS)}, got {name!r}")
@@ -214,7 +214,7 @@ def load_compressor(name: str, reader: PromptedReader, keep: float = 0.5) -> Com
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text, without the space between them.
+    """Return the sentences of a text, without the white space between them.
 
     >>> split_sentences("The mill of J. Voss burned. Who lit it?")
     ['The mill of J. Voss burned.', 'Who lit it?']
@@ -228,21 +228,20 @@ def _check_keep(keep: float) -> None:
 
 
 def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
-    """Return the natural-log probability of each token of texts behind prompts, by a reader as a plain language model.
+    """Return the natural-log probability of each token of texts after prompts, by a reader as a plain language model.
 
-    Prompts are not blank and nothing is put around them; texts have at least one token.
+    Prompts must not be blank and are used without a template; texts have at least one token.
 
     Raises:
-        UnscorableError: A prompt and the longest text of its batch, of 16 that are read at once, are longer than the
-            reader's window.
-        ValueError: The reader thinks first.
+        UnscorableError: A prompt and the longest text of its batch of 16 are longer than the reader's window.
+        ValueError: The reader thinks before it answers.
     """
     pairs = list(zip(prompts, texts, strict=True))
 
     def compute(missing: list[int]) -> list[list[float]]:
         found: list[list[float]] = []
-        for start in range(0, len(missing), _TEXTS_AT_ONCE):
-            batch, chunk = zip(*(pairs[at] for at in missing[start : start + _TEXTS_AT_ONCE]), strict=True)
+        for start in range(0, len(missing), _BATCH_SIZE):
+            batch, chunk = zip(*(pairs[at] for at in missing[start : start + _BATCH_SIZE]), strict=True)
             longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
             sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
             log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]

@@ -1,6 +1,6 @@
 """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR).
 
-The method is that of arXiv:2405.20680: whether retrievers fail on the same questions (``evaluate.consistency``), and
+The questions of arXiv:2405.20680 are whether retrievers fail on the same questions (``evaluate.consistency``), and
 whether an ensemble of retrievers answers better than the best of them. A trained ensemble answers new questions.
 """
 
@@ -44,7 +44,7 @@ from seper_reward.types import Passage, Query
 
 _SAVED = "eor.json"
 _COUNTS = ("calls", "prompt_tokens", "response_tokens")
-_KEPT = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
+_SAVED_SETTINGS = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
 
 
 @dataclass
@@ -58,26 +58,26 @@ class EoRConfig(RetrievalConfig):
         "(bm25@RR@5: of 20), cut by @NUMBER, joined by & and compressed by @CP, which bind in this order.",
     )
     folds: int = setting(
-        5, "Folds of the questions, >= 2: the weights of a vote are searched on the others, for each of them."
+        5, "Number of folds of the questions, >= 2: weights of a vote for each fold are searched on all other folds."
     )
     pooling: Literal["mean", "max", "majority", "plurality"] = setting(
         "mean",
-        "How EoR makes one score of an answer's similarities to the others: mean, max, or 1 for answers that at "
-        "least half of the others (majority) or most of them (plurality) are like, else 0.",
+        "How EoR pools an answer's similarities to the other answers: mean, max, or 1 if at least half of the other "
+        "answers (majority) or most of them (plurality) are similar, else 0.",
     )
     metric: Literal["exact_match", "entailment"] = setting(
-        "exact_match", "Which answers are right: exact_match, or those that entail the gold answer by 0.8 or more."
+        "exact_match", "Criterion of a right answer: exact_match, or entailment of the gold answer by 0.8 or more."
     )
     save: str | None = setting(
-        None, "Folder for the sources and the weights, searched on all questions; not given: none."
+        None, "Folder for the sources and the weights, searched on all questions; not given: they are not saved."
     )
     load: str | None = setting(
         None,
-        "Folder of save: its ensemble answers the questions of file, which need no gold answers; sources, pooling, "
-        "metric and prompts are those saved. Not given: votes are compared.",
+        "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
+        "pooling, metric and prompts are the saved ones. Not given: votes are compared.",
     )
     vote: Literal["eor_paper", "eor_official", "eor_default", "belief_vote", "belief_vote_equal"] = setting(
-        "eor_paper", "Vote that answers with load."
+        "eor_paper", "Vote for the answers with load."
     )
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
     background_prompt: str = setting(
@@ -93,16 +93,16 @@ class EoRConfig(RetrievalConfig):
         if self.folds < 2 or len(self.sources) < 2:
             raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
         if self.load and self.save:
-            raise ValueError("load answers by saved weights, and save searches new ones; give one of both")
+            raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
 
 
 @dataclass(frozen=True)
 class VoteResult:
-    """How a vote does."""
+    """Results of a vote."""
 
     accuracy: Mean
     lead: dict[str, Any]  # in accuracy over the best single retriever (`lead_over_questions`)
-    mrlr: float | None  # mean share of its wrong answers that a retriever has right
+    mrlr: float | None  # mean share of the vote's wrong answers that a retriever answers right
     weights: dict[str, dict[str, float]]  # of "similarities" and "retrievers", searched on all questions
 
 
@@ -111,18 +111,18 @@ class EoRResult(Record):
     """Votes against single retrievers."""
 
     questions: int
-    left_out: int  # questions that the reader cannot be asked
+    left_out: int  # questions that are too long for the reader
     folds: int
     pooling: str  # of EoR's votes
     retrievers: dict[str, dict[str, Mean]]  # "accuracy" by retriever
-    best_single: dict[str, Any]  # "accuracy" of the best retriever on the other folds, and how often each is "chosen"
+    best_single: dict[str, Any]  # "accuracy" of the best retriever of the other folds, "chosen": folds by retriever
     voters: dict[str, VoteResult]  # eor_PRESET, belief_vote, and belief_vote_equal without weights
-    upper_bound: Mean  # share of questions that at least one retriever has right
+    upper_bound: Mean  # share of questions that at least one retriever answers right
     consistency: ConsistencyResult
-    per_question: Costs | None = None  # with those of retrieval and of the search of weights
+    per_question: Costs | None = None  # including retrieval and the search for weights
 
     def table(self) -> str:
-        """Return how sources and votes do as text: accuracy, errors, win ratios, the weights of votes, and costs."""
+        """Return the results of sources and votes as text: accuracy, errors, win ratios, weights, and costs."""
         voters, best = self.voters, self.best_single
         chosen = ", ".join(f"{name} in {count}" for name, count in best["chosen"].items())
         votes = [
@@ -153,20 +153,20 @@ class AnswersResult(Record):
     """Answers of a trained ensemble."""
 
     questions: int
-    left_out: int  # questions that the reader cannot be asked
-    chosen: dict[str, int]  # by source, how many answers are from it
+    left_out: int  # questions that are too long for the reader
+    chosen: dict[str, int]  # number of answers by source
     accuracy: Mean  # of the answers to questions that have gold answers
     per_question: Costs
 
     def table(self) -> str:
-        """Return where answers are from, how many are right, and the costs of a question."""
+        """Return the sources of answers, the share of right ones, and the costs of a question."""
         chosen = [[name, str(count)] for name, count in self.chosen.items()]
         table = text_table(["answers from", "questions"], [*chosen, ["right", interval_cell(self.accuracy)]])
         return f"{table}\n\n{costs_table({'all sources': self.per_question}, 'a question costs')}"
 
 
 class _Asked(NamedTuple):
-    """A question with the passages of each source, the candidates of a vote, and the fold it is tested in."""
+    """A question with the passages of each source, the candidates of a vote, and its test fold."""
 
     query: Query
     shown: Shown
@@ -176,7 +176,7 @@ class _Asked(NamedTuple):
 
 
 class _Voter(NamedTuple):
-    """A vote: how it learns weights from dev questions and answers with them, and its similarities."""
+    """A vote: functions that learn weights from dev questions and answer with them, and its similarities."""
 
     learn: Callable[[Sequence[_Asked]], VoteWeights]
     answer: Callable[[Candidates, VoteWeights], Elected]
@@ -194,13 +194,13 @@ def eor(
 ) -> EoRResult:
     """Compare votes over the answers with several retrievers' passages with the best single retriever.
 
-    The weights of a vote and the best retriever are chosen for each question on those of the other folds
+    The weights of a vote and the best retriever are chosen for each question on the questions of all other folds
     (cross-fitting), so every question is a test question once.
 
     Args:
-        asking: Queries the reader.
+        asking: The ensemble that queries the reader.
         queries: Q questions with gold answers.
-        sources: By name of the retriever, the passages of each question; empty ones for a reader that retrieves
+        sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves
             nothing.
         folds: Number of folds, by SHA-1 of the questions' ids, >= 2.
         pooling: Pooling of EoR's votes.
@@ -214,7 +214,7 @@ def eor(
     asked = _ask(asking, queries, sources, judge, folds)
     if len({each.fold for each in asked}) < 2:
         raise ValueError(
-            f"expected questions in at least two folds, got {len(asked)} that can be asked; take more questions"
+            f"expected questions in at least two folds, got {len(asked)} that the reader can read; use more questions"
         )
     names = list(sources)
     right = _right(asked)
@@ -241,7 +241,7 @@ def _ask(
     judge: BeliefJudge | None,
     folds: int = 2,
 ) -> list[_Asked]:
-    """Return the questions that the reader can be asked, with its answers."""
+    """Return the questions that fit into the reader's window, with its answers."""
     shown = {query.id: [tuple(rows[at]) for rows in sources.values()] for at, query in enumerate(queries)}
     for query in queries:
         asking.expect(query.question, shown[query.id])
@@ -255,7 +255,7 @@ def _ask(
 
 
 def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
-    """Return ``(Q,)`` whether the retriever that is best on the other folds is right, and how often each is that."""
+    """Return ``(Q,)`` whether the best retriever of the other folds is right, and the number of folds by retriever."""
     folds = np.array([each.fold for each in asked])
     best = {fold: int(right[:, folds != fold].mean(axis=1).argmax()) for fold in sorted(set(folds.tolist()))}
     single = np.array([right[best[fold], number] for number, fold in enumerate(folds.tolist())])
@@ -264,7 +264,7 @@ def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> t
 
 
 def _vote_result(voter: _Voter, asked: Sequence[_Asked], right: Any, single: Any, names: Sequence[str]) -> VoteResult:
-    folds = [*sorted({each.fold for each in asked}), None]  # None leaves no question out
+    folds = [*sorted({each.fold for each in asked}), None]  # None uses all questions
     learned = {
         fold: voter.learn([each for each in asked if each.fold != fold])
         for fold in tqdm(folds, desc="searching weights", unit="fold", leave=False)
@@ -304,7 +304,7 @@ def _eor_voter(options: VoteOptions) -> _Voter:
 
 
 def _search_strength(dev: Sequence[_Asked]) -> VoteWeights:
-    """Return the weights of retrievers under which the belief vote is right most often."""
+    """Return the weights of retrievers with which the belief vote is right most often."""
 
     def accuracy(strength: Any) -> float:
         return sum(each.right[each.candidates.belief_vote(strength).text] for each in dev) / len(dev)
@@ -325,7 +325,7 @@ def command(arguments: list[str]) -> str:
     if saved is not None:
         config = replace(config, **saved["settings"])
         if saved["reader"] != config.reader:
-            say_once(f"{config.load} has weights for reader={saved['reader']}, and {config.reader} answers")
+            say_once(f"{config.load} has weights for reader={saved['reader']}, but the reader is {config.reader}")
     result: EoRResult | AnswersResult
     with reporting("baseline eor", config) as report:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
@@ -351,7 +351,7 @@ def command(arguments: list[str]) -> str:
 
 
 def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
-    """Return the answers of a saved ensemble, with ``right`` where there is a gold answer."""
+    """Return the answers of a saved ensemble, with ``right`` if there is a gold answer."""
     weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][config.vote].values()))
     voter = _voters(config.pooling, config.sources)[config.vote]
     rows = []
@@ -370,13 +370,13 @@ def _costs(profile: Profile, questions: int) -> Costs:
 
 
 def _save(config: EoRConfig, result: EoRResult) -> str:
-    """Save the weights if there is a folder for them, and return what to run next."""
+    """Save the weights if there is a folder for them, and return the next command."""
     if config.save is None:
-        # without people's marks, which these questions need not have
+        # without people's marks, which these questions may lack
         labelers = "erag delta_seper likelihood contains"
         return f"seper-reward baseline erag --file {config.file}{corpus_flag(config)} --labelers {labelers}"
     path = Path(config.save) / _SAVED
-    settings = {name: getattr(config, name) for name in _KEPT}
+    settings = {name: getattr(config, name) for name in _SAVED_SETTINGS}
     weights = {name: row.weights for name, row in result.voters.items()}
     together(lambda: write_json(path, {"reader": config.reader, "settings": settings, "weights": weights}))
     return f"seper-reward baseline eor --load {config.save} --file NEW_QUESTIONS.jsonl{corpus_flag(config)}"

@@ -1,4 +1,4 @@
-"""Correlate list metrics by labels of single passages with the reader's score on the list (eRAG, arXiv:2404.13781)."""
+"""Correlate list metrics by labels of single passages to the reader's score on the list (eRAG, arXiv:2404.13781)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,33 +34,33 @@ Correlations = dict[str, dict[str, dict[str, Any]]]  # `rank_correlation` by lab
 
 @dataclass
 class JudgedConfig(LabelerConfig, CommandConfig):
-    """Settings of commands that compare labels with the answers of the reader that made them."""
+    """Settings of commands that compare labels to answers of the same reader."""
 
     judging_seed: int = setting(
         1,
-        "Seed of the responses that the reader answers whole lists with; another than that of the labels (seed), "
-        "which would otherwise share their noise with what they are compared with.",
+        "Seed of the reader's responses to whole lists; must differ from the seed of the labels (seed), which would "
+        "otherwise share their noise with the responses.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.judging_seed == self.seed:
-            raise ValueError(f"judging_seed must differ from seed, that of the labels, got {self.seed} for both")
+            raise ValueError(f"judging_seed must differ from seed (of the labels), got {self.seed} for both")
 
 
 @dataclass
 class ERAGConfig(JudgedConfig, RetrievalConfig):
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
 
-    retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} Several are compared.")
+    retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} One or more.")
     labelers: list[str] = setting(
         ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
         "Labelers of single passages, by their names in `seper-reward label`.",
     )
-    depths: list[int] = setting([1, 2, 5], "Numbers of passages that the reader sees together, each >= 1.")
+    depths: list[int] = setting([1, 2, 5], "Numbers of passages in the reader's context, each >= 1.")
     plot: str | None = setting(None, "Image file to plot the correlations of precision into; not given: none.")
     margin: float = setting(
-        0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG take labels below 0 as 0."
+        0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG replace labels below 0 by 0."
     )
 
     def __post_init__(self) -> None:
@@ -72,31 +72,31 @@ class ERAGConfig(JudgedConfig, RetrievalConfig):
 class LabelerResult:
     """One labeler's labels of a retriever's passages."""
 
-    questions: int  # that have labels
-    left_out: list[str]  # one reason for each of the others
-    label: float | None  # the mean; None without a label
+    questions: int  # with labels
+    left_out: list[str]  # one reason for each of the remaining questions
+    label: float | None  # mean label; None without labels
     per_label: Costs
 
 
 @dataclass(frozen=True)
 class RetrieverResult:
-    """How well metrics of a retriever's lists follow the reader."""
+    """Correlation of metrics of a retriever's lists with the reader."""
 
-    end_to_end: dict[str, dict[str, Any]]  # the reader's mean score by depth; "0" is without a passage
+    end_to_end: dict[str, dict[str, Any]]  # the reader's mean score by depth; "0" means without a passage
     labels: dict[str, LabelerResult]  # by labeler
-    correlation: dict[str, Correlations]  # with "score" and "gain", over questions that have labels and a score
+    correlation: dict[str, Correlations]  # with "score" and "gain", over questions with labels and a score
 
 
 @dataclass(frozen=True)
 class ERAGResult(Record):
-    """How well metrics of lists follow the reader, by retriever."""
+    """Correlation of metrics of lists with the reader, by retriever."""
 
     metric: str  # the reader's score
     questions: int
     retrievers: dict[str, RetrieverResult]
 
     def table(self) -> str:
-        """Return how each labeler's metrics rank lists next to the reader's score and gain, by retriever and depth."""
+        """Return the correlations of labelers' metrics with the reader's score and gain, by retriever and depth."""
         parts = []
         for retriever, found in self.retrievers.items():
             ends = dict(found.end_to_end)
@@ -112,7 +112,7 @@ class ERAGResult(Record):
         return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
-        """Plot how well precision by each labeler ranks the lists as the reader does, by retriever and depth."""
+        """Plot the rank correlation of precision by each labeler with the reader, by retriever and depth."""
         panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
         series: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in panels}
         for title, target in panels.items():
@@ -136,29 +136,29 @@ def erag(
 ) -> ERAGResult:
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list.
 
-    Each retriever's best passages are labelled one by one. Metrics at depth k are made of these labels, and compared
-    over questions with the reader's ``score`` when it sees the k best passages together, and with its ``gain``, the
-    score less that without a passage. Labels that subtract a baseline predict the gain, the others the score.
+    The best passages of each retriever are labelled one by one. Metrics at depth k of these labels are compared over
+    questions with the reader's ``score`` when it sees the k best passages together, and with its ``gain``, the score
+    less the score without a passage. Labels that subtract a baseline predict the gain, all other labels the score.
 
     Args:
-        queries: Questions with gold answers. Passages that come with them lend their metadata, such as marks, to those
-            of the same id that are retrieved; people's marks are of these only.
+        queries: Questions with gold answers. The metadata of their passages, such as marks, is copied to retrieved
+            passages of the same id; people's marks exist for these only.
         retrievers: Retrievers by name.
         labelers: Labelers by name.
-        answering: Labeler whose metric of the reader's responses is the score of a list; of another seed than the
-            labelers, as labels of the same draws share their noise with it.
-        depths: Numbers of passages that the reader sees, each >= 1.
-        margin: Label above which a passage is relevant for MAP and MRR. Recall and nDCG take labels below 0 as 0.
+        answering: Labeler whose metric of the reader's responses is the score of a list; its seed must differ from
+            that of the labelers, as labels of the same samples share their noise with it.
+        depths: Numbers of passages in the reader's context, each >= 1.
+        margin: Label above which a passage is relevant for MAP and MRR. Recall and nDCG replace labels below 0 by 0.
 
     Raises:
-        BadRowError: People's marks are among the labelers, and a question has none.
+        BadRowError: People's marks are among the labelers, and a question has no marks.
         ValueError: There is no depth, or one is below 1.
     """
     check_depths(depths)
     if any(isinstance(labeler, GoldLabeler) for labeler in labelers.values()):
         for query in queries:
             try:
-                relevance_of(query)  # all labels of a question without marks would be 0
+                relevance_of(query)  # without marks, all labels of the question would be 0
             except BadRowError as error:
                 raise BadRowError(f"{error}; or leave gold out of the labelers") from error
     found = {
@@ -169,7 +169,7 @@ def erag(
 
 
 def retrieved(queries: Sequence[Query], retriever: Retriever, top_k: int) -> list[Query]:
-    """Return the queries with the retrieved passages in place of their own, whose metadata is kept."""
+    """Return the queries with the retrieved passages as their passages, with metadata from the original ones."""
     found = []
     for query, passages in zip(queries, retriever.retrieve([each.question for each in queries], top_k), strict=True):
         own = {passage.id: passage for passage in query.passages}
@@ -203,9 +203,9 @@ def _measure_lists(
 def end_to_end(
     queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
 ) -> list[dict[int, float] | None]:
-    """Return per question the reader's score with the first passages together, by their number; 0 is none.
+    """Return per question the reader's score with the first passages together, by number of passages (0: none).
 
-    It is ``None`` for a question that the reader cannot be asked.
+    It is ``None`` for a question that is too long for the reader.
     """
     asked = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
@@ -219,7 +219,7 @@ def end_to_end(
 
 
 def answering_labeler(scorer: SePerScorer, options: LabelerOptions, seed: int) -> ERAGLabeler:
-    """Return the labeler that scores whole lists as eRAG's preset does, also without a passage, with this seed."""
+    """Return the labeler that scores whole lists as in eRAG's preset, also without a passage, with the given seed."""
     greedy = ERAGOptions.preset(options.erag_preset).greedy
     return ERAGLabeler(scorer.with_sampling(seed=seed), options.erag_metric, ERAGOptions(greedy=greedy))
 

@@ -1,4 +1,4 @@
-"""Compare judgments of useful passages with people's marks, and by their answers (ITEM, arXiv:2406.11290)."""
+"""Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM, arXiv:2406.11290)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,34 +27,34 @@ Mean = dict[str, Any]  # with a 95 % interval over questions
 
 @dataclass
 class ItemConfig(LabelerConfig, GradedConfig):
-    """Compare judgments of which passages are useful with people's marks, and by the answers they lead to (ITEM)."""
+    """Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM)."""
 
     judges: list[str] = setting(
         ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
-        "Who judges: methods of item (see item_method, which then has no effect), also with options, such as "
-        "a_s:rounds=1 or ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
+        "Judges: methods of item (item_method then has no effect), optionally with options, such as a_s:rounds=1 or "
+        "ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
     )
     reference: str = setting(
         "delta_seper",
-        "Labeler whose labels are compared with those of the judges; 'none' compares them with marks only.",
+        "Labeler whose labels are compared with the judges' labels; 'none' compares with marks only.",
     )
     margin: float = setting(0.05, "Label above which a passage counts as chosen.")
 
 
 @dataclass(frozen=True)
 class JudgeResult:
-    """How good one judge is."""
+    """Results of one judge."""
 
-    questions: int  # that have labels
-    left_out: list[str]  # one reason for each of the others
+    questions: int  # with labels
+    left_out: list[str]  # one reason for each of the remaining questions
     chosen: Mean  # number of passages
     mean_precision: Mean  # over questions; 0 if nothing is chosen
     mean_recall: Mean
     precision: float | None  # over the passages of all questions (micro), as the next two; None without a question
     recall: float | None
     f1: float | None
-    f1_of_means: float | None  # harmonic mean of the two means over questions, which ITEM's authors report
-    ndcg: dict[str, Mean]  # of its order: "ndcg@5", ...; of an order by relevance, too: "relevance_ndcg@5", ...
+    f1_of_means: float | None  # harmonic mean of the two means over questions, as reported by ITEM's authors
+    ndcg: dict[str, Mean]  # of the order by utility: "ndcg@5", ...; of an order by relevance: "relevance_ndcg@5", ...
     answers: dict[str, Mean]  # "exact_match" and "token_f1" of the reader's answers with the chosen passages
     agreement: dict[str, dict[str, Any]]  # Pearson's r of the labels with "marks" and "reference"
     per_question: Costs
@@ -62,12 +62,12 @@ class JudgeResult:
 
 @dataclass(frozen=True)
 class ItemResult(Record):
-    """How good judges are."""
+    """Results of all judges."""
 
     questions: int
-    without_relevant: int  # questions that are left out because no passage is marked relevant
+    without_relevant: int  # questions without a relevant passage, which are left out
     answers: dict[str, dict[str, Mean]]  # with "all passages", "relevant passages" and "no passage"
-    given_order: dict[str, Mean]  # nDCG of the passages as they were given, such as by a retriever
+    given_order: dict[str, Mean]  # nDCG of the order of the input, such as a retriever's
     judges: dict[str, JudgeResult]
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class ItemResult(Record):
         return result
 
     def table(self) -> str:
-        """Return how good judges are as text: by marks, by answers, by agreement, and the costs of a question."""
+        """Return the results of judges as text: by marks, answers and agreement, and the costs of a question."""
         judges = self.judges
         names = ["precision", "recall", "f1", "f1_of_means"]
         depths, unscored = list(self.given_order), [cell(None)] * len(names)
@@ -105,7 +105,7 @@ class ItemResult(Record):
 
 
 class _Judged(NamedTuple):
-    """A labelled question: grades and marks of its passages, the places of the chosen ones, and all in its orders."""
+    """A labelled question: grades and marks of its passages, positions of the chosen ones, and the orders of all."""
 
     labeled: LabeledQuery
     grades: list[int]
@@ -123,15 +123,15 @@ def judgments(
     margin: float = 0.05,
     relevant_from: int = 1,
 ) -> ItemResult:
-    """Compare judgments of passages with people's marks, and by the answers with the chosen passages.
+    """Compare judgments of passages with people's marks, and by the answers given the chosen passages.
 
     Args:
-        scorer: Scorer whose reader answers, once and greedily.
-        queries: Questions with gold answers whose passages are marked; those without a relevant passage are left out.
+        scorer: Scorer whose reader answers, greedily.
+        queries: Questions with gold answers and marked passages; questions without a relevant passage are left out.
         judges: Labelers by name. They choose passages whose label is above the margin.
-        reference: Labeler whose labels are compared with the judges'; ``None`` for none.
+        reference: Labeler whose labels are compared with the judges'; ``None`` for no such comparison.
         margin: Label above which a passage is chosen.
-        relevant_from: Grade from which a passage is relevant; nDCG and Pearson's r take the grades.
+        relevant_from: Grade from which a passage is relevant; nDCG and Pearson's r use the grades.
 
     Raises:
         ValueError: No question has a relevant passage, or one has no mark at all.
@@ -158,7 +158,7 @@ def judgments(
         {name: _answers(reader, used, passages) for name, passages in shown.items()},
         _ndcg("ndcg", [grades[query.id] for query in used]),
         {
-            # grades are numbers of another scale than margin: gold chooses the relevant passages
+            # grades are not on the scale of margin: gold chooses the relevant passages
             name: _judge_result(
                 reader,
                 label_all(judge, used),
@@ -180,7 +180,7 @@ def _judge_result(
     compared: Mapping[str, LabeledQuery],
     margin: float,
 ) -> JudgeResult:
-    judged = [_judged(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
+    judged = [_judged_query(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
     chosen = [_at(each.labeled.query, each.chosen) for each in judged]
     ndcg: dict[str, Mean] = {}
     for name in judged[0].orders if judged else ("ndcg",):
@@ -205,10 +205,10 @@ def _cells(row: Mapping[str, Mean]) -> list[str]:
     return [cell(value["mean"]) for value in row.values()]
 
 
-def _judged(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
+def _judged_query(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
     places = range(len(labeled.labels))
     details: Sequence[Mapping[str, Any]] = labeled.details or [{} for _ in places]
-    # a judge of ranks has an order of its own among passages whose labels are equal
+    # judges of ranks also order passages with equal labels
     order = sorted(places, key=lambda place: (details[place].get("judged_rank", 0), -labeled.labels[place]))
     orders = {"ndcg": order}
     if all("relevance_rank" in detail for detail in details):
@@ -217,7 +217,7 @@ def _judged(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin:
 
 
 def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
-    """Return both over the passages of all questions, and their means over questions; ``None`` without a question."""
+    """Return micro-averaged precision and recall, and their means over questions; ``None`` without a question."""
     hits = [sum(each.marks[place] for place in each.chosen) for each in judged]
     chosen, relevant = [len(each.chosen) for each in judged], [sum(each.marks) for each in judged]
     precision, recall = _ratio(sum(hits), sum(chosen)), _ratio(sum(hits), sum(relevant))
@@ -235,7 +235,7 @@ def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
 
 
 def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[Sequence[Passage]]) -> dict[str, Mean]:
-    """Return how right the reader's greedy answers are, over the questions that it can be asked."""
+    """Return the scores of the reader's greedy answers, over questions that fit into its window."""
     texts: list[str | None] = []
     for query, passages in zip(queries, shown, strict=True):
         (found,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
@@ -249,15 +249,15 @@ def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[S
 
 
 def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) -> dict[str, dict[str, Any]]:
-    """Return Pearson's r of the labels with marks and, if both label a question, with the reference."""
-    found = {"marks": _pooled(judged, [each.grades for each in judged])}
+    """Return Pearson's r of the labels with marks, and with the reference on questions that both label."""
+    found = {"marks": _pooled_correlation(judged, [each.grades for each in judged])}
     if compared:
         both = [each for each in judged if each.labeled.query.id in compared]
-        found["reference"] = _pooled(both, [compared[each.labeled.query.id].labels for each in both])
+        found["reference"] = _pooled_correlation(both, [compared[each.labeled.query.id].labels for each in both])
     return found
 
 
-def _pooled(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _pooled_correlation(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> dict[str, Any]:
     labels = [label for each in judged for label in each.labeled.labels]
     owner = [number for number, each in enumerate(judged) for _ in each.labeled.labels]
     return PooledPearson({"labels": labels}, [value for row in targets for value in row], owner).described("labels")

@@ -1,4 +1,4 @@
-"""Labels of many questions, and what they cost: the reader's calls and tokens, and seconds."""
+"""Labels of many questions, and their costs: the reader's calls and tokens, and seconds."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ class Labelled(NamedTuple):
     """The labels of questions.
 
     Attributes:
-        rows: Per question its labels, or the reason why it has none.
-        costs: ``seconds``, and of the reader ``calls`` (prompts), ``prompt_tokens`` and ``response_tokens``, in all;
+        rows: Per question its labels, or the error that prevents them.
+        costs: Total ``seconds``, and the reader's ``calls`` (prompts), ``prompt_tokens`` and ``response_tokens``;
             cached responses cost nothing.
     """
 
@@ -42,7 +42,7 @@ class Labelled(NamedTuple):
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
-    """Label questions in memory, and measure the cost."""
+    """Label questions in memory, and measure the costs."""
     before = time.perf_counter()
     with profiling() as profile:
         rows = [labeled for _, labeled in loop.label_all(labeler, queries)]

@@ -1,15 +1,15 @@
-"""Pools of retrievers, named as in EoR (arXiv:2405.20680): where passages come from, and how they are processed.
+"""Pools of retrievers, named as in EoR (arXiv:2405.20680): sources of passages, and processing steps.
 
 | name | passages |
 |---|---|
-| `none` | none: the reader answers by itself |
+| `none` | none: the reader answers without passages |
 | `bm25@5` | the 5 best of a retriever (`load_retriever`) |
 | `background` | one that the reader writes about the question |
-| `bm25@5&minilm@5` | those of both, equal ones once |
-| `bm25@RR@5` | of the 20 best the 5 that are nearest to the question by the embedded encoder |
-| `bm25@50@RR@5` | the same of the 50 best |
+| `bm25@5&minilm@5` | the passages of both, equal ones once |
+| `bm25@RR@5` | of the 20 best, the 5 nearest to the question by the embedded encoder |
+| `bm25@50@RR@5` | the same for the 50 best |
 | `bm25@5&minilm@5@CP` | one: a summary of all ten for the question, which the reader writes |
-| `(bm25@5&minilm@5)@RR@5` | operations behind brackets apply to all passages in them |
+| `(bm25@5&minilm@5)@RR@5` | operations after brackets apply to all passages in them |
 
 As in the paper, `@RR` binds tightest, then `@NUMBER`, then `&`, and `@CP` last.
 """
@@ -30,7 +30,7 @@ Passages = list[tuple[Passage, ...]]  # by question
 _NONE, _BACKGROUND = "none", "background"
 _RERANK, _COMPRESS = "RR", "CP"
 _JOIN, _RETRIEVE = "&", "retrieve"
-_RERANKED = 20  # passages, where a name does not say of how many the first are taken
+_RERANKED = 20  # default number of passages to rerank
 BACKGROUND_PROMPT = (
     "Write a short paragraph of what is known that helps to answer this question.\nQuestion: {question}"
 )
@@ -38,7 +38,7 @@ COMPRESS_PROMPT = (
     "Write down in one or two sentences what these passages say that helps to answer the question. Add nothing.\n"
     "{passages}\nQuestion: {question}"
 )
-_LONGEST = 256  # tokens of a written passage; the published prompts ask for up to 200 words
+_MAX_TOKENS = 256  # tokens of a written passage; the published prompts ask for up to 200 words
 _BLOCK = 16  # questions
 
 
@@ -52,18 +52,18 @@ def retrieve_sources(
 ) -> dict[str, Passages]:
     """Return the passages of each source of a pool for each question, best first.
 
-    Each retriever is loaded and asked once, and parts that several names share are made once.
+    Each retriever is loaded and called once, and parts shared by several names are made once.
 
     Args:
         names: Names as in the table above.
         corpus: Passages by id.
         questions: The questions.
         reader: Reader that writes ``background`` and compresses; ``None`` if no name needs it.
-        background_prompt: What it is asked to write for ``background``, with the field ``{question}``.
-        compress_prompt: What it is asked to write for ``@CP``, with the fields ``{passages}`` and ``{question}``.
+        background_prompt: Prompt for ``background``, with the field ``{question}``.
+        compress_prompt: Prompt for ``@CP``, with the fields ``{passages}`` and ``{question}``.
 
     Raises:
-        ValueError: A name or a prompt has another form, or a name needs a reader.
+        ValueError: A name or a prompt is invalid, or a name needs a reader.
         OSError: A retriever cannot be loaded.
     """
     check_template("background_prompt", background_prompt, ["question"])
@@ -82,7 +82,7 @@ def retrieve_sources(
 
 
 def _step(name: str) -> tuple[str, list[str]]:
-    """Return the operation of a name that binds least and its operands; ``ValueError`` if it has another form."""
+    """Return the loosest operation of a name and its operands; ``ValueError`` if the name is invalid."""
     if name.endswith(f"@{_COMPRESS}"):
         return _COMPRESS, [name.removesuffix(f"@{_COMPRESS}")]
     parts, depth = [""], 0
@@ -112,7 +112,7 @@ def _step(name: str) -> tuple[str, list[str]]:
 
 
 class _Pool:
-    """The passages of sources, and of all parts that they are made from, each made once."""
+    """The passages of sources and of all their parts, each made once."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class _Pool:
         self._made: dict[str, Passages] = {}
 
     def expect(self, name: str) -> None:
-        """Check a name, and note how deep its retrievers are asked."""
+        """Check a name, and record the number of passages needed from its retrievers."""
         operation, operands = _step(name)
         if operation == _RETRIEVE:
             retriever, number = operands
@@ -147,7 +147,7 @@ class _Pool:
             return self._write(self._prompts[_BACKGROUND], [()] * len(self._questions), "background")
         if operation == _RETRIEVE:
             retriever, number = operands
-            return [row[: int(number)] for row in self._retrieved(retriever)]
+            return [row[: int(number)] for row in self._retrieve_all(retriever)]
         made = [self.passages(each) for each in operands]
         if operation == _JOIN:
             return [tuple(dict.fromkeys(each for part in row for each in part)) for row in zip(*made, strict=True)]
@@ -158,7 +158,7 @@ class _Pool:
             return self._write(self._prompts[_COMPRESS], made[0], "compressed")
         return [row[: int(operation)] for row in made[0]]
 
-    def _retrieved(self, retriever: str) -> Passages:
+    def _retrieve_all(self, retriever: str) -> Passages:
         if retriever not in self._made:
             found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
             self._made[retriever] = found
@@ -167,12 +167,12 @@ class _Pool:
     def _write(self, template: str, lists: Passages, name: str) -> Passages:
         """Return for each question a passage that the reader writes at temperature 0.
 
-        There is none if a template with passages gets none, the reader writes nothing, or the question is longer than
-        its window.
+        There is no passage if a template with passages gets none, the reader writes nothing, or the question is longer
+        than its window.
         """
         if self._reader is None:
             raise ValueError(f"{_BACKGROUND} and @{_COMPRESS} are written by a reader, got none")
-        writer = Writer(self._reader, _LONGEST)
+        writer = Writer(self._reader, _MAX_TOKENS)
         prompts = [
             _prompt(writer, template, *asked) if asked[1] or "{passages}" not in template else None
             for asked in zip(self._questions, lists, strict=True)

@@ -1,4 +1,4 @@
-"""A question while a workflow answers it: searches, drafts and thoughts, the reader's context, and the costs."""
+"""State of a question while a workflow answers it: searches, drafts and thoughts, the reader's context, and costs."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRC
 
 @dataclass(frozen=True)
 class WorkflowOptions:
-    """Settings of the workflows, explained by the settings of the command.
+    """Settings of the workflows, described in the settings of the command.
 
     Raises:
         ValueError: A number is out of range.
@@ -43,37 +43,37 @@ class Draft(NamedTuple):
     """The reader's answer at temperature 0."""
 
     text: str
-    least_prob: float  # of its least likely token, the end included; 0 of a draft without any
-    sure_text: str  # its tokens whose probability is not below `mask_below`; all of it if a server names no tokens
+    least_prob: float  # of its least likely token, including the end; 0 for an empty draft
+    sure_text: str  # tokens with a probability of at least `mask_below`; the whole draft if a server returns no tokens
 
 
 @dataclass(frozen=True)
 class Step:
     """One change of the reader's context."""
 
-    did: Literal["search", "refuse"]  # a refusal puts all passages away
-    query: str  # empty of a refusal
+    did: Literal["search", "refuse"]  # a refusal removes all passages
+    query: str  # empty for a refusal
     passages: tuple[Passage, ...]  # the context from here on
 
 
 @dataclass(frozen=True)
 class Trace:
-    """How a workflow came to its answer."""
+    """The steps of a workflow to its answer."""
 
     answer: str
     steps: tuple[Step, ...]
-    thoughts: tuple[str, ...]  # sentences that the reader wrote on the way
+    thoughts: tuple[str, ...]  # sentences of the reader's reasoning
     searches: int
-    tokens: int  # of all prompts and of all texts of the reader, cached ones included
+    tokens: int  # of all prompts and all texts of the reader, including cached ones
 
     @property
     def contexts(self) -> list[tuple[Passage, ...]]:
-        """The reader's context before the first step, which is empty, and after each one."""
+        """The reader's context before the first step (empty) and after each step."""
         return [(), *(step.passages for step in self.steps)]
 
 
 class Tools:
-    """The retriever, the reader, at temperature 0, and the entailment model that all workflows use."""
+    """Tools of all workflows: the retriever, the reader at temperature 0, and the entailment model."""
 
     def __init__(
         self, scorer: SePerScorer, retriever: Retriever, options: WorkflowOptions = WorkflowOptions()
@@ -84,28 +84,28 @@ class Tools:
 
 
 class Session:
-    """One question while a workflow answers it."""
+    """State of one question while a workflow answers it."""
 
     def __init__(self, tools: Tools, question: str) -> None:
         self.question, self.options, self._tools = question, tools.options, tools
-        self.context: tuple[Passage, ...] = ()  # passages that the reader sees now
+        self.context: tuple[Passage, ...] = ()  # passages in the reader's context
         self.thoughts: list[str] = []  # sentences that the reader has written so far
         self.searches = 0
         self._steps: list[Step] = []
         self._tokens = 0
 
     def search(self, query: str, *, keep: Sequence[Passage] = ()) -> None:
-        """Show the reader the passages of a query, behind the passages that it keeps."""
+        """Search, and show the reader the passages after those in ``keep``."""
         (found,) = self._tools.retriever.retrieve([query], self.options.top_k)
         self.searches += 1
         self._show(Step("search", query, (*keep, *(passage for passage in found if passage not in keep))))
 
     def refuse(self) -> None:
-        """Put all passages away."""
+        """Remove all passages from the context."""
         self._show(Step("refuse", "", ()))
 
     def draft(self) -> Draft:
-        """Return the reader's answer in the present context.
+        """Return the reader's answer in the current context.
 
         Raises:
             UnscorableError: The question is longer than the reader's window.
@@ -123,7 +123,7 @@ class Session:
         return Draft(text, least_prob, reader.sampler.tokenizer.decode(sure, skip_special_tokens=True).strip())
 
     def think(self) -> str:
-        """Return, and note, the next sentence of the reader's reasoning in the present context; it may be blank.
+        """Return and record the next sentence of the reader's reasoning in the current context; may be blank.
 
         Raises:
             UnscorableError: The question and the thoughts are longer than the reader's window.
@@ -138,14 +138,14 @@ class Session:
         return thought
 
     def support(self, answer: str) -> float:
-        """Return the greatest probability, in [0, 1], that a passage of the context entails the answer; 0 without."""
+        """Return the greatest probability, in [0, 1], that a passage in the context entails the answer, or 0."""
         if not self.context:
             return 0.0
         pairs = [(passage.full_text, answer) for passage in self.context]
         return float(self._tools.entailment.score(pairs, [self.question] * len(pairs)).max())
 
     def trace(self, answer: str) -> Trace:
-        """Return how the question came to its answer."""
+        """Return the trace of the question with this answer."""
         return Trace(answer, tuple(self._steps), tuple(self.thoughts), self.searches, self._tokens)
 
     def _show(self, step: Step) -> None:

@@ -1,6 +1,6 @@
-"""Votes among the answers that a reader gives with several retrievers (EoR, arXiv:2405.20680), and ours. Pure.
+"""Votes among a reader's answers with several retrievers (EoR, arXiv:2405.20680), and votes by beliefs. Pure.
 
-An answer's score is its similarity to the others, times the weight of its retriever.
+An answer's score is its similarity to the other answers, times the weight of its retriever.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
 
 @dataclass(frozen=True)
 class VoteOptions:
-    """How answers vote.
+    """Options of a vote.
 
-    The pooling makes an answer's support of its similarities to the other answers: their ``"mean"`` or ``"max"``; or
-    1 for an answer that at least half of the others' votes are for (``"majority"``), or that most votes are for
-    (``"plurality"``), else 0. An answer votes for those that it is ``alike``, and not for itself.
+    The pooling turns an answer's similarities to the other answers into its support: their ``"mean"`` or ``"max"``; or
+    1 for an answer with at least half of the votes of the other answers (``"majority"``), or with the most votes
+    (``"plurality"``), else 0. An answer votes for all answers with a similarity of ``alike`` or more except itself.
 
     Raises:
         ValueError: A name is unknown, there is no similarity, or a number is out of its range.
@@ -34,8 +34,8 @@ class VoteOptions:
     alike: float = 0.8  # least similarity, in [0, 1], of answers that vote for each other
     drop: float = 0.1  # weight up to which a retriever's answer cannot win; if all are dropped, none is
     dropped_vote: bool = False  # whether answers of dropped retrievers still vote
-    weighted_votes: bool = True  # whether an answer votes with its retriever's weight, rather than with 1
-    abstentions_aside: bool = True  # whether answers that say nothing neither vote nor win, unless all of them do
+    weighted_votes: bool = True  # whether an answer votes with its retriever's weight instead of 1
+    abstentions_aside: bool = True  # whether blank and abstaining answers neither vote nor win, unless all are such
     most_of_a_similarity: float = 1.0  # upper bound of a similarity's weight in the search
     least_of_exact_match: float = 0.0  # lower bound of the weight of the first similarity
 
@@ -56,11 +56,11 @@ class VoteOptions:
 
     @property
     def places(self) -> list[int]:
-        """Places of the similarities in ``SIMILARITIES``."""
+        """Positions of the similarities in ``SIMILARITIES``."""
         return [SIMILARITIES.index(name) for name in self.similarities]
 
     def bounds(self, retrievers: int) -> list[tuple[float, float]]:
-        """Return lower and upper bound of each weight: of the M similarities, then of so many retrievers."""
+        """Return lower and upper bound of each weight: of the M similarities, then of the retrievers."""
         alike = [(0.0, self.most_of_a_similarity)] * len(self.similarities)
         alike[0] = (self.least_of_exact_match, self.most_of_a_similarity)
         return [*alike, *[(0.0, MOST_OF_A_RETRIEVER)] * retrievers]
@@ -85,20 +85,20 @@ _PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class VoteWeights:
-    """Weights of M similarities, of which only the ratios count, and of R retrievers."""
+    """Weights of M similarities, defined up to a factor, and of R retrievers."""
 
     similarities: tuple[float, ...]
     retrievers: tuple[float, ...]
 
 
 def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
-    """Return ``(Q, R)`` the score of each answer, >= 0, and -inf for one that cannot win.
+    """Return ``(Q, R)`` the score of each answer, >= 0, and -inf for answers that cannot win.
 
     Args:
         similarity: ``(Q, K, R, R)`` all K of ``SIMILARITIES`` of answers i and j, in [0, 1].
-        silent: ``(Q, R)`` bool, whether an answer says nothing.
+        silent: ``(Q, R)`` bool, whether an answer is blank or abstains.
         weights: Weights of the options' similarities and of the retrievers.
-        options: How answers vote.
+        options: Options of the vote.
     """
     shares = np.asarray(weights.similarities, dtype=float)
     shares = shares / shares.sum() if shares.sum() else np.full(len(shares), 1 / len(shares))
@@ -117,25 +117,25 @@ def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: Vot
 
 
 def winners(scores: Any, weights: VoteWeights) -> Any:
-    """Return ``(Q,)`` which retriever's answer wins; of equal scores that with the greater weight, then the first.
+    """Return ``(Q,)`` which retriever's answer wins; ties go to the greater weight, then to the first.
 
     Args:
-        scores: ``(Q, R)`` of ``vote_scores``.
-        weights: The weights that they were made with.
+        scores: ``(Q, R)`` from ``vote_scores``.
+        weights: The weights of these scores.
     """
     return (scores + 1e-9 * np.asarray(weights.retrievers, dtype=float)).argmax(axis=1)
 
 
 def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> Any:
-    """Return ``(Q, R)`` the support of each answer by the others, in [0, 1].
+    """Return ``(Q, R)`` the support of each answer by the other answers, in [0, 1].
 
     Args:
         alike: ``(Q, R, R)`` similarity of answers i and j, in [0, 1].
-        votes: ``(Q, R)`` weight of each answer's vote, >= 0; 0 for one that does not vote.
+        votes: ``(Q, R)`` weight of each answer's vote, >= 0; 0 for answers that do not vote.
         candidates: ``(Q, R)`` bool, which answers can win.
-        options: The pooling, and the similarity from which on answers vote for each other.
+        options: The pooling, and the least similarity of answers that vote for each other.
     """
-    others = votes[:, None, :] * (1 - np.eye(votes.shape[1]))  # (Q, R, R): what j counts for i
+    others = votes[:, None, :] * (1 - np.eye(votes.shape[1]))  # (Q, R, R): weight of j's vote for i
     if options.pooling == "mean":
         return _ratio((alike * others).sum(-1), others.sum(-1))
     if options.pooling == "max":
@@ -147,7 +147,7 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
 
 
 def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> int:
-    """Return the place of the response that a vote by beliefs elects: the heaviest of the heaviest cluster.
+    """Return the position of the response that wins a vote by beliefs: the heaviest of the heaviest cluster.
 
     Args:
         masses: ``(L, R)`` probability of each distinct response with each retriever's passages, in [0, 1].
@@ -168,12 +168,12 @@ def search(
 ) -> tuple[float, ...]:
     """Return D weights with a high accuracy, by the simplex method of Nelder and Mead (Computer Journal 7, 1965).
 
-    Accuracy moves in steps, which a small simplex does not see. The first one has, next to the start, a corner for
-    each weight in which it alone is switched off, or on if it was off, as in the official code.
+    Accuracy is a step function, so a small simplex sees no change. The first simplex has, next to the start, one
+    corner for each weight in which this weight is switched off, or on if it was off, as in the official code.
 
     Args:
         accuracy: Function of D weights.
-        starts: D weights each; the search is made from each of them. The official code has one, with fixed numbers.
+        starts: Starting points of D weights each. The official code has one, with fixed numbers.
         bounds: Lower and upper bound of each weight.
     """
     from scipy.optimize import minimize
@@ -182,7 +182,7 @@ def search(
     found = []
     for start in starts:
         first = np.clip(np.asarray(start, dtype=float), low, high)
-        simplex = np.vstack([first, *(_switched(first, at, low, high) for at in range(len(first)))])
+        simplex = np.vstack([first, *(_switch(first, at, low, high) for at in range(len(first)))])
         options = {"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-6}
         found.append(
             minimize(lambda each: -accuracy(each), first, method="Nelder-Mead", bounds=list(bounds), options=options)
@@ -192,15 +192,15 @@ def search(
 
 
 def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
-    """Return weights under which the winner's answer is right most often, for questions whose answers are known.
+    """Return weights with which the winner's answer is right most often, for questions with known answers.
 
-    The search begins with the ``starting_strengths`` of the retrievers and half the bound of each similarity.
+    The search starts from the ``starting_strengths`` of the retrievers and half the bound of each similarity.
 
     Args:
         similarity: ``(Q, K, R, R)``, as in ``vote_scores``.
-        silent: ``(Q, R)`` bool, as there.
+        silent: ``(Q, R)`` bool, as in ``vote_scores``.
         right: ``(R, Q)`` whether each answer is right.
-        options: How answers vote, and the bounds of the weights.
+        options: Options of the vote, with the bounds of the weights.
     """
     rows = np.asarray(right, dtype=float)
     count, questions = len(options.similarities), np.arange(rows.shape[1])
@@ -218,7 +218,7 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
 
 
 def starting_strengths(right: Any) -> list[Any]:
-    """Return two arrays ``(R,)`` to begin a search with: proportional to accuracy, and the best retriever alone.
+    """Return two starting points ``(R,)`` of a search: proportional to accuracy, and the best retriever alone.
 
     Args:
         right: ``(R, Q)`` whether each answer is right.
@@ -230,7 +230,7 @@ def starting_strengths(right: Any) -> list[Any]:
     return [MOST_OF_A_RETRIEVER * proportional, MOST_OF_A_RETRIEVER * alone]
 
 
-def _switched(weights: Any, place: int, low: Any, high: Any) -> Any:
+def _switch(weights: Any, place: int, low: Any, high: Any) -> Any:
     other = weights.copy()
     other[place] = low[place] if weights[place] > low[place] else high[place]
     return other

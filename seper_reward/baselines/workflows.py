@@ -1,7 +1,7 @@
 """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12).
 
-A workflow decides when to search, for what, and when not to use the found passages. Each is the loop of its paper
-around a reader of short answers, without the parts that are trained for it there.
+A workflow decides when to search, with which query, and when not to use the passages found. Each workflow is the loop
+of its paper around a reader of short answers, without the paper's trained parts.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from seper_reward.statistics import lead_over_questions, mean, mean_over_questio
 from seper_reward.types import Belief, Query
 
 Mean = dict[str, Any]  # with a 95 % interval over questions
-REFERENCE = "retrieve"  # the workflow that leads are over
+REFERENCE = "retrieve"  # the workflow that other workflows are compared with
 
 
 def closed_book(session: Session) -> str:
@@ -33,16 +33,16 @@ def closed_book(session: Session) -> str:
 
 
 def retrieve_once(session: Session) -> str:
-    """Search for the question and answer with the found passages."""
+    """Search for the question and answer with the passages found."""
     session.search(session.question)
     return session.draft().text
 
 
 def ret_robust(session: Session) -> str:
-    """Search, answer, and put the passages away if none of them entails that answer (RetRobust, arXiv:2310.01558).
+    """Search, answer, and drop the passages if none of them entails that answer (RetRobust, arXiv:2310.01558).
 
-    This is the paper's refusal by an entailment model, for one question rather than for each of its parts; there, as
-    here, the answer is then that without a passage.
+    This is the paper's refusal by an entailment model, for one question instead of each of its parts. After a refusal,
+    the reader answers without passages, as in the paper.
     """
     session.search(session.question)
     answer = session.draft().text
@@ -55,9 +55,9 @@ def ret_robust(session: Session) -> str:
 def flare(session: Session) -> str:
     """Look ahead: search as long as a token of the draft is unlikely, and draft again (FLARE, arXiv:2305.06983).
 
-    The query is the draft without its unlikely tokens (FLARE's implicit query), behind the question, because a draft
-    of a few words says too little by itself. The reader sees the passages of the last search only. A draft is a whole
-    answer, where the paper looks ahead sentence by sentence.
+    The query is the question followed by the draft without its unlikely tokens (FLARE's implicit query): a draft of a
+    few words would not suffice as a query. The reader sees only the passages of the last search. A draft is a whole
+    answer, whereas the paper looks ahead sentence by sentence.
     """
     draft = session.draft()
     while draft.least_prob < session.options.sure_from and session.searches < session.options.max_searches:
@@ -69,8 +69,8 @@ def flare(session: Session) -> str:
 def ircot(session: Session) -> str:
     """Reason and search in turns: each thought is the next query (IRCoT, arXiv:2212.10509).
 
-    Passages are collected. The chain ends with a thought that says the answer, one that is blank or was there before,
-    or the last search; as in the paper, a reader then answers with all passages and without the thoughts.
+    Passages are collected. The chain ends with a thought that states the answer, is blank or repeats an earlier one,
+    or with the last search. As in the paper, the reader then answers with all passages and without the thoughts.
     """
     session.search(session.question)
     while session.searches < session.options.max_searches:
@@ -84,8 +84,8 @@ def ircot(session: Session) -> str:
 def iter_retgen(session: Session) -> str:
     """Answer, and search again with question and answer, a fixed number of times (Iter-RetGen, arXiv:2305.15294).
 
-    The reader sees the passages of the last search only, as in the paper. There it answers with a chain of thought,
-    here in a few words.
+    The reader sees only the passages of the last search, as in the paper. It answers in a few words instead of the
+    paper's chain of thought.
     """
     answer = ""
     while session.searches < session.options.max_searches:
@@ -112,27 +112,27 @@ class WorkflowsConfig(RetrievalConfig):
     retriever: str = setting("bm25", RETRIEVER_HELP)
     workflows: list[str] = setting(
         list(WORKFLOWS),
-        "Workflows: closed_book (no search), retrieve (one search), ret_robust (passages that do not entail the "
-        "answer are put away), flare (search while the draft is unsure), ircot (each thought is the next query) or "
+        "Workflows: closed_book (no search), retrieve (one search), ret_robust (drops passages that do not entail "
+        "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
         "iter_retgen (each answer is part of the next query).",
     )
-    top_k: int = setting(WorkflowOptions.top_k, "Passages that a search finds, >= 1.")
+    top_k: int = setting(WorkflowOptions.top_k, "Number of passages per search, >= 1.")
     max_searches: int = setting(
-        WorkflowOptions.max_searches, "Most searches for a question, >= 1; iter_retgen makes as many."
+        WorkflowOptions.max_searches, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them."
     )
     refuse_below: float = setting(
         WorkflowOptions.refuse_below,
-        "ret_robust: probability, in [0, 1], that a passage entails the answer, below which passages are put away.",
+        "ret_robust: drops passages if no probability that a passage entails the answer reaches this, in [0, 1].",
     )
     sure_from: float = setting(
         WorkflowOptions.sure_from,
-        "flare: probability, in [0, 1], that every token of a draft must have so that nothing is searched for.",
+        "flare: searches if a token of the draft has a lower probability than this, in [0, 1].",
     )
     mask_below: float = setting(
         WorkflowOptions.mask_below,
-        "flare: probability, in [0, 1], below which a token of the draft is left out of the query.",
+        "flare: leaves tokens of the draft with a lower probability than this, in [0, 1], out of the query.",
     )
-    max_thought_tokens: int = setting(WorkflowOptions.max_thought_tokens, "ircot: longest thought in tokens, >= 1.")
+    max_thought_tokens: int = setting(WorkflowOptions.max_thought_tokens, "ircot: maximum tokens of a thought, >= 1.")
     plot: str | None = setting(None, "Image file to plot accuracy over searches into; not given: none.")
 
     @property
@@ -143,16 +143,16 @@ class WorkflowsConfig(RetrievalConfig):
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step of a workflow: the first, the second and so on."""
+    """Results of one step of a workflow: of the first, the second and so on."""
 
-    share: float  # of questions that have the step
-    refused: float  # share of these that refused
-    gain: Mean  # ΔSePer over all questions, 0 without the step; the gains add up to that of the last context
+    share: float  # share of questions with this step
+    refused: float  # share of these steps that are refusals
+    gain: Mean  # ΔSePer over all questions, 0 without the step; gains add up to the ΔSePer of the last context
 
 
 @dataclass(frozen=True)
 class WorkflowResult:
-    """How far a workflow comes, and its costs."""
+    """Results and costs of a workflow."""
 
     accuracy: Mean  # exact match of the answer
     delta_seper: Mean  # of the last context
@@ -160,7 +160,7 @@ class WorkflowResult:
     tokens: Mean  # of prompts and responses
     per_search: float | None  # ΔSePer divided by searches; None without a search
     steps: list[StepResult]
-    lead: dict[str, dict[str, Any]] | None  # in accuracy and ΔSePer over `retrieve`; None for itself and without it
+    lead: dict[str, dict[str, Any]] | None  # in accuracy and ΔSePer over `retrieve`; None for itself or without it
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class WorkflowsResult(Record):
     """Workflows on the same questions."""
 
     questions: int
-    left_out: int  # questions that the reader cannot be asked
+    left_out: int  # questions that are too long for the reader
     baseline_seper: float  # mean without a passage
     workflows: dict[str, WorkflowResult]
-    traces: list[dict[str, Any]]  # by question and workflow the answer, and the query, passages and gain of each step
+    traces: list[dict[str, Any]]  # by question and workflow: the answer, and query, passages and gain of each step
 
     def table(self) -> str:
         """Return accuracy, ΔSePer and costs of workflows, and the gain of each of their steps, as Markdown."""
@@ -205,7 +205,7 @@ class WorkflowsResult(Record):
         return "\n\n".join(parts)
 
     def plot(self, path: Path) -> None:
-        """Plot accuracy over searches; the path's ending decides the format (svg, png, pdf)."""
+        """Plot accuracy over searches; the path's extension sets the format (svg, png, pdf)."""
         points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in self.workflows.items()}
         plot_tradeoff(Tradeoff(points, []), path)
 
@@ -219,7 +219,7 @@ class Answered(NamedTuple):
 
     @property
     def gains(self) -> list[float]:
-        """SePer after each step less that before; they add up to ``delta_seper``."""
+        """Change of SePer by each step; they add up to ``delta_seper``."""
         return [after - before for before, after in itertools.pairwise(self.beliefs)]
 
     @property
@@ -237,10 +237,10 @@ def compare_workflows(
 ) -> WorkflowsResult:
     """Run workflows by name on questions with gold answers, and credit ΔSePer to their steps.
 
-    The credit telescopes: a step earns SePer with the context after it, less that with the context before.
+    The credit telescopes: a step earns SePer after it, less SePer before it.
 
     Raises:
-        ValueError: There is no workflow, none of such a name, or no question can be asked.
+        ValueError: There is no workflow, a name is unknown, or all questions are too long for the reader.
     """
     for name in names:
         if name not in WORKFLOWS:
@@ -254,12 +254,12 @@ def compare_workflows(
     contexts = [[context for trace in own.values() for context in trace.contexts] for _, own in run]
     beliefs = measured(scorer, [query for query, _ in run], contexts)
     rows = [
-        (query, {name: _answered(query, trace, row) for name, trace in own.items()})
+        (query, {name: _measure_trace(query, trace, row) for name, trace in own.items()})
         for (query, own), row in zip(run, beliefs, strict=True)
         if row is not None
     ]
     if not rows or not names:
-        raise ValueError(f"expected workflows and questions, got {len(names)} and {len(rows)} that can be asked")
+        raise ValueError(f"expected workflows and questions, got {len(names)} and {len(rows)} short enough")
     by_name = {name: [row[name] for _, row in rows] for name in names}
     return WorkflowsResult(
         len(rows),
@@ -274,7 +274,7 @@ def compare_workflows(
 
 
 def run_workflow(name: str, tools: Tools, question: str) -> Trace:
-    """Answer a question by a workflow of this name in ``WORKFLOWS``.
+    """Answer a question by a workflow, given its name in ``WORKFLOWS``.
 
     Raises:
         UnscorableError: The question is longer than the reader's window.
@@ -283,7 +283,7 @@ def run_workflow(name: str, tools: Tools, question: str) -> Trace:
     return session.trace(WORKFLOWS[name](session))
 
 
-def _answered(query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> Answered:
+def _measure_trace(query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> Answered:
     right = exact_match(trace.answer, query.answers)
     return Answered(trace, right, tuple(beliefs[context].seper for context in trace.contexts))
 

@@ -1,1 +1,1 @@
-"""The commands, by what they are for; each file holds their settings and what they do."""
+"""The commands; each file has the settings of one command and its function."""

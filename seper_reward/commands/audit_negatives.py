@@ -1,4 +1,4 @@
-"""Find mined hard negatives that hold an answer, and list, relabel or drop them."""
+"""Find mined hard negatives that contain an answer, and list, relabel or drop them."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -19,24 +19,24 @@ class AuditConfig(CommandConfig):
     )
     answers: str | None = setting(
         None,
-        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the one "
-        "that the negatives were mined for; not given: they are in the input's rows.",
+        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the file "
+        "that the negatives were mined for; not given: the answers are in the input's rows.",
     )
-    answers_column: str = setting("answers", "Field that holds a question's gold answers, a text or a list.")
+    answers_column: str = setting("answers", "Field of a question's gold answers, a text or a list.")
     action: Literal["list", "relabel", "drop"] = setting(
         "list",
-        "What to do with false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
+        "Action on false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
         "without them) or relabel (also write the input with them as positives).",
     )
     label: Literal["delta_seper", "delta_seper_hard"] = setting(
         "delta_seper_hard",
-        "Label that tells a false negative: delta_seper_hard (surer) or delta_seper (finds more, and flags more that "
-        "hold no answer).",
+        "Label that marks a false negative: delta_seper_hard (more certain) or delta_seper (finds more, but also "
+        "flags more passages without an answer).",
     )
-    sigmas: float = setting(2.0, "Standard errors that the label of a false negative exceeds, >= 0.")
-    margin: float = setting(0.05, "What the label of a false negative exceeds, too, >= 0.")
+    sigmas: float = setting(2.0, "Number of standard errors that the label of a false negative exceeds, >= 0.")
+    margin: float = setting(0.05, "Value that the label of a false negative also exceeds, >= 0.")
     limit: int | None = setting(
-        None, "Number of questions to audit, evenly spread over the input; others stay as they are. Not given: all."
+        None, "Number of questions to audit, evenly spread over the input; the rest does not change. Not given: all."
     )
     output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
 

@@ -1,4 +1,4 @@
-"""Report which searches in an agent's log were needed, useless or harmful, and what they pay."""
+"""Report which searches in an agent's log were needed, useless or harmful, and their break-even price."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -13,25 +13,25 @@ from seper_reward.runtime.settings import setting
 
 @dataclass
 class SearchAuditConfig(ResultConfig, CommandConfig):
-    """Report which searches in an agent's log were useful, and their price: `seper-reward audit-searches FILE`."""
+    """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
     input: str = setting(
         "",
         "Log of rollouts: JSON, JSONL (also .gz), CSV or Parquet. Rows {question, answers, searches: [{query, "
         "passages}], answer}, or prompt and completion (or all in messages) as messages (TRL, verifiers, prime-rl, "
-        "OpenAI), or as text with tags (Search-R1). Required; the first word of the command, too, without --input.",
+        "OpenAI), or as text with tags (Search-R1). Required, but --input can be omitted before the first argument.",
     )
     answers: str | None = setting(
-        None, "File with gold answers, rows of question and answers, for logs that have none, as TRL's tables."
+        None, "File with gold answers (rows of question and answers), for logs without answers, such as TRL's tables."
     )
-    passage_tag: str = setting("information", "Name of the tag around what a search found, in logs of one text.")
+    passage_tag: str = setting("information", "Name of the tag around search results, in logs of plain text.")
     tools: list[str] = setting(
         [], "Names of the tools whose results are searches, in logs of messages; not given: the only tool in the log."
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
-    needed: float = setting(0.5, "SePer without a passage below which a question needs a search.")
-    margin: float = setting(0.05, "Least distance of ΔSePer from 0 of a search that helped or harmed, >= 0.")
-    searches: str | None = setting(None, "JSONL file to write each search into: query, ΔSePer, interval, kind.")
+    needed: float = setting(0.5, "Value of SePer without a passage below which a question needs a search.")
+    margin: float = setting(0.05, "Value above which ΔSePer means a helpful search (harmful: below -margin), >= 0.")
+    searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
     plot: str | None = setting(None, "Image file to plot gains and prices into; not given: none.")
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
 
 
 def command(arguments: list[str]) -> str:
-    """Run ``seper-reward audit-searches``; a first argument that is no flag is the input."""
+    """Run ``seper-reward audit-searches``; a first argument without dashes is the input."""
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--input", *arguments]
     config = parse(SearchAuditConfig, arguments, "seper-reward audit-searches")
@@ -65,13 +65,11 @@ def command(arguments: list[str]) -> str:
         )  # fmt: skip
     except SeveralToolsError as error:
         most = max(tools.seen, key=lambda name: tools.seen[name])
-        results = f"the log holds results of tools {counted(tools.seen)}"
-        raise ValueError(f"{config.input}: {results}: name those that search with --tools {most}") from error
+        results = f"the log has results of tools {counted(tools.seen)}"
+        raise ValueError(f"{config.input}: {results}: name the search tools, such as --tools {most}") from error
     for name in tools.names or ():
         if name not in tools.seen:
-            say_once(
-                f"--tools {name}: the log holds no result of it; it holds {counted(tools.seen) or 'none of any tool'}"
-            )
+            say_once(f"--tools {name}: the log has no result of it; it has {counted(tools.seen) or 'no tool results'}")
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)

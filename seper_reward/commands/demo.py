@@ -1,4 +1,4 @@
-"""Label the project's own questions with the embedded models, into runs/demo."""
+"""Label the bundled questions with the embedded models, into runs/demo."""
 
 from seper_reward.commands import label
 from seper_reward.shipped import configs_folder

@@ -10,7 +10,7 @@ from seper_reward.runtime.settings import check_types, setting
 
 @dataclass
 class ExportConfig:
-    """Write labels in the format of another trainer or of an evaluation tool."""
+    """Write labels in the format of another trainer or an evaluation tool."""
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     format: str = setting(
@@ -23,26 +23,26 @@ class ExportConfig:
     output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv. Required.")
     label: str | None = setting(
         None,
-        "Field of the rows that contains the labels; not given: the labeler's own, of the labeler delta_seper "
-        "delta_seper (its rows also contain delta_seper_hard and delta_belief).",
+        "Field of the labels; not given: the labeler's own field (delta_seper for the labeler delta_seper, whose rows "
+        "also have delta_seper_hard and delta_belief).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
     )
     max_std_error: float | None = setting(
-        None, "Greatest standard error of a label; passages above it are left out; not given: all are kept."
+        None, "Greatest standard error of a label; passages above it are dropped; not given: all are kept."
     )
     heterogeneity: float = setting(
         1.0,
-        "Greatest probability (p-value), in (0, 1], of labels that differ so much where passages are equally good; "
-        "questions above it are left out; 0.1 suits training; 1 keeps all.",
+        "Largest p-value, in (0, 1], of the test that all passages of a question are equally good; questions above it "
+        "are dropped; 0.1 suits training; 1 keeps all questions.",
     )
     shrink: bool = setting(
         False,
-        "Whether a question's labels are drawn to their mean by the part of their differences that is noise, for "
+        "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
         "listwise losses.",
     )
-    helpful: bool = setting(False, "Whether questions without a passage that helps by margin are left out.")
+    helpful: bool = setting(False, "Whether to drop questions without a passage that helps by margin.")
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
 
     def __post_init__(self) -> None:

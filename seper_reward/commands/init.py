@@ -1,4 +1,4 @@
-"""Write the configurations that the documentation names into a folder."""
+"""Write the bundled configurations into a folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,9 @@ from seper_reward.shipped import copy_configs
 
 @dataclass
 class InitConfig:
-    """Write the configurations that ship into a folder: those that the documentation names, and recipes to adapt."""
+    """Write the bundled configurations into a folder: those used in the documentation, and recipes to adapt."""
 
-    to: str = setting("configs", "Folder to write into; files of the same names must be the same, or absent.")
+    to: str = setting("configs", "Folder to write into; existing files of the same names must have the same content.")
 
     def __post_init__(self) -> None:
         check_types(self)

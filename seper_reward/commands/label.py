@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from seper_reward.labels.run import LabelRun
 
 OutputFormat = Literal["jsonl", "parquet"]
-MARGIN_HELP = "Distance from 0 that a label's whole interval must have to be help or harm in the summary, >= 0."
+MARGIN_HELP = "Value above which a label's 95 % interval means help in the summary (harm: below -margin), >= 0."
 
 
 @dataclass
 class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
-    """Label passages by what each did to the reader's belief in the right answer (ΔSePer), or by another labeler."""
+    """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
     labeler: str = setting(
         "delta_seper",
-        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
-        "likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no gold answer), "
-        "contains (whether the passage holds the answer), gold (people's marks), or the score of a reranker, given by "
-        "its folder.",
+        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of the "
+        "responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no "
+        "gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of a "
+        "reranker, whose score is the label.",
         "labeler.name",
         common=True,
     )
@@ -47,40 +47,38 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     input: str = setting("demo", INPUT_HELP, "input.path", common=True)
     corpus: str | None = setting(
         None,
-        f"{CORPUS_HELP}questions may then name passages by id, and those without passages get the best that the "
-        "retriever finds.",
+        f"{CORPUS_HELP}questions may then name passages by id, and questions without passages get the best passages "
+        "of the retriever.",
     )
     retriever: str = setting(
         "bm25",
         f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service.",
     )
     embeddings_dir: str | None = setting(
-        None, "Folder that keeps a corpus's embeddings by the bi-encoder's weights; not given: none are kept."
+        None, "Folder for a corpus's embeddings, by the bi-encoder's weights; not given: they are not stored."
     )
     top_k: int = setting(
         5,
-        "Passages that the retriever finds for a question without passages, or beside those that people judged, >= 1.",
+        "Number of passages to retrieve for a question without passages, or in addition to marked passages, >= 1.",
     )
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
     output_format: OutputFormat = setting(
-        "jsonl", "Format of the labels: jsonl, or parquet, which is written beside labels.jsonl at the end."
+        "jsonl", "Format of the labels: jsonl, or parquet, which is written in addition to labels.jsonl at the end."
     )
     limit: int | None = setting(None, "Number of questions to label, evenly spread over the input; not given: all.")
     block: int | None = setting(
         None,
-        "Questions measured side by side, >= 1; more fill a large device, but low digits of labels then depend on the "
-        "neighbours. Not given: 16 on an accelerator, 1 on a CPU; "
-        "servers make batches of their own, but for item and likelihood.",
+        "Number of questions in one batch, >= 1; more fill a large device, but low digits of labels then depend on "
+        "the other questions of the batch. Not given: 16 on an accelerator, 1 on a CPU; engines build their own "
+        "batches, except for item and likelihood.",
     )
     accept_versions: bool = setting(
         False,
-        "Whether a run that was begun with other versions of torch or transformers goes on, and provenance.json names "
-        "them; low digits of labels may differ. Otherwise it is refused.",
+        "Whether to resume a run that began with other versions of torch or transformers, and to list both in "
+        "provenance.json; low digits of labels may differ. Otherwise such a run is refused.",
     )
     margin: float = setting(0.05, MARGIN_HELP)
-    strict: bool = setting(
-        False, "Whether the command stops at the first unusable row instead of writing it to rejected.jsonl."
-    )
+    strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
     report_to: Tracking = setting("none", REPORT_TO_HELP)
     profile: bool = setting(
         False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
@@ -111,7 +109,7 @@ def command(arguments: list[str], name: str = "label") -> str:
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.messages import say
 
-    # what is wrong with these is told before a corpus is read and embedded
+    # fail early: loading the corpus is slow
     check_labeler(config.labeler)
     options = LabelerOptions(**config.labeler_options)
     sets = None if config.set_options is None else SetOptions(**config.set_options)
@@ -124,7 +122,7 @@ def command(arguments: list[str], name: str = "label") -> str:
     if rejected and process_state().is_main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
-    # a cache would be written, and make the estimate of a dry run too small
+    # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
     labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), sets, options)
     run = LabelRun(
@@ -155,7 +153,7 @@ def command(arguments: list[str], name: str = "label") -> str:
 
 
 def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, settings: Mapping[str, Any]) -> None:
-    """Run what is left of a labelling run, and tell trackers and the user what came out."""
+    """Finish a labelling run, and report the results to trackers and the user."""
     from seper_reward.labels.rows import LABELS_PARQUET
     from seper_reward.reports.tables import profile_table
     from seper_reward.reports.tracking import LabelTracker, Run
@@ -183,7 +181,7 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    """Read the questions to label, with retrieved passages where they have none, and the rejected rows."""
+    """Read the questions to label, with retrieved passages for questions without passages, and the rejected rows."""
     from seper_reward.data.queries import Rejected, add_passages, refuse_other_texts
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
@@ -222,18 +220,18 @@ def _unusable(query: Any, labeler: str) -> str | None:
 
 
 def after_labels(folder: Path, labeler: str) -> str:
-    """Return what to do with a label folder: look at a question where labels are of beliefs, else export them."""
+    """Return the next command for a label folder: plot a question if labels are of beliefs, else export labels."""
     from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 
     if labeler == DELTA_SEPER:
         return f"seper-reward report --labels {folder} --output belief.svg"
-    # rows of ΔSePer hold all its labels
+    # rows of ΔSePer have all its labels
     named = f" --label {labeler}" if labeler in SUFFIXES else ""
     return f"seper-reward export --labels {folder}{named} --output lists.jsonl"
 
 
 def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
-    """Print what a label folder holds, and what its reader should know."""
+    """Print the summary of a label folder, and its warnings."""
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.summary import summary_warnings
     from seper_reward.reports.tables import coverage_line, placebo_line, sets_line, summary_table

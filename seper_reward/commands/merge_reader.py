@@ -1,4 +1,4 @@
-"""Save a reader as a plain model folder, its adapter merged, for an engine (vLLM) to serve."""
+"""Save a reader as a plain model folder, with its adapter merged, to be served by an engine (vLLM)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,22 +11,22 @@ from seper_reward.runtime.settings import check_types, setting
 
 @dataclass
 class MergeConfig:
-    """Save a reader as a plain model folder, its adapter merged, for an engine to serve."""
+    """Save a reader as a plain model folder, with its adapter merged, to be served by an engine."""
 
-    output_dir: str = setting("", "Folder to make. Required.")
+    output_dir: str = setting("", "Folder to create. Required.")
     reader: str = setting(
         "embedded",
-        "Reader: 'embedded' (SmolLM2-135M-Instruct with our adapter), 'plain' (without it), a hub id, or a folder "
-        "with a model or a PEFT adapter.",
+        "Reader: 'embedded' (SmolLM2-135M-Instruct with the bundled adapter), 'plain' (without it), a hub id, or a "
+        "folder with a model or a PEFT adapter.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
     dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")
-    trust_remote_code: bool = setting(False, "Whether Python code that comes with a model may run.")
+    trust_remote_code: bool = setting(False, "Whether to run Python code that comes with a model.")
 
     def __post_init__(self) -> None:
         check_types(self)
         if not self.output_dir:
-            raise ValueError("output_dir is required: the folder to make")
+            raise ValueError("output_dir is required: the folder to create")
 
 
 def command(arguments: list[str]) -> str:
@@ -39,8 +39,8 @@ def command(arguments: list[str]) -> str:
     reader = load_reader(config.reader, options)
     reader.model.save_pretrained(config.output_dir)
     reader.tokenizer.save_pretrained(config.output_dir)
-    save_reader_defaults(Path(config.output_dir), reader_defaults(config.reader))  # how it is asked
-    # the hash tells weights apart for caches, which know a served reader by its name only
+    save_reader_defaults(Path(config.output_dir), reader_defaults(config.reader))  # the settings of its prompts
+    # caches identify a served reader by its name only: the hash distinguishes weights
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
     print(f"saved: {config.output_dir}")
     return f"vllm serve {config.output_dir} --served-model-name {name}"

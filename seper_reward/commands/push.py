@@ -15,7 +15,7 @@ class PushConfig:
     folder: str = setting("", "Folder written by `seper-reward label`, or of a model, such as a trainer's. Required.")
     repo_id: str = setting("", "Repository on the hub, org/name; made if absent. Required.")
     private: bool = setting(True, "Whether a new repository is private; false shows it to everyone.")
-    revision: str | None = setting(None, "Branch, made if absent; not given: the main one.")
+    revision: str | None = setting(None, "Branch, made if absent; not given: the main branch.")
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below it, in pairs and triplets."
     )
@@ -23,7 +23,7 @@ class PushConfig:
     def __post_init__(self) -> None:
         check_types(self)
         if not self.folder or not self.repo_id:
-            raise ValueError("folder and repo_id are required: what to upload, and where to")
+            raise ValueError("folder and repo_id are required: the folder to upload, and the repository")
 
 
 def command(arguments: list[str]) -> str:
@@ -46,7 +46,7 @@ def command(arguments: list[str]) -> str:
     else:
         raise ValueError(
             f"{folder}: expected labels.jsonl of a finished run, or a model's config.json, modules.json or "
-            "adapter_config.json; name the folder that holds them"
+            "adapter_config.json; name the folder that contains them"
         )
     print(address)
     return f'in Python: {"load_dataset" if is_label_folder(folder) else "from_pretrained"}("{config.repo_id}")'

@@ -15,27 +15,27 @@ class ReportConfig:
 
     labels: str | None = setting(
         None,
-        "Folder written by `seper-reward label`; not given: runs/label, or with evaluations a page without labels.",
+        "Folder written by `seper-reward label`; not given: runs/label, or no labels if there are evaluations.",
     )
     evaluations: list[str] = setting(
-        [], "JSON files of `seper-reward evaluate ... --json`, or folders, all of whose evaluations the page shows."
+        [], "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files."
     )
     question: str | None = setting(
-        None, "Id of the question that is plotted; not given: the question whose labels differ most."
+        None, "Id of the question to plot; not given: the question whose labels differ most."
     )
     output: str = setting(
         "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
     )
     margin: float = setting(
-        0.05, "Distance from 0 that a label's whole interval must have to be shown as help or harm on the page, >= 0."
+        0.05, "Value above which a label's 95 % interval is shown as help on the page (harm: below -margin), >= 0."
     )
 
     def __post_init__(self) -> None:
         check_types(self)
         if self.page and self.question is not None:
-            raise ValueError(f"question goes with a plot (svg, png or pdf), got output={self.output!r}")
+            raise ValueError(f"question needs a plot as output (svg, png or pdf), got output={self.output!r}")
         if self.evaluations and not self.page:
-            raise ValueError(f"evaluations go with a page (.html), got output={self.output!r}")
+            raise ValueError(f"evaluations need a page as output (.html), got output={self.output!r}")
         if self.labels is None and not self.evaluations:
             self.labels = "runs/label"
 
@@ -62,7 +62,7 @@ def command(arguments: list[str]) -> str:
     check_labels(Path(str(config.labels)))
     rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
-        raise ValueError(f"{config.labels} holds labels of {labeler!r}; a figure of beliefs needs those of ΔSePer")
+        raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")
     if not rows:
         raise ValueError(f"{config.labels}: expected label rows, got none; see rejected.jsonl")
     if config.question is not None and config.question not in rows:

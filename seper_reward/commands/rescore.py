@@ -1,4 +1,4 @@
-"""Compute labels again with other options of SePer or another judge, without asking the reader."""
+"""Compute labels again with other options of SePer or another judge, without queries to the reader."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +11,12 @@ from seper_reward.runtime.settings import setting
 
 @dataclass
 class RescoreConfig(EstimatorConfig):
-    """Compute labels again by other options of SePer or another entailment model, without asking the reader."""
+    """Compute labels again with other options of SePer or another entailment model, without queries to the reader."""
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     output_dir: str = setting("runs/rescored", "Folder of the new labels.")
     margin: float = setting(0.05, MARGIN_HELP)
-    cache: str | None = setting(None, "SQLite file that keeps entailment scores between runs; not given: none.")
+    cache: str | None = setting(None, "SQLite file that caches entailment scores between runs; not given: none.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

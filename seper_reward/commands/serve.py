@@ -1,4 +1,4 @@
-"""Answer trainers over HTTP: beliefs, ΔSePer and rewards from one scorer for all of them."""
+"""Serve one scorer over HTTP: beliefs, ΔSePer and rewards for several trainers."""
 
 import os
 import sys
@@ -12,27 +12,27 @@ from seper_reward.runtime.settings import setting
 
 @dataclass
 class ServeConfig(CommandConfig):
-    """Serve the scorer over HTTP; a token that clients must send comes from the variable SEPER_SERVER_TOKEN."""
+    """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
-    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 accepts connections from other machines.")
     port: int = setting(8100, "Port to listen on, in [1, 65535].")
     block: int | None = setting(
         None,
-        "Sets of passages measured side by side, whoever asked, >= 1; more fill a large device, and make a single "
-        "request wait longer. Not given: as many as engines take at once, 256 on an accelerator, 16 on a CPU.",
+        "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
+        "requests wait longer. Not given: the capacity of the engines, 256 on an accelerator, 16 on a CPU.",
     )
     queue: int = setting(
-        8192, "Most sets of passages that wait, >= 1; a request beyond them is answered 429, and clients ask again."
+        8192, "Maximum number of waiting sets of passages, >= 1; further requests get 429 and are retried by clients."
     )
     memory: int = setting(
-        65536, "Beliefs kept in memory for all clients, >= 0, so that a question's baseline is measured once."
+        65536, "Number of beliefs to cache in memory for all clients, >= 0, such as the baselines of questions."
     )
     deadline: float = setting(
-        600.0, "Seconds, > 0, that a request may take; the header SePer-Deadline asks for less. What is late is null."
+        600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late results are null."
     )
-    max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
+    max_body_mb: float = setting(32.0, "Maximum size of a request's body in MB, > 0; larger requests get 413.")
     max_contexts: int = setting(
-        4096, "Most sets of passages and texts in one request, >= 1; a request with more is answered 413."
+        4096, "Maximum number of sets of passages and texts in a request, >= 1; larger requests get 413."
     )
     passage_tag: str | None = setting(
         None,
@@ -42,7 +42,7 @@ class ServeConfig(CommandConfig):
     search_tools: list[str] = setting(
         [],
         "Names of the tools whose results are searches, in completions as messages; not given: the only tool of a "
-        "request, and one with several is refused.",
+        "request; requests with several tools are refused.",
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
 
@@ -96,6 +96,6 @@ def command(arguments: list[str]) -> str:
     print(f"serving {worker.about['reader']} on {url}", file=sys.stderr)
     print(f'next: reward_funcs=[SePerReward("{url}")] in a trainer', file=sys.stderr)  # here: serving does not end
     if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):
-        print(f"warning: whoever reaches {config.host} may ask; set ${TOKEN} here and for clients", file=sys.stderr)
+        print(f"warning: {config.host} is open to everyone; set ${TOKEN} here and for clients", file=sys.stderr)
     serve(app, worker, address)
     return ""

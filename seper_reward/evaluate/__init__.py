@@ -1,1 +1,1 @@
-"""Evaluation: does ΔSePer agree with people, and how good is a ranking of passages?"""
+"""Evaluations: agreement of ΔSePer with people's marks, and the quality of retrievers, judges and searches."""

@@ -5,15 +5,15 @@ from torch import Tensor
 
 
 def bertscore_f1(one: Tensor, other: Tensor) -> float:
-    """Return how alike two texts are by the vectors of their tokens (BERTScore, arXiv:1904.09675; all tokens weigh 1).
+    """Return the similarity of two texts by their token vectors (BERTScore, arXiv:1904.09675; equal token weights).
 
     Args:
-        one: ``(T, D)`` vectors of the one text's tokens.
-        other: ``(U, D)`` vectors of the other's.
+        one: ``(T, D)`` vectors of the first text's tokens.
+        other: ``(U, D)`` vectors of the second text's tokens.
 
     Returns:
-        Harmonic mean of precision and recall, the mean greatest cosine similarity of each text's tokens with one of
-        the other's, in [0, 1]; 0 where a text has no token or the two have nothing in common.
+        Harmonic mean of precision and recall: the mean, over the tokens of one text, of the greatest cosine similarity
+        with a token of the other text. In [0, 1]; 0 if a text has no token or nothing in common with the other.
 
     >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
     0.6667

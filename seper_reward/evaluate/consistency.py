@@ -1,4 +1,4 @@
-"""Do retrievers fail on the same questions, and why? Win ratios, errors and upper bounds (EoR, arXiv:2405.20680)."""
+"""Compare the errors of retrievers: win ratios, kinds of errors and upper bounds (EoR, arXiv:2405.20680)."""
 
 import functools
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from seper_reward.types import Passage, Query
 
 Mean = dict[str, Any]  # with a 95 % interval over questions
 Shown = Sequence[Sequence[Passage]]  # by source
-Ratios = dict[str, dict[str, float | None]]  # by the names of two sources; None if the second makes no such error
+Ratios = dict[str, dict[str, float | None]]  # by two sources; None if the second makes no such error
 _RESAMPLES = 1000
-_SHORT = 5  # words of a response whose presence in passages says where an error comes from
+_SHORT = 5  # longest response, in words, that can be looked up in passages to find the source of an error
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class SourceResult:
     """The reader's greedy answers with the passages of one source."""
 
     accuracy: Mean
-    mrwr: Mean  # mean share of the others' wrong answers that this source has right
-    mrlr: Mean  # mean share of its wrong answers that another one has right
-    errors: dict[str, float]  # where wrong answers come from, by the fields of `Errors`
+    mrwr: Mean  # mean share of the other sources' wrong answers that this source answers right
+    mrlr: Mean  # mean share of this source's wrong answers that another source answers right
+    errors: dict[str, float]  # sources of wrong answers, by the fields of `Errors`
     abstained: float  # share of answers such as "unknown"
 
 
 @dataclass(frozen=True)
 class ConsistencyResult:
-    """Whether sources fail on the same questions, and why."""
+    """Whether sources fail on the same questions, and the kinds of their errors."""
 
     questions: int
-    left_out: int  # questions that the reader cannot be asked
+    left_out: int  # questions that are too long for the reader
     sources: dict[str, SourceResult]
-    win_ratio: Ratios  # the share of the second's wrong answers that the first has right
-    error_win_ratio: dict[str, Ratios]  # by error: the share of the second's that the first does not make
-    upper_bound: Mean  # share of questions that at least one source has right
-    upper_bound_by_size: list[Mean]  # the same of pools of 1, 2, .. sources, the mean over all such pools
+    win_ratio: Ratios  # share of the second source's wrong answers that the first answers right
+    error_win_ratio: dict[str, Ratios]  # by error: share of the second source's errors that the first does not make
+    upper_bound: Mean  # share of questions that at least one source answers right
+    upper_bound_by_size: list[Mean]  # the same for pools of 1, 2, .. sources, mean over all pools of a size
 
     def table(self) -> str:
         """Return accuracy, errors, win ratios of answers and of each error, and upper bounds as text."""
@@ -105,15 +105,15 @@ def consistency(
 ) -> ConsistencyResult:
     """Compare answers with the passages of several sources, question by question.
 
-    Passages hold the answer, or a response, if they hold it as words (``share_held``), of a list all of it; and they
-    hold the answer if they hold a right response. The win ratios of hallucination and extraction leave out responses
-    of more than 5 words.
+    Passages contain the answer, or a response, if all of its words (``share_held``) are in them; for a list, all
+    items. Passages that contain a right response contain the answer. The win ratios of hallucination and extraction
+    leave out responses of more than 5 words.
 
     Args:
         names: Names of R sources.
-        answered: Of each of Q questions the passages of each source, and the R answers with them.
-        left_out: Number of questions that the reader cannot be asked.
-        right: ``(R, Q)`` whether each answer is right; ``None`` takes exact match.
+        answered: For each of Q questions the passages of each source, and the R answers with them.
+        left_out: Number of questions that are too long for the reader.
+        right: ``(R, Q)`` whether each answer is right; ``None`` uses exact match.
     """
     if right is None:
         right = np.array([[exact_match(text, query.answers) == 1 for text in texts] for query, _, texts in answered]).T
@@ -135,7 +135,7 @@ def consistency(
 
 
 def _held(query: Query, passages: Sequence[Passage], text: str) -> tuple[bool, bool]:
-    """Return whether passages hold the gold answer, and a response, as words."""
+    """Return whether passages contain the gold answer, and a response, as words."""
     read = "\n".join(passage.full_text for passage in passages)
     parts = [(part,) for part in stated_parts(text, query.answers)]
     return share_held(read, query.answers) == 1, bool(text) and share_held(read, parts) == 1

@@ -1,4 +1,4 @@
-"""Contexts of marked questions: each passage alone, and several relevant ones together."""
+"""Contexts of marked questions: each passage alone, and all relevant passages together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from seper_reward.data.marks import relevance_of
 from seper_reward.types import Passage, Query
 
-PASSAGES_HELP = "Passages to use per question: the relevant ones, then the first of the others; not given: all."
+PASSAGES_HELP = "Number of passages per question: the relevant ones, then the first of the rest; not given: all."
 
 
 @dataclass(frozen=True)
 class Context:
-    """Passages that a reader sees together, and their relevance by people's marks in [0, 1]; 1 = enough to answer."""
+    """Passages that a reader sees together, and their relevance by people's marks in [0, 1]; 1 is enough to answer."""
 
     passages: tuple[Passage, ...]
     relevance: float
 
 
 def contexts_of(query: Query) -> list[Context]:
-    """Return a question's contexts: each passage by itself and, where several are relevant, those together.
+    """Return a question's contexts: each passage alone and, if several are relevant, all of these together.
 
     Raises:
         BadRowError: No passage of the question has a mark.
@@ -33,10 +33,10 @@ def contexts_of(query: Query) -> list[Context]:
 
 
 def choose_passages(query: Query, count: int) -> Query:
-    """Keep ``count`` passages in their order: all relevant ones, and the first of the others.
+    """Keep ``count`` passages in their order: all relevant ones, and the first of the rest.
 
     Raises:
-        ValueError: There are more relevant passages than ``count``; only all of them are enough to answer.
+        ValueError: There are more relevant passages than ``count``; all of them are needed to answer.
     """
     marks = relevance_of(query)
     relevant = sum(marks)
@@ -48,7 +48,7 @@ def choose_passages(query: Query, count: int) -> Query:
 
 
 def with_passages(queries: Sequence[Query], count: int | None) -> list[Query]:
-    """Return the questions with ``count`` passages each, the relevant ones first; ``None`` leaves them as they are."""
+    """Return the questions with ``count`` passages each, the relevant ones first; ``None`` keeps all passages."""
     return list(queries) if count is None else [choose_passages(query, count) for query in queries]
 
 
@@ -56,8 +56,8 @@ def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
     """Return the contexts of each question.
 
     Raises:
-        BadRowError: A question has no mark, or one is neither true, false nor a whole number.
-        ValueError: All contexts are equally relevant, so that nothing can be correlated with that.
+        BadRowError: A question has no mark, or a mark is neither true, false nor a whole number.
+        ValueError: All contexts are equally relevant, so there is no correlation with relevance.
     """
     contexts = [contexts_of(query) for query in queries]
     levels = {context.relevance for row in contexts for context in row}
@@ -67,8 +67,8 @@ def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
 
 
 def none_asked(queries: Sequence[Query]) -> ValueError:
-    """Return the error for when the reader can be asked none of the questions; why, was told for each."""
+    """Return the error if all questions are too long for the reader; the reasons were logged for each question."""
     return ValueError(
-        f"the reader can be asked none of the {len(queries)} questions; shorten them, or take a reader with a longer "
+        f"the reader can be asked none of the {len(queries)} questions; shorten them, or use a reader with a longer "
         "window"
     )

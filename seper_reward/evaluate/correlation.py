@@ -24,41 +24,41 @@ from seper_reward.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.types import Asked, Query, UnscorableError, attempt
 
 _NAME = "evaluate correlation"
-_OURS = ("delta_seper_soft", "delta_seper_hard")
+_DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
 
 
 @dataclass
 class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
     """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
-    file: list[str] = setting([], f"One file or several, which become columns of one table. {MARKED_HELP}")
+    file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
     passages_per_question: int | None = setting(None, PASSAGES_HELP)
     leave_out_known: bool = setting(
         False,
-        "Whether questions that the reader's likeliest answer without passages gets right, by exact match, are left "
-        "out, as in the paper.",
+        "Whether to leave out questions that the reader answers without passages (exact match of its likeliest "
+        "answer), as in the paper.",
     )
     plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """How far measures of what passages change agree with people's marks, on the questions of one file.
+    """Agreement of measures of what passages change with people's marks, on the questions of one file.
 
     Attributes:
         pearson: Pearson's r by measure; ``None`` for a constant.
         interval: Its 95 % bootstrap interval over questions, by measure.
-        p_value: Its p-value by measure, which takes contexts for independent.
-        lead: ``pearson`` of ``delta_seper_soft`` less that of its best rival (``over``), with an ``interval`` that
-            takes this rival as given.
+        p_value: Its p-value by measure, which assumes independent contexts.
+        lead: ``pearson`` of ``delta_seper_soft`` less that of the best other measure (``over``), with an ``interval``
+            that treats the choice of this measure as fixed.
         mean: Mean gain by measure and relevance.
         contexts: Number of contexts that have the measure, by measure.
         judge: Number of responses that the language model was ``asked`` about, and of replies ``not_understood``;
-            contexts without any verdict lack ``llm_judge``. ``None`` without a judge.
+            contexts without any verdict have no ``llm_judge``. ``None`` without a judge.
         baseline_seper: SePer without passages, mean over questions.
         n: Number of contexts.
         questions: Number of questions.
-        left_out: Number of questions that do not fit into the reader's window.
+        left_out: Number of questions that are longer than the reader's window.
         known_left_out: Number of questions that were left out because the reader answers them without passages.
     """
 
@@ -94,7 +94,7 @@ class Correlation:
             f"ΔSePer soft leads its best rival, {self.lead['over']}, by {pearson_cell(self.lead)}",
         ]
         if self.known_left_out:
-            parts.append(f"{self.known_left_out} questions left out that the reader answers without passages")
+            parts.append(f"{self.known_left_out} questions left out, which the reader answers without passages")
         if self.judge is not None:
             parts.append(
                 f"{self.judge['not_understood']} of {self.judge['asked']} replies of the LLM judge not understood"
@@ -116,7 +116,7 @@ class CorrelationByFile:
         """Return Pearson's r of each measure with people's marks, one column per file."""
         measures = list(dict.fromkeys(name for found in self.files.values() for name in found.pearson))
         rows = [
-            [f"**{name}**" if name in _OURS else name, *(found.cell(name) for found in self.files.values())]
+            [f"**{name}**" if name in _DELTA_SEPER else name, *(found.cell(name) for found in self.files.values())]
             for name in measures
         ]
         header = ["gain with the passages", *(f"{name} (n={found.n})" for name, found in self.files.items())]
@@ -136,7 +136,7 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate correlation``."""
     config = parse(CorrelationConfig, arguments, f"seper-reward {_NAME}")
     if not config.file:
-        raise ValueError("--file is required: questions whose passages carry 'relevant'")
+        raise ValueError("--file is required: questions whose passages have the field 'relevant'")
     sets = {
         name: with_passages(marked_questions(config, file), config.passages_per_question)
         for name, file in by_name(config.file).items()
@@ -155,9 +155,9 @@ def command(arguments: list[str]) -> str:
 
 
 def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudge | None = None) -> Correlation:
-    """Correlate ΔSePer and its rivals with the passages' mark ``relevant`` (SePer, arXiv:2503.01478, Table 2).
+    """Correlate ΔSePer and other measures with the passages' mark ``relevant`` (SePer, arXiv:2503.01478, Table 2).
 
-    The relevance of a relevant passage is one over the number of relevant passages of its question. Where there are
+    The relevance of a relevant passage is one over the number of relevant passages of its question. If there are
     several, all of them together are a further context, of relevance 1. Each measure (see ``Measures``) is the
     difference with and without the passages, from the same samples. All processes must call this together.
 
@@ -167,8 +167,8 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
         judge: Language model that judges responses, for the measure ``llm_judge``; ``None`` leaves it out.
 
     Raises:
-        ValueError: A question has no mark, a mark is not one, all marks are equal, or no question can
-            be asked.
+        ValueError: A question has no mark, a mark is invalid, all marks are equal, or all questions are too long for
+            the reader.
         OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
     """
     contexts = marked_contexts(queries)
@@ -196,11 +196,11 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
         baselines.append(baseline)
     if not rows:
         raise none_asked(queries)
-    # of an answer that is a list there is no delta_belief
+    # answers that are lists have no delta_belief
     names = [name for name in rows[0] if all(name in row for row in rows)]
     columns = {name: [row[name] for row in rows] for name in names}
     return Correlation(
-        **_correlated(columns, relevance, owner),
+        **_correlate(columns, relevance, owner),
         judge=None if judge is None else judge.counts(),
         baseline_seper=mean(baselines),
         n=len(relevance),
@@ -210,10 +210,10 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
 
 
 def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
-    """Return the questions that the reader does not answer rightly without passages.
+    """Return the questions that the reader does not answer correctly without passages.
 
-    Its likeliest response decides, by exact match. It is none of the responses that a correlation is measured on: a
-    choice by these would also choose among their errors.
+    The criterion is exact match of its likeliest response. This response is not among those that a correlation is
+    measured on: selecting questions by these would also select their sampling errors.
 
     Args:
         scorer: Scorer of the reader.
@@ -225,7 +225,7 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
     reader = scorer.with_sampling(**GREEDY).reader
     asked = [Asked(query.question, (), ((),)) for query in queries]
     measured = measure_shared(asked, reader.responses, "answering without passages")
-    # an error is reported when the question is measured
+    # errors are logged when the question is measured
     unknown = [
         query
         for query, found in zip(queries, measured, strict=True)
@@ -238,7 +238,7 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
     return unknown
 
 
-def _correlated(
+def _correlate(
     columns: Mapping[str, Sequence[float]], relevance: Sequence[float], owner: Sequence[int]
 ) -> dict[str, Any]:
     resampled = PooledPearson(columns, relevance, owner)
@@ -248,7 +248,7 @@ def _correlated(
         (name for name in columns if not name.startswith("delta_")),
         key=lambda name: -1.0 if math.isnan(pearson[name]) else pearson[name],
     )
-    lead = partial(resampled.lead, _OURS[0], best)
+    lead = partial(resampled.lead, _DELTA_SEPER[0], best)
     return {
         "pearson": {name: rounded_or_none(value) for name, value in pearson.items()},
         "interval": {name: resampled.interval(partial(resampled.pearson, name)) for name in columns},

@@ -1,4 +1,4 @@
-"""Compare ΔSePer of passages with planted wrong answers and of relevant ones."""
+"""Compare ΔSePer of passages with planted wrong answers to that of relevant passages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,21 +19,22 @@ _KNOWN = 0.5  # least baseline SePer of a reader that counts as knowing the answ
 
 @dataclass
 class CounterfactualConfig(MarkedConfig):
-    """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) and of relevant ones (RGB)."""
+    """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) to relevant ones (RGB)."""
 
 
 @dataclass(frozen=True)
 class Counterfactual(Record):
-    """How passages with a planted wrong answer move a reader, and how supporting ones do.
+    """Changes of a reader's belief by passages with a planted wrong answer and by supporting passages.
 
     Attributes:
-        share_lower: Share of questions whose planted passages have a lower mean ΔSePer than their supporting ones.
+        share_lower: Share of questions whose planted passages have a lower mean ΔSePer than their supporting passages.
         delta_seper: ΔSePer, averaged per question and then over questions, of ``supporting`` and ``counterfactual``
-            passages, and ``counterfactual_known`` for the questions that the reader knows, ``None`` without one.
+            passages, and ``counterfactual_known`` for the questions that the reader knows, ``None`` without such
+            questions.
         baseline_seper: SePer without passages, mean over questions.
         known_questions: Number of questions whose baseline SePer is at least 0.5.
         questions: Number of questions.
-        left_out: Number of questions that lack one of the two kinds or do not fit into the reader's window.
+        left_out: Number of questions that lack passages of one kind or are longer than the reader's window.
     """
 
     share_lower: float
@@ -69,14 +70,14 @@ def command(arguments: list[str]) -> str:
 
 
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:
-    """Compare passages with a planted wrong answer with supporting ones (RGB, Chen et al., arXiv:2309.01431).
+    """Compare passages with a planted wrong answer to supporting passages (RGB, Chen et al., arXiv:2309.01431).
 
     All processes must call this together; they share the questions.
 
     Args:
         scorer: Scorer that measures the beliefs.
-        queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` where an
-            answer was planted; passages with neither mark true are left out.
+        queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an
+            answer was planted; passages without a true mark are left out.
 
     Raises:
         ValueError: No question has passages of both kinds.

@@ -1,7 +1,7 @@
-"""Measure how often the judge pays wrong answers and refuses right ones.
+"""Measure how often the judge supports wrong answers and rejects right ones.
 
-The judge is measured as labels and rewards use it: labels take the forward entailment of the gold answer by a
-response, and rewards pay the mutual support of the answer that a completion states last.
+The judge is measured as labels and rewards use it: labels use the forward entailment of the gold answer by a
+response, and rewards the mutual support of the answer that a completion states last.
 """
 
 import itertools
@@ -44,22 +44,22 @@ _COLORS = ("#c0392b", "#e08e3a")
 
 @dataclass
 class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
-    """Measure how often the judge supports or pays wrong answers and refuses right ones, by kind of text."""
+    """Measure how often the judge supports or rewards wrong answers and rejects right ones, by kind of text."""
 
     file: list[str] = setting(
         [],
-        "People's verdicts to compare with, too: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, "
-        "response, equivalent}; of several files, the columns are named after file and system. Not given: none.",
+        "Files with people's verdicts to compare with: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, "
+        "answers, response, equivalent}; of several files, columns are named after file and system. Not given: none.",
     )
-    column_by: str = setting("system", "Field of a row that names its column in the results; not used for EVOUNA.")
+    column_by: str = setting("system", "Field with the name of a row's column in the results; not used for EVOUNA.")
     threshold: float | None = setting(
         None,
-        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts; not given: the one with the "
-        "best F1 on a train split by SHA-1 of the question, and results on the test split only.",
+        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts; not given: the threshold "
+        "with the best F1 on a train split by SHA-1 of the question, and results on the test split only.",
     )
     seed: int = setting(0, "Seed of the values near gold answers.")
     plot: str | None = setting(
-        None, "Image file to plot near values, and F1 and reliability if there are verdicts, into; not given: none."
+        None, "Image file to plot near values into, and F1 and reliability if there are verdicts; not given: none."
     )
 
 
@@ -74,16 +74,16 @@ class Judged:
 
 @dataclass(frozen=True)
 class Rates:
-    """How often a judge errs on texts; fields are ``None`` without a wrong text, or without a right one.
+    """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text.
 
     Attributes:
         wrong: Number of wrong texts.
-        false_support: Share of them with a support above 0.5.
-        false_pay: Share of them with a reward above 0.05.
-        mean_pay: Their mean reward.
+        false_support: Share of wrong texts with a support above 0.5.
+        false_pay: Share of wrong texts with a reward above 0.05.
+        mean_pay: Mean reward of wrong texts.
         right: Number of right texts.
-        false_refusal: Share of them with a support below 0.5.
-        unpaid: Share of them with a reward below 0.5.
+        false_refusal: Share of right texts with a support below 0.5.
+        unpaid: Share of right texts with a reward below 0.5.
     """
 
     wrong: int | None = None
@@ -95,11 +95,11 @@ class Rates:
     unpaid: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields that are known."""
+        """Return the fields that are not ``None``."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def cell(self, name: str) -> str:
-        """Return a field as a cell of a table, empty if it is not known."""
+        """Return a field as a cell of a table, empty if it is ``None``."""
         value = getattr(self, name)
         if value is None:
             return ""
@@ -113,18 +113,18 @@ class Rates:
 
 @dataclass(frozen=True)
 class Traps:
-    """How a judge takes the trap kinds of ``seper_reward/data/demo/equivalence.jsonl``, all in [0, 1].
+    """Results of a judge on the trap kinds of ``seper_reward/data/demo/equivalence.jsonl``, all in [0, 1].
 
     Attributes:
-        unrelated: Mean support of the gold answer by prose that has nothing to do with the question, by its length in
+        unrelated: Mean support of the gold answer by prose without any relation to the question, by its length in
             tokens.
         gibberish: Mean support by gibberish.
-        echo: Mean support by words of the question given back.
+        echo: Mean support by repeated words of the question.
         shotgun: Mean support by the gold answer among many others.
-        not_gold: Mean support by its denial.
-        politeness_shift: Mean absolute change of SePer if there is politeness around the question.
+        not_gold: Mean support by a denial of the gold answer.
+        politeness_shift: Mean absolute change of SePer with and without politeness around the question.
         question_mark_shift: Mean absolute change of SePer with and without the question mark.
-        stated: Mean support by responses that state the gold answer, which should be 1; all others should be 0.
+        stated: Mean support by responses that state the gold answer, which should be 1; all other fields should be 0.
     """
 
     unrelated: Mapping[str, float]
@@ -153,9 +153,9 @@ class JudgeErrors:
         guesses: Rates on several answers at once by form, and of ``all``.
         qualifiers: Rates on the gold answer next to a word that changes it by form, and of ``all``.
         wordings: Rates on right wordings by kind, and of ``all``.
-        near: Rates on near values by kind of value and distance.
+        near: Rates on near values by kind and distance of the value.
         traps: The traps.
-        support: By section the mean support by ``wrong`` and ``right`` texts, the floor and the ceiling of a label.
+        support: By section the mean support by ``wrong`` and ``right`` texts: the range of labels in practice.
     """
 
     people: Agreement | None
@@ -179,7 +179,7 @@ class JudgeErrors:
         }
 
     def table(self) -> str:
-        """Return the errors by kind of text, after the agreement with people if that was measured."""
+        """Return the errors by kind of text, after the agreement with people if it was measured."""
         near = {
             f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}": row
             for kind, distances in self.near.items()
@@ -204,14 +204,14 @@ class JudgeErrors:
                         for name, row in {**people, **self.support}.items()
                     ],
                 ),
-                "Labels take the forward entailment, rewards the mutual support. Supported is above .5, refused below "
-                ".5, paid above .05 (in brackets: number of texts), unpaid below .5. 0 is best, but 1 for stated and "
-                "for support by right texts.",
+                "Labels use the forward entailment, rewards the mutual support. Supported: above .5; refused: below "
+                ".5; paid: above .05; unpaid: below .5 (in brackets: number of texts). The best value is 0, except 1 "
+                "for stated and for support by right texts.",
             ]
         )
 
     def plot(self, path: Path) -> None:
-        """Plot near values that the judge takes for the gold answer, and its agreement with people if measured."""
+        """Plot near values that the judge accepts as the gold answer, and its agreement with people if measured."""
         figure = new_figure(16 if self.people else 7, 5)
         panels = figure.subplots(1, 3 if self.people else 1, squeeze=False)[0]
         near = [
@@ -264,7 +264,7 @@ def measure_judge(
 
     Args:
         judge: The judge.
-        people: Its agreement with people's verdicts, if that was measured.
+        people: Its agreement with people's verdicts, if it was measured.
         seed: Seed of the near values.
         golds: Number of gold answers per kind of near value.
     """
@@ -290,7 +290,7 @@ def traps(judge: BeliefJudge) -> Traps:
 
 
 def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
-    """Judge texts as responses (their best alias by forward entailment) and as completions (``stated_answer``).
+    """Judge texts as responses (by forward entailment of the best alias) and as completions (``stated_answer``).
 
     All processes must call this together; they share the texts.
     """
@@ -303,7 +303,7 @@ def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
 
 
 def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
-    """Return the forward entailment of the alias that each text entails most, as labels take it, in [0, 1]."""
+    """Return the forward entailment of the alias that each text entails most, as in labels, in [0, 1]."""
     entailment: dict[tuple[str, str, str], float] = {}
     for question in dict.fromkeys(case.question for case in cases):
         asked = [case for case in cases if case.question == question]
@@ -313,7 +313,7 @@ def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
 
 
 def rates(rows: Sequence[Judged]) -> Rates:
-    """Return how often a judge errs on texts."""
+    """Return the error rates of a judge on texts."""
     wrong, right = [row for row in rows if not row.case.right], [row for row in rows if row.case.right]
     found: dict[str, Any] = {}
     if wrong:
@@ -333,7 +333,7 @@ def rates(rows: Sequence[Judged]) -> Rates:
 
 
 def _parts(rows: Iterable[Judged], place: int) -> dict[str, list[Judged]]:
-    """Return judged texts by the name at a place of their groups, in order of appearance."""
+    """Return judged texts by one part of their groups' names, in order of appearance."""
     parts: dict[str, list[Judged]] = {}
     for row in rows:
         parts.setdefault(row.case.group[place], []).append(row)
@@ -371,7 +371,7 @@ def _as_dicts(rows: Mapping[str, Rates]) -> dict[str, Any]:
 
 
 def _rates_table(title: str, rows: Mapping[str, Rates]) -> str:
-    """Return rates by name, without the columns that no row has."""
+    """Return rates by name, without columns that are empty in all rows."""
     columns = {
         key: text for key, text in _COLUMNS.items() if any(getattr(row, key) is not None for row in rows.values())
     }

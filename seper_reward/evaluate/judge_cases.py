@@ -1,4 +1,4 @@
-"""Texts that a judge is measured on: near values, guesses, qualifiers, wordings, and the project's own rows."""
+"""Texts to measure a judge on: near values, guesses, qualifiers, wordings, and the project's own rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from seper_reward.data.demo import EQUIVALENCE, WORDINGS
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.evaluate.near_values import near_values
 
-#: Kinds of own rows whose texts are judged a second time, with the plain question.
+#: Kinds of own rows whose texts are judged again with the plain question.
 SHIFTS = ("politeness", "question_mark")
 
 # texts with the gold answer {0} and one, two or three other answers of its kind
@@ -15,14 +15,14 @@ GUESSES = (
     "{0}, {1}", "{1}, {0}", "{0} ({1})", "{1} ({0})", "{0} {1}", "{1} {0}", "{0} and {1}", "{0} or {1}", "{0} / {1}",
     "{1}; {0}", "{0}, {1}, {2}", "{2}, {1} or {0}", "{1}, {0}, {2}, {3}", "{0} ({1}, {2}, {3})",
 )  # fmt: skip
-_EVERY = ("person", "organisation", "place", "number", "date", "title", "thing")
+_ALL_KINDS = ("person", "organisation", "place", "number", "date", "title", "thing")
 _NUMERIC, _ENTITIES = ("number", "date"), ("organisation", "place", "title", "thing")
-# texts that hold the gold answer and state another one, and the kinds of answers that they suit
+# texts that contain the gold answer but state another one, and the kinds of answers they apply to
 QUALIFIERS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(
         ("after {}", "before {}", "almost {}", "not {}", "hardly {}", "unlike {}", "no {}", "{} is wrong",
          "it isn't {}", "anything but {}"),
-        _EVERY,
+        _ALL_KINDS,
     ),
     "near {}": ("person", "organisation", "place", "date", "title", "thing"),  # a number may be rounded
     **dict.fromkeys(
@@ -33,7 +33,7 @@ QUALIFIERS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("a sequel to {}", "a parody of {}"), ("title",)),
     **dict.fromkeys(("similar to {}", "formerly {}"), _ENTITIES),
 }  # fmt: skip
-# completions that state an answer as instruct models and search agents write it
+# completions that state an answer in the style of instruct models and search agents
 WRAPPERS: Mapping[str, Sequence[str]] = {
     "markdown and marks": (
         "**{}**", "`{}`", "* {}", "1. {}", "### Answer\n{}", "**Answer:** {}", "**Final answer**: {}",
@@ -53,10 +53,10 @@ _WRAPPERS_PER_FACT = 4  # of each kind
 
 @dataclass(frozen=True)
 class Case:
-    """A text to judge.
+    """A text to be judged.
 
     Attributes:
-        group: Names under which its result counts.
+        group: Names of the groups that its result counts in.
         question: The question.
         text: The response or completion.
         answers: Aliases of the gold answer.
@@ -71,7 +71,7 @@ class Case:
 
 
 def own_cases() -> Iterator[Case]:
-    """Yield the rows of ``equivalence.jsonl``; those of shifts once more with the plain question, in ``plain``."""
+    """Yield the rows of ``equivalence.jsonl``; rows of shifts again with the plain question, in ``plain``."""
     for _, row in read_valid_rows(EQUIVALENCE):
         text, answers, right = row["response"], tuple(row["answers"]), row["equivalent"]
         length = (str(row["tokens"]),) if "tokens" in row else ()
@@ -103,7 +103,7 @@ def fact_cases() -> Iterator[Case]:
             for text in texts:
                 yield Case(("wordings", name), question, text, answers, True)
         for name, forms in WRAPPERS.items():
-            for _ in range(_WRAPPERS_PER_FACT):  # in turn, so that each comes with several facts
+            for _ in range(_WRAPPERS_PER_FACT):  # in turn: each wrapper gets several facts
                 text = forms[used[name] % len(forms)].format(gold)
                 used[name] += 1
                 yield Case(("wordings", name), question, text, answers, True)

@@ -1,7 +1,7 @@
-"""Retrieval metrics of ranked lists from labels of their passages, whole or fractional (eRAG, arXiv:2404.13781). Pure.
+"""Retrieval metrics of ranked lists from labels of their passages, binary or graded (eRAG, arXiv:2404.13781). Pure.
 
-Labels of 0 and 1 give trec_eval's numbers, and with them those of the package ``erag`` on PyPI, where all that is
-relevant is among what was retrieved.
+Labels of 0 and 1 give the numbers of trec_eval, and of the package ``erag`` on PyPI if all relevant passages were
+retrieved.
 """
 
 import math
@@ -15,23 +15,22 @@ LIST_METRICS: tuple[ListMetric, ...] = get_args(ListMetric)
 def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | None = None) -> list[float]:
     """Return a retrieval metric of each question's list.
 
-    Ranks behind the end of a list that is shorter than ``k`` count as labels of 0. A question without a relevant
-    passage has 0 in all metrics, as has one whose list is empty.
+    Missing ranks of lists shorter than ``k`` count as labels of 0. All metrics are 0 for a question without a relevant
+    passage or with an empty list.
 
     Args:
-        name: ``"p"``, the mean label of the first k (precision), and ``"hit"``, the greatest (success), take any
-            labels, also below 0. ``"recall"``, the sum of the first k labels over that of all, and ``"ndcg"``, that of
-            Järvelin and Kekäläinen (2002) with labels as gains, take labels >= 0. ``"map"``, average precision over
-            all that is relevant, and ``"mrr"``, one over the rank of the first relevant passage, take 0 and 1.
-        lists: Labels of each question's passages, best ranked first. Questions are told apart by their places alone,
-            so that equal ones are counted each.
-        k: How many of the first passages count, >= 1; ``None`` takes all.
+        name: ``"p"``, the mean label of the first k (precision), and ``"hit"``, the greatest of them (success), accept
+            any labels, also below 0. ``"recall"``, the sum of the first k labels over the sum of all, and ``"ndcg"``
+            (Järvelin and Kekäläinen, 2002, with labels as gains) accept labels >= 0. ``"map"``, average precision over
+            all relevant passages, and ``"mrr"``, one over the rank of the first relevant passage, accept 0 and 1.
+        lists: Labels of each question's passages, best ranked first. Equal lists of several questions all count.
+        k: Number of first passages that count, >= 1; ``None`` counts all.
 
     Returns:
         One number per question.
 
     Raises:
-        ValueError: There is no such metric, ``k`` is below 1, or a label is not finite or not what the metric takes.
+        ValueError: There is no such metric, ``k`` is below 1, or a label is not finite or not accepted by the metric.
     """
     if name not in LIST_METRICS:
         raise ValueError(f"metric must be one of {', '.join(LIST_METRICS)}, got {name!r}")
@@ -46,13 +45,13 @@ def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | Non
 
 def _problem(name: ListMetric, label: float) -> str | None:
     if not math.isfinite(label):
-        return "labels must be finite numbers; leave out questions that have none"
+        return "labels must be finite numbers; leave out questions without labels"
     if name in ("map", "mrr") and label not in (0, 1):
         return (
-            f"labels must be 0 or 1 for {name}; say from which label on a passage is relevant, or take p, hit or ndcg"
+            f"labels must be 0 or 1 for {name}; set the label from which a passage is relevant, or use p, hit or ndcg"
         )
     if name in ("recall", "ndcg") and label < 0:
-        return f"labels must be at least 0 for {name}; raise those below to 0, or take p or hit"
+        return f"labels must be at least 0 for {name}; raise negative labels to 0, or use p or hit"
     return None
 
 

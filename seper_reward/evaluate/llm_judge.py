@@ -1,4 +1,4 @@
-"""A language model as judge of responses."""
+"""A language model as a judge of responses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from seper_reward.runtime.messages import say
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Answers, UnscorableError, answer_items
 
-_REPLY_TOKENS = 8  # enough for yes or no, and to see that a reply is neither
-_ASKS = """\
+_REPLY_TOKENS = 8  # enough for yes or no, and to detect any other reply
+_PROMPT = """\
 Question: {question}
 Right answer: {answer}
 Response: {response}
@@ -32,14 +32,14 @@ class LLMJudgeConfig(JudgeConfig):
 
     llm_judge: str = setting(
         "none",
-        "Language model that judges the responses, too (yes or no; other replies are counted and left out): none, "
+        "Language model that also judges the responses (yes or no; other replies are counted and left out): none, "
         "reader (the reader itself), a hub id or a folder; with llm_judge_engine, the model whose tokenizer is used.",
     )
     llm_judge_engine: list[str] = setting(
-        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: it runs in this process."
+        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: the judge runs in this process."
     )
     llm_judge_engine_model: str | None = setting(
-        None, "Name of the judge on the servers; not given: the one model that they serve."
+        None, "Name of the judge on the servers; not given: the only served model."
     )
 
     def __post_init__(self) -> None:
@@ -54,16 +54,16 @@ class LLMJudgeConfig(JudgeConfig):
 
 
 def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None) -> PromptedReader | None:
-    """Return the language model that judges responses; ``None`` for none.
+    """Return the language model that judges responses; ``None`` if the setting is ``none``.
 
     Args:
-        config: Its settings.
-        reader: The reader, which is the judge if the setting is ``reader``, and whose cache the judge shares.
+        config: Settings of the judge.
+        reader: The reader, which is the judge if the setting is ``reader``; the judge shares its cache.
 
     Raises:
-        OSError: The model cannot be loaded; the message says what to do.
+        OSError: The model cannot be loaded; the message names the way out.
         ConnectionError: A server does not answer.
-        ValueError: The reader should judge, and there is none.
+        ValueError: The setting is ``reader``, and there is no reader.
     """
     if config.llm_judge == "none":
         return None
@@ -79,14 +79,14 @@ def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None)
 
 
 class LLMJudge:
-    """Judges responses by asking a language model, at temperature 0; only "yes" and "no" are understood.
+    """Judges responses by a language model at temperature 0; only the replies "yes" and "no" are accepted.
 
     Args:
         reader: The language model, in this process or on servers.
 
     Attributes:
-        asked: How many responses were judged; equal ones to one question count once.
-        not_understood: How many replies were neither yes nor no, or could not be asked for.
+        asked: Number of judged responses; equal responses to one question count once.
+        not_understood: Number of replies that were neither yes nor no, or could not be requested.
     """
 
     def __init__(self, reader: PromptedReader) -> None:
@@ -94,14 +94,14 @@ class LLMJudge:
         self.asked = self.not_understood = 0
 
     def verdicts(self, question: str, answers: Answers, responses: Sequence[str]) -> dict[str, float]:
-        """Return 1 for each response that the model calls right and 0 for each that it calls wrong.
+        """Return 1 for each response that is right by the model and 0 for each that is wrong.
 
-        Responses whose reply is not understood are left out, and counted; nothing is guessed.
+        Responses whose reply is neither yes nor no are left out and counted.
 
         Args:
             question: The question.
             answers: Its gold answer.
-            responses: The responses; a blank one is wrong, and the model is not asked.
+            responses: The responses; a blank one is wrong without a request.
         """
         stated = sorted({response for response in responses if response.strip()})
         replies = self._replies(question, answers, stated)
@@ -112,7 +112,7 @@ class LLMJudge:
         return verdicts | {response: 0.0 for response in responses if not response.strip()}
 
     def counts(self) -> dict[str, int]:
-        """Return how many replies the judges of all processes gave, and did not understand."""
+        """Return the number of replies to the judges of all processes, and of unparsable ones."""
         found = gather_in_order([(self.asked, self.not_understood)])
         return {"asked": sum(asked for asked, _ in found), "not_understood": sum(lost for _, lost in found)}
 
@@ -122,11 +122,11 @@ class LLMJudge:
             try:
                 prompts[response] = self._prompt(question, answers, response)
             except UnscorableError as error:
-                say(f"question {question[:60]!r}: the judge cannot be asked of a response: {error}")
+                say(f"question {question[:60]!r}: the judge cannot judge a response: {error}")
         replies: dict[str, str] = {}
         for response, reply in zip(prompts, self._writer.write(list(prompts.values())), strict=True):
             if isinstance(reply, UnscorableError):
-                say(f"question {question[:60]!r}: the judge does not answer: {reply}")
+                say(f"question {question[:60]!r}: the judge returned no reply: {reply}")
             else:
                 replies[response] = reply
         return replies
@@ -134,5 +134,5 @@ class LLMJudge:
     def _prompt(self, question: str, answers: Answers, response: str) -> str:
         as_data = self._writer.as_data
         answer = "; ".join(" or ".join(aliases) for aliases in answer_items(answers))
-        told = fill_template(_ASKS, question=as_data(question), answer=as_data(answer), response=as_data(response))
-        return self._writer.prompt((), lambda _: [{"role": "user", "content": told}])
+        filled = fill_template(_PROMPT, question=as_data(question), answer=as_data(answer), response=as_data(response))
+        return self._writer.prompt((), lambda _: [{"role": "user", "content": filled}])

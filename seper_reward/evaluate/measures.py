@@ -1,4 +1,4 @@
-"""ΔSePer and its rivals: measures of how much a passage helps a reader."""
+"""ΔSePer and other measures of how much a passage helps a reader."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from seper_reward.types import Asked, Belief, Passage, Query, answer_aliases, un
 class Measures:
     """Measures a reader in several contexts of one question.
 
-    A measure is higher where the reader is better off, so that the sign of perplexities and entropies is turned:
+    Higher is better for all measures, so perplexities and entropies are negated:
 
     - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_log_odds``: the belief in the answer;
-    - ``exact_match``, ``bleu``, ``rouge_l``, ``bert_score``: how alike the responses and the answer are;
-    - ``llm_judge``: share of responses that a language model calls right;
+    - ``exact_match``, ``bleu``, ``rouge_l``, ``bert_score``: similarity of the responses and the answer;
+    - ``llm_judge``: share of responses that are right by a language model;
     - ``answer_log_prob``: mean log-probability of a token of the answer, of its likeliest alias;
-      ``answer_perplexity``: the exponential of it with its sign turned;
-    - ``response_perplexity``: the same of the responses (their geometric mean), ``predictive_entropy`` (meaningful
-      only at sampling temperature 1) and ``semantic_entropy``, which know nothing of the answer.
+      ``answer_perplexity``: -exp(-``answer_log_prob``);
+    - ``response_perplexity``: the same for the responses (geometric mean), ``predictive_entropy`` (meaningful only at
+      sampling temperature 1) and ``semantic_entropy``; these three do not use the answer.
 
     Args:
         scorer: Scorer that measures the beliefs.
@@ -38,19 +38,19 @@ class Measures:
         self._encoder = Encoder(scorer.entailment.device)
 
     def gains(self, query: Query, sets: Sequence[Sequence[Passage]]) -> tuple[Belief, list[dict[str, float]]]:
-        """Measure what each set of passages changes.
+        """Measure the changes by sets of passages.
 
         Args:
             query: The question and its gold answer.
-            sets: What the reader sees each time.
+            sets: Sets of passages, each a context of the reader.
 
         Returns:
-            The belief without passages, and per set the difference of each measure with and without it, NaN where it
-            is not known. ``delta_belief``, half ΔSePer and half the relative change of the answer's likelihood, is
-            left out where the reader does not tell that.
+            The belief without passages, and per set the difference of each measure with and without it, NaN if
+            unknown. ``delta_belief``, the mean of ΔSePer and the relative change of the answer's likelihood, is left
+            out if the reader does not return that likelihood.
 
         Raises:
-            UnscorableError: The reader cannot be asked.
+            UnscorableError: The question is too long for the reader.
         """
         contexts = [(), *sets]
         beliefs = self._scorer.beliefs(query.question, query.answers, contexts)
@@ -89,7 +89,7 @@ class Measures:
 
 
 def share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
-    """Return the weighted share of responses that are right, of those with a verdict; NaN where none has one."""
+    """Return the weighted share of right responses among responses with a verdict; NaN without any verdict."""
     judged = [
         (weight, verdicts[text])
         for text, weight in zip(belief.responses, belief.weights, strict=True)
@@ -100,7 +100,7 @@ def share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
 
 
 def response_perplexity(belief: Belief) -> float:
-    """Return the perplexity per token of the drawn responses, their weighted geometric mean, >= 1."""
+    """Return the perplexity per token of the sampled responses, their weighted geometric mean, >= 1."""
     drawn = [
         (weight, -float(log_probs.double().mean()) if log_probs.numel() else 0.0)
         for weight, count, log_probs in zip(belief.weights, belief.counts, belief.sampled.token_log_probs, strict=True)

@@ -17,16 +17,16 @@ T = TypeVar("T")
 def measured(
     scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]], *, title: str = "measuring"
 ) -> list[dict[Context, Belief] | None]:
-    """Measure the beliefs of questions in contexts of their own; equal contexts of a question are measured once.
+    """Measure the beliefs of questions, each in its own contexts; equal contexts of a question are measured once.
 
     Args:
         scorer: Scorer that measures the beliefs.
         queries: Questions with gold answers.
-        contexts: For each question what the reader sees each time; ``()`` is no passage.
+        contexts: Contexts of each question; ``()`` is no passage.
         title: Title of the progress bar.
 
     Returns:
-        Per question its beliefs by context; ``None`` where it cannot be measured, which a line on the terminal says.
+        Per question its beliefs by context; ``None`` if it cannot be measured, with a line in the log.
     """
     distinct = [list(dict.fromkeys(each)) for each in contexts]
     asked = [Asked(query.question, query.answers, tuple(own)) for query, own in zip(queries, distinct, strict=True)]
@@ -41,12 +41,12 @@ def measured(
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
-    """Return the questions with what a function returns for each, with a progress bar.
+    """Return the questions with the result of a function for each, with a progress bar.
 
     Args:
         queries: Questions.
-        function: Function of a question; one for which it raises ``UnscorableError`` is left out, and a line on the
-            terminal says so.
+        function: Function of a question; questions for which it raises ``UnscorableError`` are left out with a line in
+            the log.
         title: Title of the progress bar.
     """
     found = []

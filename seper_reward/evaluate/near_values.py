@@ -18,11 +18,11 @@ _SMALLER = {"kilometres": "metres", "kilograms": "grams"}  # a thousandth
 
 @dataclass(frozen=True)
 class NearValue:
-    """A text with a value, judged against a gold answer with the same or another one.
+    """A text with a value, judged against a gold answer with the same or another value.
 
     Attributes:
         kind: Kind of the value, a key of ``KINDS``.
-        distance: What the value is off by; ``"0"`` for the gold answer's value in another spelling.
+        distance: Difference of the values; ``"0"`` for the gold answer's value in another spelling.
         question: The question.
         text: The value as a response.
         gold: The gold answer.
@@ -37,7 +37,7 @@ class NearValue:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of values: questions, a draw, spellings (a gold answer has the first), and moves by distance and sign."""
+    """A kind of values: questions, a sampler, spellings (the first for gold answers), moves by distance and sign."""
 
     questions: tuple[str, ...]
     draw: Callable[[Random], Any]
@@ -46,9 +46,9 @@ class _Kind:
 
 
 def near_values(seed: int, golds: int) -> Iterator[NearValue]:
-    """Draw gold answers of each kind and yield, for each, another spelling and one wrong value per distance.
+    """Draw gold answers of each kind and yield, for each of them, another spelling and one wrong value per distance.
 
-    The least distance comes a second time in another spelling, so a judge cannot pass by comparing characters.
+    The least distance occurs again in another spelling, so a judge cannot pass by comparing characters.
 
     Args:
         seed: Seed of the values.
@@ -98,10 +98,10 @@ def year_words(year: int) -> str:
 
 
 def _off_by(*distances: int) -> dict[str, Callable[[Any, int], Any]]:
-    return {str(distance): partial(_moved, distance) for distance in distances}
+    return {str(distance): partial(_shift, distance) for distance in distances}
 
 
-def _moved(distance: int, value: int, sign: int) -> int:
+def _shift(distance: int, value: int, sign: int) -> int:
     return value + sign * distance
 
 
@@ -155,7 +155,7 @@ _COUNTS = (
     "How many paintings hang in the Marlow gallery?",
     "How many pupils does the school in Tessel have?",
 )
-_DATED = (
+_DATES = (
     "When did the Osmund Library open?",
     "When was the bridge at Quern finished?",
     "When was Signe Lund born?",
@@ -163,7 +163,7 @@ _DATED = (
 )
 KINDS = {
     "years": _Kind(
-        tuple(question.replace("When", "In what year") for question in _DATED),
+        tuple(question.replace("When", "In what year") for question in _DATES),
         lambda random: random.randint(1650, 2023),
         lambda year: [str(year), year_words(year), f"the year {year}", f"{year} AD"],
         _off_by(1, 2, 5, 10, 50),
@@ -193,7 +193,7 @@ KINDS = {
         _off_by(1, 10, 1000),
     ),
     "dates": _Kind(
-        _DATED,
+        _DATES,
         lambda random: datetime.date(random.randint(1650, 2023), random.randint(1, 12), random.randint(1, 28)),
         _spell_date,
         {

@@ -1,4 +1,4 @@
-"""How good is a ranking of passages? By relevance (ir-measures), and by a reader's belief with its top passages."""
+"""Quality of a ranking of passages: by relevance (ir-measures), and by a reader's belief with its top passages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
 from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
 
-# by their names in ir-measures
+# by the names in ir-measures
 _NAMES = {
     "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10", "mrr": "RR", "recall@1": "R@1", "recall@2": "R@2", "recall@5": "R@5",
 }  # fmt: skip
@@ -44,8 +44,8 @@ def rank_metrics(
 
     Returns:
         ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; linear gains), ``mrr``, and ``recall@1``, ``recall@2``
-        and ``recall@5`` (share of a question's relevant passages that are at the top), over the questions that have a
-        relevant passage; ``None`` where no question has one.
+        and ``recall@5`` (share of a question's relevant passages at the top), over the questions with a
+        relevant passage; ``None`` if there is no such question.
 
     Raises:
         OSError: ir-measures is not installed.
@@ -67,11 +67,11 @@ def rank_values(
     Args:
         retrieved: Passages per question, best first.
         relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
-        measures: Names in the result, and what they are called in ir-measures, such as ``"nDCG@5"``.
+        measures: Names in the result, and the corresponding names in ir-measures, such as ``"nDCG@5"``.
         relevant_from: Least gain of a relevant passage, >= 1. nDCG counts all gains.
 
     Returns:
-        Per question its measures by name; ``None`` where it has no relevant passage.
+        Per question its measures by name; ``None`` without a relevant passage.
 
     Raises:
         OSError: ir-measures is not installed.
@@ -101,14 +101,14 @@ def rank_values(
 
 
 def _from_grade(measure: Any, relevant_from: int) -> Any:
-    """Return a measure of ir-measures that counts passages from this grade on; nDCG takes grades as they are."""
+    """Return a measure of ir-measures with relevant passages from this grade on; nDCG uses grades unchanged."""
     return measure(rel=relevant_from) if "rel" in measure.SUPPORTED_PARAMS else measure
 
 
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
-    """Measure a reader that sees each question's best passages together; processes share the work.
+    """Measure a reader that sees each question's best passages together; processes share the questions.
 
     Args:
         scorer: Scorer of the reader.
@@ -118,7 +118,7 @@ def downstream(
 
     Returns:
         One row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], both
-        ``None`` where the question cannot be scored.
+        ``None`` if the question cannot be scored.
     """
     tops = [tuple(passages[:top_k]) for passages in retrieved]
     asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]

@@ -35,7 +35,7 @@ from seper_reward.statistics import mean_over_questions, order_correlation, rank
 from seper_reward.types import Asked, Belief, Query, UnscorableError, Utility
 
 _NAME = "evaluate retrievers"
-#: Measures of a retriever's lists that are compared with the reader's accuracy.
+#: Measures of retrieved lists, to be compared with the reader's accuracy.
 MEASURES = ("ndcg", "recall", "delta_seper", "delta_seper_list", "harm_rate")
 _TITLES = {
     "ndcg": "nDCG",
@@ -54,7 +54,7 @@ class RetrieversConfig(RetrievalConfig, GradedConfig):
 
     retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
     readers: list[str] = setting([], READERS_HELP)
-    depths: list[int] = setting([1, 5], "Numbers of passages that count, each >= 1.")
+    depths: list[int] = setting([1, 5], "Numbers of first passages to measure, each >= 1.")
     margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot the measures by retriever into; not given: none.")
 
@@ -68,11 +68,11 @@ class RetrieverRow:
     """Measures of the first k passages of one retriever.
 
     Attributes:
-        retriever: Its name.
-        k: Number of passages that count.
+        retriever: Name of the retriever.
+        k: Number of first passages.
         measures: By measure ``mean`` and its 95 % bootstrap ``interval`` over questions: ``ndcg`` and ``recall`` at k,
-            ``seper`` with all k together, ``delta_seper`` (mean over the first k passages, each by itself, where a
-            missing one counts 0), ``delta_seper_list`` (all k together), ``harm_rate`` (share of the first k passages)
+            ``seper`` with all k together, ``delta_seper`` (mean over the first k passages, each alone; a missing
+            passage counts 0), ``delta_seper_list`` (all k together), ``harm_rate`` (share of the first k passages)
             and ``accuracy``.
         kendall: By measure tau-b with the accuracy over questions, ``value`` and ``interval``.
     """
@@ -85,14 +85,14 @@ class RetrieverRow:
 
 @dataclass(frozen=True)
 class Retrievers:
-    """Retrievers side by side, with one reader; a number that is not defined is ``None``.
+    """Results of several retrievers with one reader; undefined numbers are ``None``.
 
     Attributes:
         questions: Number of questions.
         left_out: Number of questions that cannot be measured.
         no_passage: ``seper`` and ``accuracy`` without a passage, as ``measures`` of a row.
         retrievers: One row for each retriever and number of passages.
-        order: By depth and measure how far it puts the retrievers into the order of their accuracy
+        order: By depth and measure the correlation of the retrievers' order with their order by accuracy
             (``order_correlation``).
     """
 
@@ -103,7 +103,7 @@ class Retrievers:
     order: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     def table(self) -> str:
-        """Return the measures, and how well they tell the reader's accuracy, as Markdown."""
+        """Return the measures, and their correlation with the reader's accuracy, as Markdown."""
         measures, judged = list(self.retrievers[0].measures), list(self.retrievers[0].kendall)
         known = [("no passage", "0", self.no_passage)]
         known += [(row.retriever, str(row.k), row.measures) for row in self.retrievers]
@@ -127,7 +127,7 @@ class Retrievers:
         )
 
     def plot(self, panels: Sequence[Any], measures: Sequence[str]) -> None:
-        """Plot the reader's accuracy over each measure into its panel: a colour per retriever, a mark per k."""
+        """Plot the reader's accuracy over each measure into its panel: one colour per retriever, one marker per k."""
         rows = self.retrievers
         colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(row.retriever for row in rows))}
         marks = dict(zip(dict.fromkeys(row.k for row in rows), itertools.cycle("os^Dv"), strict=False))
@@ -146,7 +146,7 @@ class Retrievers:
 
 @dataclass(frozen=True)
 class RetrieversByReader(Record):
-    """Retrievers side by side, by the name of the reader."""
+    """Results of several retrievers, by the name of the reader."""
 
     readers: Mapping[str, Retrievers]
 
@@ -192,18 +192,19 @@ def compare_retrievers(
     margin: float = 0.05,
     relevant_from: int = 1,
 ) -> Retrievers:
-    """Measure retrievers, and how well each measure tells the reader's accuracy (SePer, Tables 10 and 11).
+    """Measure retrievers, and correlate each measure with the reader's accuracy (SePer, Tables 10 and 11).
 
     The accuracy is exact match of the reader's greedy answer with the k best passages together. ΔSePer comes from
-    sampled responses, so the two share no draw. All processes must call this together; they share the questions.
+    sampled responses, so the two do not share samples. All processes must call this together; they share the
+    questions.
 
     Args:
         scorer: Scorer of the reader.
-        queries: Q questions with gold answers. Relevance is by people's marks on their own passages; without a
-            relevant one a question counts neither in nDCG nor in recall.
+        queries: Q questions with gold answers. Relevance is by people's marks on the questions' passages; questions
+            without a relevant passage do not count in nDCG and recall.
         found: By retriever, the passages of each question, best first.
-        depths: Numbers k of passages that count, each >= 1.
-        margin: Distance below 0 that the whole 95 % interval of a passage's ΔSePer must have to count as harm.
+        depths: Numbers k of first passages, each >= 1.
+        margin: A passage harms if the 95 % interval of its ΔSePer is below ``-margin``.
         relevant_from: Grade from which a passage is relevant, >= 1; nDCG counts all grades.
 
     Raises:
@@ -214,7 +215,7 @@ def compare_retrievers(
     shown = [_Shown({name: tuple(lists[number]) for name, lists in found.items()}) for number in range(len(queries))]
     contexts = [[(), *each.alone(max(depths)), *each.together(depths)] for each in shown]
     beliefs = measured(scorer, queries, contexts)
-    rows = list(_answered(scorer, queries, shown, beliefs, depths))
+    rows = list(_answer_questions(scorer, queries, shown, beliefs, depths))
     if not rows:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
     columns = {(name, k): _columns(name, k, rows, margin, relevant_from) for name in found for k in depths}
@@ -225,7 +226,7 @@ def compare_retrievers(
             "seper": mean_over_questions([row.beliefs[()].seper for row in rows]),
             "accuracy": mean_over_questions([row.right[()] for row in rows]),
         },
-        retrievers=[_described(name, k, columns[name, k]) for name, k in columns],
+        retrievers=[_retriever_row(name, k, columns[name, k]) for name, k in columns],
         order={str(k): _orders([columns[name, k] for name in found]) for k in depths},
     )
 
@@ -254,14 +255,14 @@ class _Question(NamedTuple):
         return utility(self.beliefs[context], self.beliefs[()])
 
 
-def _answered(
+def _answer_questions(
     scorer: SePerScorer,
     queries: Sequence[Query],
     shown: Sequence[_Shown],
     beliefs: Sequence[Mapping[Context, Belief] | None],
     depths: Sequence[int],
 ) -> Iterator[_Question]:
-    """Yield the questions that were measured, with the reader's greedy answers; one without answers is left out."""
+    """Yield the measured questions with the reader's greedy answers; questions without answers are left out."""
     rows = zip(queries, shown, beliefs, strict=True)
     kept = [(query, own, row) for query, own, row in rows if row is not None]
     asked = [Asked(query.question, (), tuple(dict.fromkeys([(), *own.together(depths)]))) for query, own, _ in kept]
@@ -276,7 +277,7 @@ def _answered(
 
 
 def _columns(name: str, k: int, rows: Sequence[_Question], margin: float, relevant_from: int) -> dict[str, Any]:
-    """Return ``(Q,)`` values of each measure and of the accuracy; NaN where a question has no relevant passage."""
+    """Return ``(Q,)`` values of each measure and of the accuracy; NaN for questions without a relevant passage."""
     import numpy as np
 
     lists = [row.lists[name][:k] for row in rows]
@@ -295,7 +296,7 @@ def _columns(name: str, k: int, rows: Sequence[_Question], margin: float, releva
     }
 
 
-def _described(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRow:
+def _retriever_row(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRow:
     import numpy as np
 
     accuracy = columns["accuracy"]
@@ -312,7 +313,7 @@ def _described(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRow:
 
 
 def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return by measure how far it puts the retrievers into the order of their accuracy."""
+    """Return by measure the correlation of the retrievers' order with their order by accuracy."""
     import numpy as np
 
     accuracy = np.stack([each["accuracy"] for each in columns])

@@ -1,4 +1,4 @@
-"""Were an agent's searches worth it? ΔSePer of each search, the decision to search, and the price that pays."""
+"""Audit of an agent's searches: ΔSePer of each search, the decision to search, and the break-even price."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,25 +21,25 @@ _TITLES = {
     "failed_calls_per_rollout": "failed calls a rollout",
     "needed": "questions that need a search",
     "search_rate_needed": "of these searched",
-    "search_rate_not_needed": "of the others searched",
+    "search_rate_not_needed": "of the other questions searched",
     "decision_f1": "F1 of the decision to search",
     "unsure_before": "searches before which the reader was unsure",
     "uncovered": "questions that need a search and for which none found a helpful passage",
     "break_even_price": "price at which the searches break even (mean ΔSePer)",
-    "break_even_price_needed": "the same where a search is needed",
-    "break_even_price_not_needed": "the same where none is needed",
+    "break_even_price_needed": "the same if a search is needed",
+    "break_even_price_not_needed": "the same if no search is needed",
 }
 _COLORS = {"helpful": "#4c9f70", "useless": "#b0b7bd", "harmful": "#c0392b"}
 
 
 class Played(NamedTuple):
-    """What an agent did with a question.
+    """A rollout of an agent for one question.
 
     Attributes:
-        query: The question, with its gold answers; the same id stands for the same question.
-        asked: The query of each of its n searches, "" where the log does not tell.
-        found: What the reader knows after each search: n sets of passages, each with those before.
-        answer: The agent's answer; empty where it gave none.
+        query: The question, with its gold answers; equal ids mean equal questions.
+        asked: The query of each of its n searches, "" if it is not in the log.
+        found: Passages that the reader has seen after each search: n sets, each with all earlier passages.
+        answer: The agent's answer; empty if there is none.
         failed: Number of its calls that failed.
     """
 
@@ -63,7 +63,7 @@ class Search:
         seper_before: SePer before the search.
         needed: Whether the question needs a search.
         unsure_before: Whether the reader was unsure before the search.
-        delta_seper: What the search changed.
+        delta_seper: Change of SePer by the search.
         std_error: Standard error of ``delta_seper``.
         low: Lower end of its 95 % interval.
         high: Upper end of it.
@@ -87,7 +87,7 @@ class Search:
 
 @dataclass(frozen=True)
 class SearchAudit:
-    """What an agent's searches did to a reader's belief in the gold answer.
+    """Effect of an agent's searches on a reader's belief in the gold answer.
 
     Attributes:
         rollouts: Number of rollouts.
@@ -95,18 +95,18 @@ class SearchAudit:
         searches: Number of searches.
         left_out: Number of rollouts that cannot be measured.
         needed_below: SePer without a passage below which a question needs a search.
-        margin: Least distance of ΔSePer from 0 of a search that helped or harmed.
+        margin: A search helped (harmed) if its ΔSePer is above ``margin`` (below ``-margin``).
         measures: Each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
             agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
             whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of
             the decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer
-            was below ``needed_below``), ``uncovered`` (share of the questions with searches that need one of which no
-            search helped: all intervals end at or below ``margin``, a bound for every policy on this corpus),
-            ``break_even_price`` (mean ΔSePer of a search: at this price, in units of
-            belief, the searches earn what they cost, failed calls apart) and that of questions that ``_needed`` one
-            and did ``_not_needed``.
-        kinds: Share of searches that were ``helpful``, ``useless`` (within ``margin``) and ``harmful``, and how many
-            were ``surely`` so (the whole interval is on that side of 0).
+                was below ``needed_below``), ``uncovered`` (share of the questions with searches that need one of which
+                no search helped: all intervals end at or below ``margin``, a bound for every policy on this corpus),
+                ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief, searches neither gain
+                nor lose, apart from failed calls) and the same for questions that ``_needed`` one and that did
+                ``_not_needed``.
+        kinds: Share of searches that were ``helpful``, ``useless`` (within ``margin``) and ``harmful``, and numbers of
+            searches for which this is ``surely`` so (the whole interval is on that side of 0).
         by_search: The searches.
     """
 
@@ -121,7 +121,7 @@ class SearchAudit:
     by_search: Sequence[Search]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file, without the single searches."""
+        """Return the content of the JSON file, without single searches."""
         return {name: value for name, value in asdict(self).items() if name != "by_search"}
 
     def table(self) -> str:
@@ -147,7 +147,7 @@ class SearchAudit:
         )
 
     def plot(self, path: Path) -> None:
-        """Plot how much searches gained, and what a rollout nets by the price of a search."""
+        """Plot the gains of searches, and the net gain of a rollout by the price of a search."""
         rows, rollouts = self.by_search, self.rollouts
         figure = new_figure(10, 3.8)
         gains, net = figure.subplots(1, 2)
@@ -158,7 +158,7 @@ class SearchAudit:
         gains.set_ylabel("searches")
         gains.legend(fontsize=8)
         prices = [number / 50 for number in range(51)]
-        chosen = {"all searches": rows, "where one is needed": [row for row in rows if row.needed]}
+        chosen = {"all searches": rows, "needed searches": [row for row in rows if row.needed]}
         for name, own in chosen.items():
             total = sum(row.delta_seper for row in own)
             net.plot(prices, [(total - price * len(own)) / rollouts for price in prices], label=name)
@@ -168,7 +168,7 @@ class SearchAudit:
             net.axvline(price, color="#7f8c8d", linewidth=0.8, linestyle="--")
             net.annotate(f"break-even {price:.2f}", (price, 0), (5, 5), textcoords="offset points", fontsize=8)
         net.set_xlabel("price of a search")
-        net.set_ylabel("ΔSePer less price, a rollout")
+        net.set_ylabel("ΔSePer less price, per rollout")
         legend_beside(net)
         for axes in (gains, net):
             axes.spines[["top", "right"]].set_visible(False)
@@ -178,15 +178,15 @@ class SearchAudit:
 def audit_searches(
     scorer: SePerScorer, rollouts: Sequence[Played], *, needed: float = 0.5, margin: float = 0.05
 ) -> SearchAudit:
-    """Measure what each search did to a reader's belief in the gold answer.
+    """Measure the effect of each search on a reader's belief in the gold answer.
 
     All processes must call this together; they share the rollouts.
 
     Args:
-        scorer: Scorer of the reader: best the agent's own base model.
-        rollouts: What the agent did; several rollouts of a question are resampled together.
+        scorer: Scorer of the reader, preferably the agent's base model.
+        rollouts: Rollouts of the agent; several rollouts of a question are resampled together.
         needed: SePer without a passage below which a question needs a search.
-        margin: Least distance of ΔSePer from 0 of a search that helped or harmed.
+        margin: A search helped (harmed) if its ΔSePer is above ``margin`` (below ``-margin``).
 
     Raises:
         ValueError: No rollout can be measured.
@@ -194,7 +194,7 @@ def audit_searches(
     beliefs = measured(scorer, [each.query for each in rollouts], [((), *each.found) for each in rollouts])
     kept = [(each, own) for each, own in zip(rollouts, beliefs, strict=True) if own is not None]
     if not kept:
-        raise ValueError("expected rollouts that can be measured, got none; messages above say why")
+        raise ValueError("expected rollouts that can be measured, got none; see the messages above")
     rows = []
     for place, (played, own) in enumerate(kept):
         before = own[()]

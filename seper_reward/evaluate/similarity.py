@@ -1,4 +1,4 @@
-"""Similarities of short texts, to compare with the entailment model."""
+"""Similarities of short texts, as baselines of the entailment model."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ SIMILARITIES = ("lexical", "token_f1", "cosine", "bert_score")
 
 
 class Encoder:
-    """all-MiniLM-L6-v2, the embedded encoder, as a measure of how alike texts are.
+    """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity.
 
     Args:
         device: Device of the encoder.
@@ -32,27 +32,27 @@ class Encoder:
 
     def cosines(self, pairs: Sequence[Pair]) -> list[float]:
         """Return the cosine of the embeddings of both texts of each pair, in [-1, 1]."""
-        texts, vectors = self._encoded(pairs, normalize_embeddings=True)
+        texts, vectors = self._encode(pairs, normalize_embeddings=True)
         return [float(vectors[texts[one]] @ vectors[texts[other]]) for one, other in pairs]
 
     def bert_scores(self, pairs: Sequence[Pair]) -> list[float]:
         """Return BERTScore's F1 of each pair (arXiv:1904.09675, eq. 1-3), without weights of words, in [0, 1].
 
-        The tokens' embeddings are those of the encoder's last layer, where the paper has larger models. A text without
-        a token has 0 with any other.
+        The embeddings are those of the encoder's last layer; the paper uses larger models. A text without tokens has
+        similarity 0 with any other text.
         """
-        texts, tokens = self._encoded(pairs, output_value="token_embeddings")
-        # the first and the last token are BERT's own
+        texts, tokens = self._encode(pairs, output_value="token_embeddings")
+        # the first and the last token are BERT's special tokens
         return [bertscore_f1(*(tokens[texts[text]][1:-1].float().cpu() for text in pair)) for pair in pairs]
 
-    def _encoded(self, pairs: Sequence[Pair], **options: Any) -> tuple[dict[str, int], Any]:
+    def _encode(self, pairs: Sequence[Pair], **options: Any) -> tuple[dict[str, int], Any]:
         texts = sorted({text for pair in pairs for text in pair})
         place = {text: at for at, text in enumerate(texts)}
         return place, self._model.encode(texts, show_progress_bar=False, **options) if texts else []
 
 
 def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> AnswerMetric:
-    """Return BERTScore's F1 with the best alias as a metric of these responses; of a list, the items' mean."""
+    """Return BERTScore's F1 with the best alias as a metric of these responses; for lists, the mean over items."""
     parts = {part for response in responses for part in stated_parts(response, answers)}
     pairs = [(part, alias) for part in sorted(parts) for alias in answer_aliases(answers)]
     scores = dict(zip(pairs, encoder.bert_scores(pairs), strict=True))
@@ -65,11 +65,11 @@ def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity
     Args:
         name: ``lexical`` (whether the first text contains the second), ``token_f1``, ``cosine`` (of MiniLM's
             embeddings) or ``bert_score`` (of its token embeddings).
-        device: Device of the encoder, where there is one.
+        device: Device of the encoder, if the similarity uses it.
 
     Raises:
         ValueError: There is no such similarity.
-        OSError: A library that it needs is not installed.
+        OSError: A required library is not installed.
     """
     if name in ("cosine", "bert_score"):
         encoder = Encoder(device)

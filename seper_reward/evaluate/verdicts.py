@@ -1,8 +1,8 @@
-"""Does a score agree with people on whether a response states the gold answer?
+"""Agreement of scores with people on whether a response states the gold answer.
 
 The scores are entailment, lexical match, token F1, cosine similarity of embeddings, BERTScore and a language model's
-verdict (SePer, arXiv:2503.01478, Table 1); people's verdicts are those of EVOUNA (Wang et al., arXiv:2305.12421) or a
-user's own.
+verdict (SePer, arXiv:2503.01478, Table 1). People's verdicts come from EVOUNA (Wang et al., arXiv:2305.12421) or from
+the user's own files.
 """
 
 import itertools
@@ -43,7 +43,7 @@ class Verdict:
         question: The question.
         answers: Aliases of the gold answer.
         response: The response.
-        equivalent: Whether the person says that the response states the answer.
+        equivalent: Whether the response states the answer, by the person.
         column: Column of the results that the verdict counts in.
     """
 
@@ -56,16 +56,17 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Agreement(Record):
-    """How far scores agree with people's verdicts.
+    """Agreement of scores with people's verdicts.
 
     Attributes:
         columns: By column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1`` and
             ``{method}_accuracy`` of the other methods, all in %.
         thresholds: Least score of a response that counts as equivalent, by method.
         llm_judge: Number of responses that the language model was ``asked`` about, and of replies ``not_understood``,
-            whose responses do not count in its column; ``None`` without such a judge.
-        calibration: What ``calibration`` returns of the entailment probabilities.
-        support: Means of the entailment probabilities over ``wrong`` and ``right`` responses, ``None`` without one.
+                whose responses are left out of its column; ``None`` without such a judge.
+        calibration: Result of ``calibration`` for the entailment probabilities.
+        support: Means of the entailment probabilities over ``wrong`` and ``right`` responses, ``None`` without such
+            responses.
     """
 
     columns: Mapping[str, Mapping[str, float]]
@@ -128,13 +129,13 @@ def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
     """Read EVOUNA's rows, or rows of ``{question, answers, response, equivalent}``.
 
     Args:
-        path: JSON, JSONL (either may end in .gz), Parquet or a saved dataset folder. Of EVOUNA's rows, those marked
+        path: JSON, JSONL (both also as .gz), Parquet or a saved dataset folder. EVOUNA's rows that are marked
             ``improper`` and answers without a verdict are left out.
-        column_by: Field of a row that names its column in the results; rows without it are in ``response``.
+        column_by: Field of a row with the name of its column in the results; rows without it are in ``response``.
 
     Raises:
         BadRowError: A row is unusable; the message names file, row and field.
-        ValueError: There is no verdict in the file.
+        ValueError: The file has no verdicts.
         OSError: The file is missing or cannot be read.
     """
     verdicts: list[Verdict] = []
@@ -163,10 +164,10 @@ def equivalence(
     Args:
         scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
         verdicts: People's verdicts.
-        threshold: Least score, in (0, 1], of a response that counts as equivalent; all verdicts are then reported.
-            ``None`` takes, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
-            and reports the test split only. (A judge that was trained on that split is more certain there.)
-        llm_judge: Language model that judges the reported responses, too.
+        threshold: Least score, in (0, 1], of a response that counts as equivalent; then all verdicts are reported.
+            ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
+            and reports the test split only. (A judge that was trained on that split is too confident on it.)
+        llm_judge: Language model that also judges the reported responses.
         bins: Number of bins of the reliability table, all of equal width.
 
     Raises:
@@ -215,7 +216,7 @@ def equivalence(
 
 
 def _model_verdicts(llm_judge: LLMJudge, verdicts: Sequence[Verdict]) -> list[float]:
-    """Return 1 for each response that the model calls right, 0 for a wrong one, NaN if its reply is not understood."""
+    """Return 1 for each response that is right by the model, 0 for a wrong one, NaN if its reply is unparsable."""
     found = {
         question: llm_judge.verdicts(question, answers, [row.response for row in verdicts if row.question == question])
         for question, answers in {row.question: row.answers for row in verdicts}.items()
@@ -232,7 +233,7 @@ def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict
 
     pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
     found = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
-    for name in SIMILARITIES:  # so fast that each process computes all of them
+    for name in SIMILARITIES:  # fast: each process computes all of them
         similarity = load_similarity(name, scorer.device)
         scores = itertools.chain.from_iterable(map(similarity, in_batches(pairs, _CHUNK)))
         found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
@@ -244,7 +245,7 @@ def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> T
 
     Args:
         scorer: Entailment model.
-        verdicts: Questions, responses and aliases; what people say of them is not used.
+        verdicts: Questions, responses and aliases; the verdicts are not used.
 
     Returns:
         ``(n, 3)`` probabilities of entailment, neutral and contradiction.
@@ -268,7 +269,7 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
         ValueError: The verdicts are all equal.
     """
     if len(set(equivalent)) < 2:
-        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; give a fixed one")
+        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; set the threshold")
     metrics = need("sklearn.metrics", "evaluate")
     precision, recall, thresholds = metrics.precision_recall_curve(equivalent, scores)
     f1 = 2 * precision * recall / (precision + recall).clip(min=1e-12)
@@ -280,12 +281,12 @@ def calibration(probs: Sequence[float], outcomes: Sequence[bool], bins: int = 10
 
     Args:
         probs: ``(n,)`` probabilities in [0, 1].
-        outcomes: ``(n,)`` whether what they foretell is true.
+        outcomes: ``(n,)`` whether the predicted outcome is true.
         bins: Number of bins of equal width; the last includes 1.
 
     Returns:
-        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: per bin that is
-        not empty ``mean_probability``, ``share_true`` and ``n``.
+        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: for each non-empty
+        bin ``mean_probability``, ``share_true`` and ``n``.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):
@@ -354,6 +355,6 @@ def _own(row: Mapping[str, Any], column_by: str) -> Verdict:
             raise BadRowError(f"expected {name!r} as {kind.__name__}, got {row.get(name)!r}; fill it in")
     answers = row["answers"]
     if not answers or not all(isinstance(answer, str) and answer.strip() for answer in answers):
-        raise BadRowError(f"answers must hold at least one text and nothing else, got {answers!r}; repair or drop it")
+        raise BadRowError(f"answers must be a list of at least one text, got {answers!r}; repair or drop it")
     column = "response" if row.get(column_by) is None else str(row[column_by])
     return Verdict(row["question"], tuple(answers), row["response"], row["equivalent"], column)

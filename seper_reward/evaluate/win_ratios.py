@@ -1,4 +1,4 @@
-"""How far sources right each other's wrong answers, and where these come from (EoR, arXiv:2405.20680). Pure."""
+"""How often sources correct each other's wrong answers, and kinds of errors (EoR, arXiv:2405.20680). Pure."""
 
 import math
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def relative_win_ratios(right: Any, among: Any = True) -> Any:
-    """Return of what each source does wrong the share that each other source does right (eq. 1, and 5 of one error).
+    """Return the share of each source's wrong answers that each other source answers right (eq. 1; 5 for one error).
 
     Args:
-        right: ``(R, Q)`` whether each of R sources leads to the right answer to each of Q questions, or makes no such
-            error.
-        among: ``(R, Q)`` which questions count: those that are marked for both sources of a pair; ``True`` takes all.
+        right: ``(R, Q)`` whether each of R sources leads to the right answer to each of Q questions, or avoids a kind
+            of error.
+        among: ``(R, Q)`` which questions count: those marked for both sources of a pair; ``True`` counts all.
 
     Returns:
-        ``(R, R)`` array: in row i and column j the share of the questions that j does wrong which i does right, in
-        [0, 1]; NaN where j does none wrong, and on the diagonal.
+        ``(R, R)`` array: row i, column j is the share of the questions wrong by j that are right by i, in [0, 1]; NaN
+        if j has no wrong answer, and on the diagonal.
     """
     import numpy as np
 
@@ -30,20 +30,20 @@ def relative_win_ratios(right: Any, among: Any = True) -> Any:
 
 
 def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[str, Any]:
-    """Return of the errors that each source makes the share that each other source does not make, by error (eq. 5).
+    """Return the share of each source's errors that each other source does not make, by kind of error (eq. 5).
 
-    Hallucination and extraction are errors of a reader whose passages hold the answer. They are compared on questions
-    where the passages of both sources do (Appendix B) and both responses are short, as passages rarely contain a long
-    response word for word.
+    Hallucination and extraction are errors of a reader whose passages contain the answer. They are compared on
+    questions for which the passages of both sources contain it (Appendix B) and both responses are short, since
+    passages rarely contain a long response word for word.
 
     Args:
         right: ``(R, Q)`` whether each response is right.
-        held: ``(R, Q)`` whether the passages shown hold the right answer.
-        grounded: ``(R, Q)`` whether they hold the response.
+        held: ``(R, Q)`` whether the passages shown contain the right answer.
+        grounded: ``(R, Q)`` whether the passages shown contain the response.
         short: ``(R, Q)`` whether the response is short.
 
     Returns:
-        ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as ``relative_win_ratios`` returns it.
+        ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as in ``relative_win_ratios``.
     """
     import numpy as np
 
@@ -57,13 +57,13 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
 
 
 def upper_bounds(right: Any) -> Any:
-    """Return of each question the chance that a random pool of sources has one that is right, by the pool's size.
+    """Return, for each question, the probability that a random pool of sources has a right one, by pool size.
 
     Args:
         right: ``(R, Q)`` whether each source leads to the right answer.
 
     Returns:
-        ``(R, Q)`` array, in row k - 1 for pools of k sources: 1 - C(w, k) / C(R, k) where w sources are wrong.
+        ``(R, Q)`` array, in row k - 1 for pools of k sources: 1 - C(w, k) / C(R, k) if w sources are wrong.
     """
     import numpy as np
 
@@ -74,14 +74,14 @@ def upper_bounds(right: Any) -> Any:
 
 
 def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
-    """Return each source's mean relative win ratio (MRWR) and lose ratio (MRLR) over the others.
+    """Return each source's mean relative win ratio (MRWR) and lose ratio (MRLR) over all other sources.
 
     Args:
         right: As in ``relative_win_ratios``.
 
     Returns:
-        ``(R,)`` each, in [0, 1]: how much of what others answer wrong the source answers right, and how much of what
-        it answers wrong others answer right. NaN where there is no such question or no other source.
+        ``(R,)`` each, in [0, 1]: the share of the other sources' wrong answers that the source answers right, and the
+        share of its wrong answers that other sources answer right. NaN without such a question or another source.
     """
     ratios = relative_win_ratios(right)
     return _mean_of_rows(ratios), _mean_of_rows(ratios.T)
@@ -97,19 +97,19 @@ def _mean_of_rows(ratios: Any) -> Any:
 
 @dataclass(frozen=True)
 class Errors:
-    """Where a source's wrong answers come from, as shares in [0, 1].
+    """Sources of a retriever's wrong answers, as shares in [0, 1].
 
-    They fulfil wrong = (1 - retriever) (hallucination + extraction) + retriever (1 - lucky · ungrounded), where a
-    share of nothing counts as 0. The paper has one hallucination error in place of ``hallucination`` and
+    They satisfy wrong = (1 - retriever) (hallucination + extraction) + retriever (1 - lucky · ungrounded), where an
+    undefined share counts as 0. The paper has one hallucination error in place of ``hallucination`` and
     ``ungrounded``.
 
     Attributes:
-        wrong: Of all questions, those that are answered wrong.
-        retriever: Of all questions, those whose passages do not hold the answer.
-        hallucination: Where passages hold the answer, wrong responses that passages do not hold.
-        extraction: Where passages hold the answer, wrong responses that passages do hold.
-        ungrounded: Where passages do not hold the answer, responses that passages do not hold either.
-        lucky: Of these, those that are right.
+        wrong: Share of questions with a wrong answer.
+        retriever: Share of questions whose passages do not contain the answer.
+        hallucination: If passages contain the answer: wrong responses that are not in the passages.
+        extraction: If passages contain the answer: wrong responses that are in the passages.
+        ungrounded: If passages do not contain the answer: responses that are not in the passages.
+        lucky: Share of these responses that are right.
     """
 
     wrong: float
@@ -121,22 +121,22 @@ class Errors:
 
 
 def decompose_errors(right: Sequence[bool], held: Sequence[bool], grounded: Sequence[bool]) -> Errors:
-    """Return where wrong answers come from.
+    """Return the shares of errors of one source.
 
     Args:
-        right: Of each question whether the response is right.
-        held: Whether the passages shown hold the right answer.
-        grounded: Whether they hold the response. A right response that they hold makes ``held`` true.
+        right: Whether the response to each question is right.
+        held: Whether the passages shown contain the right answer.
+        grounded: Whether the passages contain the response. If this response is right, ``held`` must be true.
 
     Raises:
-        ValueError: There is no question, the numbers differ, or a response is right and grounded where the answer is
-            not held.
+        ValueError: There is no question, the numbers differ, or a response is right and grounded although ``held`` is
+            false.
     """
     rows = list(zip(right, held, grounded, strict=True))
     if not rows:
         raise ValueError("expected at least one question, got none")
     if any(is_right and is_grounded and not is_held for is_right, is_held, is_grounded in rows):
-        raise ValueError("a right response that passages hold is an answer that they hold; judge both alike")
+        raise ValueError("passages that contain a right response contain the answer; use one criterion for both")
     with_answer = [(is_right, is_grounded) for is_right, is_held, is_grounded in rows if is_held]
     without = [(is_right, is_grounded) for is_right, is_held, is_grounded in rows if not is_held]
     ungrounded = [is_right for is_right, is_grounded in without if not is_grounded]

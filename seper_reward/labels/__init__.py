@@ -1,1 +1,1 @@
-"""From queries to graded labels on disk, and on to what trainers read."""
+"""From queries to graded labels on disk, and to the datasets that trainers read."""

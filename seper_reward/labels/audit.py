@@ -1,7 +1,7 @@
-"""False negatives: mined hard negatives that help the reader to answer, listed, relabelled or dropped.
+"""False negatives: mined hard negatives that help the reader to answer. They are listed, relabelled or dropped.
 
-A passage that was mined as a negative may answer the question, only nobody marked it; a retriever trained on it learns
-to hide answers (RocketQA, arXiv:2010.08191). Its ΔSePer tells.
+A passage that was mined as a negative can contain the answer without being marked. A retriever trained on it learns to
+rank answers low (RocketQA, arXiv:2010.08191). Such a passage has a high ΔSePer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ Label = Literal["delta_seper", "delta_seper_hard"]
 FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
 HARD: Label = "delta_seper_hard"
 SIGMAS = 2.0
-_SHOWN = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
+_LABEL_FIELDS = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
 _QUESTIONS = ("question", "query", "anchor")
 
 
@@ -33,9 +33,9 @@ class ToAudit:
     """The questions of mined negatives.
 
     Attributes:
-        queries: Those with answers, each with its negatives as passages.
-        unanswered: Those without, which cannot be audited.
-        rejected: Those that are unusable, and why.
+        queries: Questions with answers, each with its negatives as passages.
+        unanswered: Questions without answers, which cannot be audited.
+        rejected: Unusable questions, with the reasons.
     """
 
     queries: tuple[Query, ...]
@@ -44,7 +44,7 @@ class ToAudit:
 
 
 def read_gold_answers(path: str | Path, column: str = "answers") -> dict[str, Any]:
-    """Read gold answers by question; of a question that comes twice the first ones count.
+    """Read gold answers by question; if a question occurs twice, its first answers count.
 
     Args:
         path: File or folder with rows of a question (in ``question``, ``query`` or ``anchor``) and its answers.
@@ -76,7 +76,8 @@ def questions_to_audit(
 
     Args:
         mined: The mined negatives.
-        answers: Gold answers by question, a text or what ``as_query`` takes; ``None`` takes those of the rows.
+        answers: Gold answers by question, a text or any form that ``as_query`` accepts; ``None`` takes those of the
+            rows.
         column: Field of the rows that holds answers.
         limit: Number of questions with answers to return, evenly spread; ``None`` for all.
 
@@ -89,7 +90,7 @@ def questions_to_audit(
     answered = [question for question in negatives if answers.get(question)]
     if not answered:
         raise ValueError(
-            f"{mined.path}: ΔSePer compares what the reader says with gold answers, and none of {len(negatives)} "
+            f"{mined.path}: ΔSePer compares the reader's responses with gold answers, and none of {len(negatives)} "
             f"questions has any in {column!r}; name their column (answers_column), or a file of questions and answers "
             "(answers)"
         )
@@ -110,16 +111,16 @@ def questions_to_audit(
 def false_negative(
     passage: Mapping[str, Any], *, label: Label = HARD, sigmas: float = SIGMAS, margin: float = MARGIN
 ) -> bool:
-    """Tell whether a negative helps for sure: its label exceeds the margin, and so many of its standard errors.
+    """Return whether a negative surely helps: its label exceeds the margin and ``sigmas`` standard errors.
 
-    Standard errors are those of sampling. That the entailment model sees some support in a wrong answer is no part of
-    them: it moves ``delta_seper``, but not ``delta_seper_hard``, where a response supports the answer or does not.
+    Standard errors cover sampling only. The entailment model can see some support in a wrong answer: that error
+    moves ``delta_seper``, but not ``delta_seper_hard``, in which a response either supports the answer or does not.
 
     Args:
         passage: Passage of a label row of ΔSePer.
         label: Field of the label.
-        sigmas: How many standard errors the label must exceed, >= 0.
-        margin: What it must exceed, too, >= 0: a surely tiny effect is no answer.
+        sigmas: Number of standard errors that the label must exceed, >= 0.
+        margin: Second value that the label must exceed, >= 0: a tiny effect is no answer, however certain.
     """
     return bool(passage[label] > max(margin, sigmas * passage[f"std_error{SUFFIXES[label]}"]))
 
@@ -135,29 +136,29 @@ def write_audit(
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write what is to be done with the false negatives that a folder of labels shows.
+    """List, drop or relabel the false negatives that a folder of labels shows.
 
     Args:
         mined: The mined negatives.
-        asked: Their questions, as labelled.
+        asked: Their questions as they were labelled.
         folder: Folder with the labels of these questions; the files are written there.
         action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` and ``"relabel"`` also write the mined
             negatives again, in their layout and format, without the false ones, or with them as positives. Questions
             that were not audited stay as they are.
-        label: Field of the label that tells a false negative, see ``false_negative`` for this and the next two.
-        sigmas: How many standard errors the label of a false negative exceeds.
-        margin: What it exceeds, too.
-        settings: The command's settings, to look up later.
+        label: Field of the label that marks a false negative, see ``false_negative`` for this and the next two.
+        sigmas: Number of standard errors that the label of a false negative exceeds.
+        margin: Second value that it exceeds.
+        settings: The command's settings, for reference.
 
     Returns:
-        Content of ``audit.json``: the ``layout``; numbers of ``rows``, ``questions`` and ``negatives`` (each once per
-        question) of the file; of them ``audited_questions`` and ``audited_negatives``, and questions ``unanswered``;
-        ``false_negatives`` and their ``share`` of the audited ones; ``by_question``, the number of questions that
-        have some; the ``action``, and what it made: the ``output``, ``rows_written``, ``rows_changed`` and
+        Content of ``audit.json``: the ``layout``; numbers of ``rows``, ``questions`` and ``negatives`` in the file
+        (each negative once per question); numbers of ``audited_questions``, ``audited_negatives`` and ``unanswered``
+        questions; ``false_negatives`` and their ``share`` of the audited negatives; ``by_question``, the number of
+        questions with false negatives; the ``action``, its ``output``, ``rows_written``, ``rows_changed`` and
         ``rows_dropped``.
 
     Raises:
-        ValueError: The rows have scores that repaired rows would falsify.
+        ValueError: The rows have scores that would be wrong in repaired rows.
         OSError: A file cannot be written.
     """
     check_action(mined, action)
@@ -168,7 +169,7 @@ def write_audit(
             "question": row["question"],
             "answers": row["answers"],
             "negative": passage["text"],
-            **{name: passage[name] for name in _SHOWN},
+            **{name: passage[name] for name in _LABEL_FIELDS},
             "baseline_seper": row["baseline"]["seper"],
         }
         for row in labels
@@ -199,7 +200,7 @@ def write_audit(
 
 
 def check_action(mined: MinedNegatives, action: Action) -> None:
-    """Raise ``ValueError`` if the rows have scores that the action would falsify."""
+    """Raise ``ValueError`` if the rows have scores that the action would make wrong."""
     if action != "list" and (reason := mined.layout.refusal(relabel=action == "relabel")):
         raise ValueError(f"{mined.path}: {reason}")
 

@@ -1,4 +1,4 @@
-"""``label_dataset``: a Dataset of questions in, a Dataset of label rows out; a stream in, a stream out."""
+"""``label_dataset``: labels a Dataset, or a stream, of questions and returns a Dataset, or a stream, of label rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
 D = TypeVar("D", "Dataset", "IterableDataset")
-_FIRST_ROWS = 20  # of a stream, to recognise its layout; they are read again when it is labelled
+_FIRST_ROWS = 20  # of a stream, read first to recognise its layout and again to label them
 
 
 def label_dataset(
@@ -34,30 +34,31 @@ def label_dataset(
 ) -> D:
     """Label the passages of each question.
 
-    Under ``torchrun`` or ``accelerate launch`` the questions of a ``Dataset`` are shared among the processes, and each
-    gets all labels. An ``IterableDataset`` is labelled row by row as it is read, by each process that reads it;
-    ``datasets.distributed.split_dataset_by_node`` gives each its part.
+    Under ``torchrun`` or ``accelerate launch`` the questions of a ``Dataset`` are divided among the processes, and
+    each process gets all labels. An ``IterableDataset`` is labelled row by row as it is read, by each process that
+    reads it; ``datasets.distributed.split_dataset_by_node`` gives each process its part.
 
     Args:
-        dataset: Rows ``{id?, question, answers, passages}`` or in one of the layouts that ``recognise`` knows; a
+        dataset: Rows ``{id?, question, answers, passages}`` or in a layout of ``recognise``; a
             passage is a text or ``{id?, title?, text}``.
-        labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
-        strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
-        batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
+        labeler: The labeler; a scorer labels by ΔSePer.
+        strict: Whether a row that cannot be labelled raises an error; otherwise the row is skipped with a message.
+        batch_size: Number of neighbouring rows that are measured in one batch, >= 1; ``None`` for the scorer's
+            default.
+        columns: Columns of ``id``, ``question``, ``answers`` or ``passages``, if they are not recognised.
 
     Returns:
         A dataset, or a stream, with the columns of ``label_row``, in the order of the input.
 
     Raises:
-        BadRowError: A row is unusable, and ``strict``.
-        UnscorableError: A row cannot be scored, and ``strict``.
+        BadRowError: A row is unusable and ``strict`` is set.
+        UnscorableError: A row cannot be scored and ``strict`` is set.
         ValueError: ``batch_size`` is below 1, a needed column is not recognised, or the dataset is a ``DatasetDict``.
     """
     from datasets import IterableDataset
 
     if isinstance(dataset, dict):
-        raise ValueError(f"expected a Dataset, got a DatasetDict; take one of its splits, {', '.join(dataset)}")
+        raise ValueError(f"expected a Dataset, got a DatasetDict; choose one of its splits, {', '.join(dataset)}")
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
     size = loop.batch_size(labeler, batch_size)
@@ -86,7 +87,7 @@ def _labelled_stream(
 
 
 class _RowLabeler:
-    """Turns rows of a dataset into queries, and their labels into label rows; ``first`` are rows with its columns."""
+    """Converts rows of a dataset to queries, and labels to label rows; ``first`` are rows with all its columns."""
 
     def __init__(
         self, labeler: PassageLabeler, first: Any, strict: bool, columns: Mapping[str, str], *, silent: bool = False
@@ -96,7 +97,7 @@ class _RowLabeler:
         self._reading = recognise((("", row) for row in first), "the dataset", needed, columns)[0]
 
     def queries(self, rows: Iterable[tuple[int, Any]]) -> dict[int, Query]:
-        """Return the usable rows as queries, by their places."""
+        """Return the usable rows as queries, by position."""
         queries: dict[int, Query] = {}
         for place, row in rows:
             try:
@@ -106,7 +107,7 @@ class _RowLabeler:
         return queries
 
     def labels(self, found: Iterable[tuple[int, Found]]) -> Iterator[dict[str, Any]]:
-        """Yield the label rows of queries, which are named by their places."""
+        """Yield the label rows of queries, whose ids are their positions."""
         for place, (query, labeled) in found:
             try:
                 row = label_row(unwrap(labeled), self.labeler.name, passage_lengths(self.labeler.scorer, query))
@@ -116,8 +117,8 @@ class _RowLabeler:
                 yield row
 
     def _left_out(self, place: int, error: UnscorableError) -> None:
-        """Raise the error with the row's number in front; if not ``strict``, write the message and go on."""
+        """Raise the error with the row's number in front if ``strict``, else write the message and continue."""
         if self._strict:
             raise type(error)(f"row {place}: {error}") from error
-        if not self._silent:  # every process meets the same rows
+        if not self._silent:  # every process would report the same rows
             say(f"row {place} left out: {error}")

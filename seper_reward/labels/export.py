@@ -17,12 +17,12 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
     Args:
         labeled: The labelled queries.
-        path: File to write, Parquet, CSV or TSV if its name ends so, else JSON lines; its folder is made if absent.
+        path: File to write, Parquet, CSV or TSV by its extension, else JSON lines; its folder is made if absent.
         layout: Layout of the rows, a name in ``LAYOUTS``.
         margin: Least label of a positive passage, and least distance of a negative below the positives.
 
     Returns:
-        How many rows were written. Where a layout needs positives and negatives, questions without both have none.
+        Number of rows written. If a layout needs positives and negatives, questions without both are left out.
 
     Raises:
         ValueError: The layout is unknown, an id cannot be written in it, or there is nothing to write.
@@ -39,13 +39,13 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
             write_parquet(path, tables)
         elif path.suffix in ENDINGS and any(isinstance(value, list) for row in tables for value in row.values()):
             raise ValueError(
-                f"{path}: {layout} has lists, and CSV has one value in a cell; name a file that ends in .jsonl or "
+                f"{path}: {layout} has lists, but a CSV cell holds one value; name a file that ends in .jsonl or "
                 ".parquet, or export sentence-transformers-flat, -pairs or -triplets"
             )
         elif path.suffix in ENDINGS and tables:
             write_csv(path, tables)
         elif path.suffix in (".parquet", ".csv"):
-            raise ValueError(f"{path}: {layout} is a text file, which {path.suffix} cannot hold; name another ending")
+            raise ValueError(f"{path}: {layout} is a text format, not for {path.suffix}; use another extension")
         else:
             path.write_text("".join(map(_line, rows)), encoding="utf-8")
     return len(rows)
@@ -75,7 +75,7 @@ def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[s
 
 
 def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield rows for FlagEmbedding; the scores are for its knowledge distillation."""
+    """Yield rows for FlagEmbedding; the scores are used for its knowledge distillation."""
     for row, positives, negatives in _both_kinds(labeled, margin):
         yield {
             "query": row.query.question,
@@ -94,7 +94,7 @@ def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
             yield f"{_word(row.query.id)} 0 {_word(names[row.query.id, at])} {grade(label, margin)}"
 
 
-#: Rows that are objects, or lines of a text file, by the name of their layout.
+#: Functions that yield rows (objects, or lines of a text file), by layout.
 LAYOUTS: dict[str, Rows] = {
     "sentence-transformers": list_rows,
     "sentence-transformers-triplets": triplet_rows,
@@ -107,7 +107,7 @@ LAYOUTS: dict[str, Rows] = {
 
 
 def _both_kinds(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[tuple[LabeledQuery, list[int], list[int]]]:
-    """Yield the queries that have positives and negatives, with the places of both."""
+    """Yield the queries that have positives and negatives, with the positions of both."""
     for row in labeled:
         positives, negatives = split_by_help(row, margin)
         if positives and negatives:
@@ -115,7 +115,7 @@ def _both_kinds(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[tupl
 
 
 def _document_ids(labeled: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]:
-    """Return document ids by (question id, place): the passage's id, with the question's where texts share one."""
+    """Return document ids by (question id, place): the passage's id, plus the question's id if texts share it."""
     texts: dict[str, set[Passage]] = {}
     for row in labeled:
         for passage in row.query.passages:

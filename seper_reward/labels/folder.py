@@ -1,4 +1,4 @@
-"""The folder of a label run: locked, with checksums, so that a killed run goes on and a changed file is noticed.
+"""The folder of a label run, with a lock and checksums: killed runs can resume, and changed files are detected.
 
 Finished questions are appended to ``progress/`` as they come, one file per process, each line with a checksum.
 """
@@ -25,12 +25,12 @@ from seper_reward.runtime.messages import say
 from seper_reward.runtime.profiling import timed
 from seper_reward.runtime.run_folder import check_settings, claim_settings, lock_folder
 
-_HOLDS = "labels made otherwise"
+_OTHER_LABELS = "labels made otherwise"
 REJECTED, PLACEBO, PROGRESS = "rejected.jsonl", "placebo.jsonl", "progress"
 
 
 class LabelFolder:
-    """Files of one run.
+    """The files of one run.
 
     Args:
         path: The folder, made if absent.
@@ -43,29 +43,29 @@ class LabelFolder:
         self._lock: IO[str] | None = None
 
     def lock_again(self) -> None:
-        """Lock the folder again if it was locked and freed."""
+        """Lock the folder again if its lock was released."""
         if self._lock is not None and self._lock.closed:
             self._lock = lock_folder(self.path)
 
     def free(self) -> None:
-        """Let other runs have the folder, also while an error's traceback keeps this one alive."""
+        """Release the folder for other runs, even if an error's traceback keeps this object alive."""
         if self._lock is not None:
             self._lock.close()
 
     def claim(
         self, provenance: dict[str, Any], keys: Set[str], labelled: Set[str], *, accept_versions: bool
     ) -> tuple[bool, int, dict[str, Any]]:
-        """Lock the folder, compare provenance, and gather the entries that earlier processes finished.
+        """Lock the folder, compare provenance, and collect the entries that earlier processes finished.
 
         Args:
             provenance: Provenance of the run.
             keys: Keys of all its entries.
-            labelled: Keys of those that are labels; the others are of the placebo.
-            accept_versions: Whether a run begun with other versions of torch or transformers goes on.
+            labelled: Keys of the entries that are labels; the other entries belong to the placebo.
+            accept_versions: Whether a run that began with other versions of torch or transformers is resumed.
 
         Returns:
-            Whether all the work is done, the number of labels that an interrupted run finished, and the folder's
-            provenance.
+            Whether all the work is done, the number of labels that an interrupted run finished, and the provenance of
+            the folder.
 
         Raises:
             OSError: The folder cannot be made or written.
@@ -77,9 +77,9 @@ class LabelFolder:
             self._refuse_unknown()
         if accept_versions and path.is_file():
             found = resumed_provenance(read_json(path), found)
-        claim_settings(path, found, ["decides"], holds=_HOLDS)
+        claim_settings(path, found, ["decides"], holds=_OTHER_LABELS)
         self._progress.mkdir(exist_ok=True)
-        if (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file() and self._verified(keys):
+        if (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file() and self._verify(keys):
             self.clear()
             return True, 0, read_json(path)
         if found is not provenance:
@@ -89,7 +89,7 @@ class LabelFolder:
         for file in self._progress.glob("process-*.jsonl"):
             file.unlink()
         for index in range(process_state().num_processes):
-            # made here, so that a network disk need not show this process the new files of others
+            # in this process: a network disk may show it the new files of other processes late
             self._file_of(index).touch()
         return False, len(labelled & finished.keys()), read_json(path)
 
@@ -106,12 +106,12 @@ class LabelFolder:
             self._refuse_unknown()
             return False, 0, provenance
         found = resumed_provenance(read_json(path), provenance) if accept_versions else provenance
-        check_settings(path, found, ["decides"], holds=_HOLDS)
+        check_settings(path, found, ["decides"], holds=_OTHER_LABELS)
         complete = (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file()
         return complete, len(labelled & self.finished(keys).keys()), found
 
     def done(self) -> Iterator[dict[str, Any]]:
-        """Yield the entries that were finished when the run began, from a file that no process writes now."""
+        """Yield the entries that were finished when the run began, from a file that no process writes to now."""
         return _entries(self._progress / "done.jsonl")
 
     def finished(self, keys: Set[str]) -> dict[str, dict[str, Any]]:
@@ -135,22 +135,22 @@ class LabelFolder:
         return self._progress / f"process-{process}.jsonl"
 
     def _refuse_unknown(self) -> None:
-        """Raise if the folder has files of a run: without provenance nobody knows which settings made them."""
+        """Raise if the folder has files of a run but no provenance, which names the settings that made them."""
         found = [name for name in (LABELS, REJECTED, PLACEBO, SUMMARY, PROGRESS) if (self.path / name).exists()]
         if found:
             raise ValueError(
-                f"{self.path} holds {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE}, "
+                f"{self.path} has {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE},  "
                 "delete them, or name another folder"
             )
 
-    def _verified(self, keys: Set[str]) -> bool:
-        """Return whether a finished folder's files are as they were written.
+    def _verify(self, keys: Set[str]) -> bool:
+        """Return whether a finished folder's files are unchanged.
 
         Returns:
-            ``False`` if a file was changed and ``progress/`` still has all entries, so the run publishes them again.
+            ``False`` if a file was changed but ``progress/`` still has all entries, so the run can write them again.
 
         Raises:
-            ValueError: A file was changed, and the entries are gone.
+            ValueError: A file was changed and the entries no longer exist.
         """
         changed = " and ".join(changed_files(self.path, self.files))
         if not changed:
@@ -158,15 +158,15 @@ class LabelFolder:
         if not keys <= set(self.finished(keys)):
             raise ValueError(
                 f"{self.path}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
-                f"restore what was there, or delete {LABELS} and {SUMMARY} to label again"
+                f"restore the file, or delete {LABELS} and {SUMMARY} to label again"
             )
-        say(f"{self.path}: {changed} changed after the run ended; written again from {PROGRESS}/")
+        say(f"{self.path}: {changed} changed after the run ended; writing it again from {PROGRESS}/")
         (self.path / SUMMARY).unlink()
         return False
 
 
 def _entries(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole entries of a file in ``progress/``; a damaged one is reported and left out."""
+    """Yield the intact entries of a file in ``progress/``; a damaged entry is logged and skipped."""
     return read_checked_lines(
         file, lambda where: say(f"{where}: damaged, does not match its checksum; that question is labelled again")
     )

@@ -1,4 +1,4 @@
-"""A dry run: a few questions are measured, and the seconds, tokens and memory of a whole run are estimated."""
+"""Dry runs: measure a few questions, and estimate the seconds, tokens and memory of a whole run."""
 
 import time
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ class Forecast:
     """Estimate of a run.
 
     Attributes:
-        questions: Number of questions of the run, finished ones included.
-        contexts: Number of their contexts: each question with each of its passages, and without one.
+        questions: Number of questions of the run, including finished ones.
+        contexts: Number of their contexts: each question with each of its passages, and without a passage.
         finished: Number of questions that an earlier run finished, or all if it is complete.
         measured: Number of questions that were measured.
-        unscorable: Reasons of the measured questions that cannot be scored.
-        seconds: Estimated seconds of the questions that are left, on all processes together.
+        unscorable: Reasons why measured questions cannot be scored.
+        seconds: Estimated seconds for the remaining questions, on all processes together.
         prompt_tokens: Estimated tokens of their prompts.
         response_tokens: Estimated tokens of the responses to them.
-        peak_bytes: Most memory that a process had, models included.
-        device_peak_bytes: Most memory allocated on a process's GPU; ``None`` without one.
+        peak_bytes: Peak memory of a process, including models.
+        device_peak_bytes: Peak memory allocated on a process's GPU; ``None`` without a GPU.
     """
 
     questions: int
@@ -52,13 +52,13 @@ def forecast(
     finished: int,
     sample: int = 3,
 ) -> Forecast:
-    """Label a few questions, and estimate the rest by their cost; all processes must call this together.
+    """Label a few questions, and estimate the cost of the rest; all processes must call this together.
 
-    The most expensive block is labelled first, which warms the models up and shows the memory; its seconds do not
+    The most expensive block is labelled first, which warms up the models and shows peak memory; its seconds do not
     count.
 
     Args:
-        labeler: The labeler, without a cache: what a cache has would take no time.
+        labeler: The labeler, without a cache: cached responses would take no time.
         queries: All questions of the run.
         left: Blocks of questions that are not yet labelled.
         others: Further queries that the run measures, such as those of the placebo.

@@ -1,6 +1,6 @@
-"""Labels in the columns that sentence-transformers' trainers take, in the order that its losses expect.
+"""Labels as datasets with the columns that sentence-transformers' trainers take, in the order its losses expect.
 
-Columns called ``label`` or ``labels`` are what is learned; the others are texts, by their order, not by their names.
+Columns called ``label`` or ``labels`` are targets. All other columns are texts, identified by order, not by name.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,15 +15,15 @@ _DIGITS = 6
 
 
 def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
-    """Return the rows of a form.
+    """Return the rows of a dataset form.
 
     Args:
         labeled: The labelled queries.
-        form: ``"pairs"``, ``"triplets"``, ``"lists"`` or ``"flat"``: see the functions of these names.
-        margin: Least label of a positive passage, and least distance of a negative below it.
+        form: ``"pairs"``, ``"triplets"``, ``"lists"`` or ``"flat"``: see the functions below.
+        margin: Least label of a positive passage, and least distance of a negative below the positive.
 
     Raises:
-        ValueError: The form is unknown, or there is nothing to learn from.
+        ValueError: The form is unknown, or no question gives a row.
     """
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
@@ -31,10 +31,10 @@ def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> lis
 
 
 def some_rows(make: Rows, labeled: Sequence[LabeledQuery], margin: float) -> list[Any]:
-    """Return the rows that a function makes of labels.
+    """Return the rows that ``make`` builds from labels.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no rows.
     """
     rows = list(make(labeled, margin))
     if not rows:
@@ -46,16 +46,16 @@ def some_rows(make: Rows, labeled: Sequence[LabeledQuery], margin: float) -> lis
 
 
 def pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield ``{anchor, positive}`` for each passage that helps: losses with in-batch negatives (MNRL, InfoNCE)."""
+    """Yield ``{anchor, positive}`` for each passage that helps: for losses with in-batch negatives (MNRL, InfoNCE)."""
     for row in labeled:
         for at in split_by_help(row, margin)[0]:
             yield {"anchor": row.query.question, "positive": row.query.passages[at].full_text}
 
 
 def triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield ``{anchor, positive, negative, label}``, where the label is the difference of labels: MarginMSE.
+    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels.
 
-    Without the column ``label`` they are for the losses of pairs and triplets.
+    Without the column ``label``, the rows suit losses of pairs and triplets.
     """
     for row in labeled:
         for positive, negative, difference in triplets(row, margin=margin):
@@ -68,14 +68,14 @@ def triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dic
 
 
 def list_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield ``{query, docs, labels}`` for each question: listwise losses of rerankers (RankNet, Lambda, ListNet)."""
+    """Yield ``{query, docs, labels}`` for each question, for listwise losses (RankNet, Lambda, ListNet)."""
     for row in labeled:
         passages = [passage.full_text for passage in row.query.passages]
         yield {"query": row.query.question, "docs": passages, "labels": list(row.labels)}
 
 
 def flat_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield ``{query, passage, label}`` for each passage: losses of scored pairs (CoSENT, cosine, MSE)."""
+    """Yield ``{query, passage, label}`` for each passage, for losses of scored pairs (CoSENT, cosine, MSE)."""
     for row in labeled:
         for passage, label in zip(row.query.passages, row.labels, strict=True):
             yield {"query": row.query.question, "passage": passage.full_text, "label": label}

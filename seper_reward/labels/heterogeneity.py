@@ -1,8 +1,8 @@
-"""Do the passages of a question differ by more than chance, and which part of their differences is real? Pure.
+"""Test whether the labels of a question differ by more than chance, and shrink them to their mean. Pure.
 
-A question's labels are what a meta-analysis calls studies: numbers with standard errors, whose true values are equal
-or not. All labels of a question are given one error, the root of their mean squared error. Few samples may agree by
-chance and then show an error near 0; if each label was weighted by its own error, such accidents would rule.
+A question's labels are like the studies of a meta-analysis: numbers with standard errors, whose true values may be
+equal. All labels of a question get the same error, the root of their mean squared error. A few samples can agree by
+chance and then have an error near 0; weighting each label by its own error would let such cases dominate.
 """
 
 import statistics
@@ -13,16 +13,16 @@ from seper_reward.types import LabeledQuery
 
 
 def heterogeneity_p_value(labeled: LabeledQuery) -> float:
-    """Return the probability of labels that differ at least so much, if the passages were equally good.
+    """Return the probability that labels differ at least as much as these if the passages are equally good.
 
-    Cochran's test (Biometrics 10, 1954) with one variance for all labels: Q = Σ(label - mean)² / mean squared error is
-    compared with chi-square of P - 1 degrees of freedom. The baseline's error has no part in it.
+    Cochran's test (Biometrics 10, 1954) with one variance for all labels. Q = Σ(label - mean)² / mean squared error is
+    compared with chi-square of P - 1 degrees of freedom. The baseline's error is left out.
 
     Args:
         labeled: The labelled query.
 
     Returns:
-        Number in [0, 1]; 0 if no label has an error, since nothing is then known to be chance; 1 for a single passage.
+        Number in [0, 1]; 0 if no label has an error (no difference can be chance); 1 for a single passage.
     """
     from scipy.stats import chi2
 
@@ -34,20 +34,21 @@ def heterogeneity_p_value(labeled: LabeledQuery) -> float:
 
 
 def shrunk(labeled: LabeledQuery) -> LabeledQuery:
-    """Return the query with labels drawn to their mean by the part of their differences that is noise.
+    """Return the query with labels shrunk to their mean by the share of their variance that is noise.
 
     A label becomes mean + τ² / (τ² + σ²) · (label - mean), where σ² is the mean squared error of the labels, without
     the baseline's, and τ² = max(0, variance of the labels - σ²) the variance of the true values (Hedges and Olkin,
-    Statistical Methods for Meta-Analysis, 1985, ch. 9). Order and mean stay. Labels without errors stay as they are.
+    Statistical Methods for Meta-Analysis, 1985, ch. 9). Order and mean do not change. Labels without errors do not
+    change.
 
     Args:
-        labeled: The labelled query; its standard errors stay, too.
+        labeled: The labelled query; its standard errors do not change.
     """
     return replace(labeled, labels=tuple(drawn_to_mean(labeled.labels, labeled.passage_errors)))
 
 
 def drawn_to_mean(values: Sequence[float], errors: Sequence[float]) -> list[float]:
-    """Return numbers drawn to their mean as by ``shrunk``, by their standard errors."""
+    """Return numbers shrunk to their mean as in ``shrunk``, by their standard errors."""
     error = _mean_square(errors)
     if not error or len(values) < 2:
         return list(values)
@@ -64,9 +65,9 @@ def beyond_chance(
 
     Args:
         labeled: Labelled queries.
-        heterogeneity: Greatest p-value of ``heterogeneity_p_value``, in (0, 1]; of queries whose passages are equally
-            good, about this share is returned; 1 returns all.
-        shrink: Whether the labels are then ``shrunk``.
+        heterogeneity: Largest p-value of ``heterogeneity_p_value``, in (0, 1]; about this share of the queries whose
+            passages are equally good is returned; 1 returns all queries.
+        shrink: Whether labels are shrunk to their mean afterwards (``shrunk``).
     """
     kept = [row for row in labeled if heterogeneity_p_value(row) <= heterogeneity]
     return [shrunk(row) for row in kept] if shrink else kept

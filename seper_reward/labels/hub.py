@@ -15,15 +15,24 @@ from seper_reward.runtime.parquet_files import write_parquet
 
 _CARD = Path(__file__).with_name("label_card.md")
 _ROWS = {
-    "labels": "a question with its passages, all labels and what they follow from",
+    "labels": "a question with its passages, all labels and the responses behind them",
     "pairs": "`anchor`, `positive`",
     "triplets": "`anchor`, `positive`, `negative`, `label` (the difference of labels)",
     "lists": "`query`, `docs`, `labels`",
     "flat": "`query`, `passage`, `label`",
 }
-# parts of the provenance that the card names; the file has all
-_TOLD = ("labeler", "reader", "reader_weights", "entailment", "entailment_weights", "device", "seper-reward", "torch")
-_PRIVATE = ("settings", "platform")  # paths and addresses of the machine; they decide nothing
+# parts of the provenance that are listed on the card; the file has all of them
+_ON_CARD = (
+    "labeler",
+    "reader",
+    "reader_weights",
+    "entailment",
+    "entailment_weights",
+    "device",
+    "seper-reward",
+    "torch",
+)
+_PRIVATE = ("settings", "platform")  # paths and addresses of the machine, which do not affect labels
 
 
 def push_labels(
@@ -39,27 +48,27 @@ def push_labels(
 ) -> str:
     """Upload labels as a dataset: their rows, each form of ``labels.forms``, provenance, summary and a card.
 
-    Settings and platform are left out of the provenance, since they may hold paths and addresses.
+    Settings and platform are removed from the provenance, since they can contain paths and addresses.
 
     Args:
         rows: Label rows.
-        repo_id: ``org/name``, or ``name`` for one of the user who is logged in.
+        repo_id: ``org/name``, or ``name`` for a repository of the logged-in user.
         provenance: Content of ``provenance.json``, or empty.
         summary: Content of ``summary.json``, or empty.
-        margin: Least label of a positive passage, and least distance of a negative below it.
+        margin: Least label of a positive passage, and least distance of a negative below the positive.
         private: Whether a new repository is private.
-        token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or that of ``hf auth login``.
-        revision: Branch, made if absent; ``None`` for the main one.
+        token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or the token of ``hf auth login``.
+        revision: Branch, made if absent; ``None`` for the main branch.
 
     Returns:
         The address of the dataset.
 
     Raises:
-        OSError: The hub cannot be reached, or refuses.
+        OSError: The hub cannot be reached or rejects the upload.
         ValueError: There are no labels.
     """
     if not rows:
-        raise ValueError("expected labels to upload, got no row")
+        raise ValueError("expected labels to upload, got no rows")
     with tempfile.TemporaryDirectory() as folder:
         _write_dataset_folder(Path(folder), rows, provenance, summary, repo_id, margin)
         message = f"Labels by seper-reward, {provenance.get('labels_hash', 'of unknown provenance')[:12]}"
@@ -74,7 +83,7 @@ def _write_dataset_folder(
     repo_id: str,
     margin: float,
 ) -> None:
-    """Write the files of the dataset: Parquet by configuration, JSON, and the card ``README.md``."""
+    """Write the files of the dataset: one Parquet file per configuration, JSON files, and the card ``README.md``."""
     labeled = [labeled_query(row) for row in labels]
     tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels}
     tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}
@@ -131,12 +140,12 @@ def _settings(provenance: Mapping[str, Any]) -> str:
     decides = provenance.get("decides")
     if not decides:
         return "Not recorded."
-    told = {name: decides[name] for name in _TOLD if name in decides}
+    told = {name: decides[name] for name in _ON_CARD if name in decides}
     told |= {name: decides["sampling"][name] for name in ("num_samples", "temperature") if "sampling" in decides}
     told["labels_hash"] = provenance["labels_hash"]
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | `{value}` |" for name, value in told.items())])
 
 
 def is_label_folder(folder: Path) -> bool:
-    """Tell whether a folder holds the labels of a finished run."""
+    """Return whether a folder contains the labels of a finished run."""
     return any((folder / name).is_file() for name in (LABELS, LABELS_PARQUET))

@@ -1,4 +1,4 @@
-"""Integrity of finished labels: the files of rows are those whose SHA-256 the run wrote to ``summary.json``."""
+"""Integrity of finished labels: compares the row files with the SHA-256 hashes in ``summary.json``."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,20 +10,20 @@ SUMMARY = "summary.json"
 
 
 def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
-    """Return the SHA-256 of files in a label folder, by name; ``None`` for one that is absent."""
+    """Return the SHA-256 of files in a label folder, by name; ``None`` for absent files."""
     return {name: file_hash(folder / name) for name in names}
 
 
 def changed_files(folder: Path, names: Iterable[str]) -> list[str]:
-    """Return those of the files that are not as the finished run left them: changed, absent, or without a hash."""
+    """Return the files that differ from those of the finished run: changed, absent, or without a hash."""
     written = _written_hashes(folder)
     return [name for name, found in folder_hashes(folder, names).items() if written.get(name, "") != found]
 
 
 def check_labels(folder: Path) -> None:
-    """Check the files of rows of a label folder before their content is used.
+    """Check the row files of a label folder before their content is used.
 
-    Folders without hashes pass: those of a trainer, whose labels grow, and of an unfinished run. Absent files pass,
+    Folders without hashes pass: folders of trainers, whose labels grow, and of unfinished runs. Absent files pass,
     since a copy of the labels alone is complete.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a reader is told and asked when it judges passages, as conversations."""
+"""Prompts for a reader that judges passages, as conversations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ from seper_reward.labels.judgments import Ask, PseudoAnswer
 from seper_reward.reader.prompts import check_template, fill_template
 from seper_reward.reader.writer import Turn
 
-_OURS = Path(__file__).with_name("judgment_prompts.yaml")
+_DEFAULT_PROMPTS = Path(__file__).with_name("judgment_prompts.yaml")
 _FIELDS = {
     "opening": "count", "ready": "", "passage": "number passage", "read": "number",
     "information": "question", "given_answer": "answer", "given_information": "answer",
@@ -22,10 +22,10 @@ _FIELDS = {
 
 @dataclass(frozen=True)
 class JudgmentPrompts:
-    """Templates of what the reader is told and asked; ``judgment_prompts.yaml`` holds ours, and says what each is for.
+    """Templates of the prompts; ``judgment_prompts.yaml`` has the defaults, and explains each of them.
 
     Raises:
-        ValueError: A template lacks a field or has another one.
+        ValueError: A template lacks a field or has an unknown field.
     """
 
     opening: str
@@ -52,13 +52,13 @@ class JudgmentPrompts:
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> "JudgmentPrompts":
-        """Return our prompts, with those of a YAML file in their places.
+        """Return the default prompts, overridden by the prompts of a YAML file.
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: It holds no mapping of names to texts, or a name that is none of ours.
+            ValueError: It is not a mapping of names to texts, or a name is unknown.
         """
-        known = yaml.safe_load(_OURS.read_text(encoding="utf-8"))
+        known = yaml.safe_load(_DEFAULT_PROMPTS.read_text(encoding="utf-8"))
         if path is None:
             return cls(**known)
         try:
@@ -66,7 +66,7 @@ class JudgmentPrompts:
         except yaml.YAMLError as error:
             raise ValueError(f"item_prompts={str(path)!r} must be YAML, got {error}; repair the file") from error
         if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
-            raise ValueError(f"item_prompts={str(path)!r} must hold names with texts, got {given!r}")
+            raise ValueError(f"item_prompts={str(path)!r} must map names to texts, got {given!r}")
         if unknown := sorted(set(map(str, given)) - set(known)):
             raise ValueError(
                 f"item_prompts={str(path)!r} has {', '.join(unknown)}, expected some of {', '.join(known)}"
@@ -74,12 +74,12 @@ class JudgmentPrompts:
         return cls(**{**known, **given})
 
     def turns(self, ask: Ask, question: str, kind: PseudoAnswer, passages: Sequence[str]) -> list[Turn]:
-        """Return the conversation that asks for one thing, the last turn the user's.
+        """Return the conversation for one request; its last turn is the user's.
 
         Args:
-            ask: What is asked; not for an ``"answer"``, which the reader gives as it answers any question.
+            ask: The request; not ``"answer"``, for which the reader's prompt for questions is used.
             question: The question.
-            kind: Which kind of pseudo-answer ``ask`` has.
+            kind: Kind of the pseudo-answer of ``ask``.
             passages: Texts of the passages shown, in order.
         """
         given = ""
@@ -89,17 +89,17 @@ class JudgmentPrompts:
         values = {"question": question, "given": given, "count": str(len(passages))}
         if ask.task == "point":
             (passage,) = passages
-            return [_user(_filled(self.point, {**values, "passage": passage}))]
-        return [*self._shown(passages), _user(_filled(getattr(self, ask.task), values))]
+            return [_user(_fill(self.point, {**values, "passage": passage}))]
+        return [*self._passage_turns(passages), _user(_fill(getattr(self, ask.task), values))]
 
     def again(self, ask: Ask) -> Turn:
-        """Return the turn after a reply of another form than what was asked for."""
+        """Return the user's turn after a reply of the wrong form."""
         both = dict.fromkeys(("answer_set", "information_set"), self.again_both)
         template = {"set": self.again_set, "point": self.again_point, **both}.get(ask.task, self.again_order)
         first = "Answer" if ask.task == "answer_set" else "Needed"
-        return _user(_filled(template, {"count": str(len(ask.shown)), "first": first}))
+        return _user(_fill(template, {"count": str(len(ask.shown)), "first": first}))
 
-    def _shown(self, passages: Sequence[str]) -> list[Turn]:
+    def _passage_turns(self, passages: Sequence[str]) -> list[Turn]:
         turns = [_user(fill_template(self.opening, count=str(len(passages)))), _reader(self.ready)]
         for number, passage in enumerate(passages, 1):
             turns += [
@@ -109,7 +109,7 @@ class JudgmentPrompts:
         return turns
 
 
-def _filled(template: str, values: dict[str, str]) -> str:
+def _fill(template: str, values: dict[str, str]) -> str:
     return fill_template(template, **values)
 
 

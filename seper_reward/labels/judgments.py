@@ -1,12 +1,11 @@
-"""Judgments of utility without a gold answer: what a reader is asked, and what follows from its replies. Pure.
+"""Methods that judge the utility of passages without a gold answer, as plans of requests to a reader. Pure.
 
-The methods are those of ITEM (arXiv:2406.11290), in which a pseudo-answer and the judgment of the passages improve
-each other, and those it is compared with: judgments without an answer, judgments whose reply contains the answer,
-votes of such replies over several orders of the passages (arXiv:2403.19216), and ranking by relevance (RankGPT,
-arXiv:2304.09542).
+The methods are ITEM (arXiv:2406.11290), in which a pseudo-answer and the judgment of the passages improve each other,
+and its baselines: judgments without an answer, judgments whose reply contains the answer, votes of such replies over
+several orders of the passages (arXiv:2403.19216), and ranking by relevance (RankGPT, arXiv:2304.09542).
 
-A method is a generator. It yields what to ask next, all of which may be asked side by side, is sent the replies, and
-returns the judgment. Passages are known by their places among the question's.
+A method is a generator. It yields the next requests, which can be sent in one batch, receives the replies, and
+returns the judgment. Passages are identified by their positions in the question's list.
 """
 
 import operator
@@ -30,19 +29,18 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Ask:
-    """What the reader is asked.
+    """A request to the reader.
 
     Attributes:
-        task: ``"answer"``: answer the question from the passages; ``"information"``: say what one must know to answer
-            it; ``"set"``: which passages are useful; ``"point"``: whether the one passage is; ``"answer_set"`` and
-            ``"information_set"``: the first or second, and which passages are useful, in one reply; ``"rank"``: their
-            order by utility; ``"relevance"``: their order by relevance.
-        shown: Places of the passages, in the order shown.
-        pseudo_answer: What was replied to ``"answer"`` or ``"information"``, for the reader to judge by; blank for
-            nothing.
+        task: ``"answer"``: answer the question from the passages; ``"information"``: list the information that is
+            needed to answer it; ``"set"``: choose the useful passages; ``"point"``: judge whether the one passage is
+            useful; ``"answer_set"`` and ``"information_set"``: the first or second task and the useful passages in one
+            reply; ``"rank"``: order passages by utility; ``"relevance"``: order them by relevance.
+        shown: Positions of the passages, in the order shown.
+        pseudo_answer: Reply to ``"answer"`` or ``"information"`` that the reader judges by; blank for none.
 
-    A reply is a text to the first two; the places of the chosen passages; whether the one is useful; a text and
-    places; or all places in order. It is ``None`` where the reader's text could not be understood.
+    The form of a reply depends on the task: a text; the positions of the chosen passages; whether the one passage is
+    useful; a text and positions; or all positions in order. It is ``None`` if the reader's text cannot be parsed.
     """
 
     task: Task
@@ -51,7 +49,7 @@ class Ask:
 
 
 class Round(NamedTuple):
-    """One round of ITEM, or one reply with an answer in it: the pseudo-answer, and the places that were chosen."""
+    """One round of ITEM, or one reply that contains an answer: the pseudo-answer and the chosen positions."""
 
     pseudo_answer: str
     chosen: Places
@@ -59,15 +57,15 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgment:
-    """What the reader judged.
+    """The reader's judgment.
 
     Attributes:
-        chosen: Places of the useful passages, the best first where they were ranked.
-        order: Places of all passages, the best first: by utility if the method ranks by utility, else by relevance if
-            it ranks by relevance, else the chosen ones and then the others, both in the order shown.
-        rounds: Each round that was judged, or each vote that was understood; none for ``vanilla`` and ``rank_gpt``.
-        stopped_by: ``"rounds"`` after the last one, ``"same_selection"``, or ``"same_answer"``.
-        relevance: Places of all passages in the last order by relevance, of ``ar_r``, which has two orders.
+        chosen: Positions of the useful passages, best first if they were ranked.
+        order: Positions of all passages, best first: by utility if the method ranks by utility, else by relevance if
+            it ranks by relevance, else the chosen passages and then all other passages, both in the order shown.
+        rounds: All judged rounds, or all votes that could be parsed; empty for ``vanilla`` and ``rank_gpt``.
+        stopped_by: ``"rounds"`` after the last round, ``"same_selection"``, or ``"same_answer"``.
+        relevance: Positions of all passages in the last order by relevance, for ``ar_r``, which has two orders.
     """
 
     chosen: Places
@@ -77,15 +75,15 @@ class Judgment:
     relevance: Places = ()
 
 
-#: Sent per ``Ask``: a text, places or a bool, as the task wants it; ``None`` where the text was not understood.
+#: Sent per ``Ask``: a text, positions or a bool, depending on the task; ``None`` if the text cannot be parsed.
 Reply = Any
 Plan = Generator[list[Ask], list[Reply], Judgment]
-_NOT_UNDERSTOOD = (
-    "the reader's judgment could not be understood, however often it was asked; take a reader that follows "
+_UNPARSABLE = (
+    "the reader's judgment could not be parsed after repeated requests; use a reader that follows "
     "instructions, or other item_prompts"
 )
 _BOTH: dict[PseudoAnswer, Task] = {"explicit": "answer_set", "implicit": "information_set"}
-# that a judge's name may contain
+# options that a judge's name may contain
 _SETTINGS: dict[str, Callable[[str], Any]] = {
     "rounds": int, "top_k": int, "samples": int, "same_answer": float, "pseudo_answer": str, "form": str,
 }  # fmt: skip
@@ -97,24 +95,24 @@ class JudgmentOptions:
 
     Attributes:
         method: ``"a_s"``, ``"a_r"``, ``"ar_s"``, ``"ar_r"``: ITEM. Each round answers from the passages chosen in the
-            one before (at first, and where none was, from all), with ``ar`` then orders all passages by relevance,
-            beginning with the previous round's order, and judges all by the answer: ``s`` chooses a set, ``r`` orders
-            them by utility and chooses the first ones. ``"exp_a"`` and ``"imp_a"`` (UJ-ExpA, UJ-ImpA): one reply with
-            an explicit or implicit answer and a set in it; ``"vanilla"``: a set without any answer;
-            ``"k_sampling"``: votes of several replies with an answer and a set, the passages in other orders;
-            ``"rank_gpt"``: the first ones by relevance, without any answer.
-        form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: each by itself, which only
-            ``vanilla`` and ``a_s`` can: others put passages in order, or answer from all of them in the same reply.
-        pseudo_answer: Of ITEM and ``k_sampling``, ``"explicit"``, the reader's answer, or ``"implicit"``, what one
-            must know to answer.
-        rounds: Most rounds of ITEM, >= 1; it ends before if the same passages are chosen again.
-        top_k: How many passages of an order are chosen, >= 1.
-        samples: Orders that ``k_sampling`` votes over, >= 1: the given one, and random ones.
-        same_answer: ROUGE-L of two successive pseudo-answers, in (0, 1], from which on ITEM ends without judging once
-            more; ``None`` does not compare them.
+            previous round (in the first round, or if none was chosen, from all passages). With ``ar`` it then orders
+            all passages by relevance, starting from the previous round's order. Finally it judges all passages by the
+            answer: ``s`` chooses a set, ``r`` orders them by utility and chooses the first ones. ``"exp_a"`` and
+            ``"imp_a"`` (UJ-ExpA, UJ-ImpA): one reply with an explicit or implicit answer and a set; ``"vanilla"``: a
+            set without an answer; ``"k_sampling"``: votes of several replies with an answer and a set, for several
+            orders of the passages; ``"rank_gpt"``: the first passages by relevance, without an answer.
+        form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: one passage at a time, for
+            ``vanilla`` and ``a_s`` only: other methods order passages, or answer from all of them in the same reply.
+        pseudo_answer: For ITEM and ``k_sampling``: ``"explicit"``, the reader's answer, or ``"implicit"``, the
+            information that is needed to answer.
+        rounds: Maximum number of rounds of ITEM, >= 1; it stops early if the same passages are chosen again.
+        top_k: Number of passages of an order that are chosen, >= 1.
+        samples: Number of orders that ``k_sampling`` votes over, >= 1: the given order and random ones.
+        same_answer: ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops without another judgment;
+            ``None`` does not compare them.
 
     Raises:
-        ValueError: One of them is unknown or out of range, or the form does not go with the method.
+        ValueError: An option is unknown or out of range, or the method does not support the form.
     """
 
     method: Method = "a_s"
@@ -139,15 +137,15 @@ class JudgmentOptions:
         if self.same_answer is not None and not 0 < self.same_answer <= 1:
             raise ValueError(f"same_answer must be in (0, 1], got {self.same_answer}")
         if self.form == "pointwise" and self.method not in ("vanilla", "a_s"):
-            does = "answers from all of them in the same reply" if self.writes_both else "puts them in order"
+            does = "answers from all passages in the same reply" if self.writes_both else "orders the passages"
             raise ValueError(
-                f"form=pointwise judges passages one by one, but method={self.method} {does}; take vanilla or a_s "
+                f"form=pointwise judges passages one by one, but method={self.method} {does}; use vanilla or a_s "
                 "(rounds=1 for one judgment by an answer), or form=listwise"
             )
 
     @property
     def kind(self) -> PseudoAnswer:
-        """Kind of pseudo-answer that the method has."""
+        """Kind of the method's pseudo-answer."""
         fixed: dict[str, PseudoAnswer] = {"exp_a": "explicit", "imp_a": "implicit"}
         return fixed.get(self.method, self.pseudo_answer)
 
@@ -158,10 +156,10 @@ class JudgmentOptions:
 
     @classmethod
     def preset(cls, name: JudgmentPreset, method: Method, **changes: Any) -> "JudgmentOptions":
-        """Return published options by name, with changes: ``None`` keeps the preset's.
+        """Return published options by name, with changes; ``None`` keeps the value of the preset.
 
-        ``"paper"`` has 3 rounds, the 5 first passages, and votes over 6 orders. ``"official"`` is what the published
-        code has active: 5 rounds (6 of ``ar``) and the 10 first passages. ``"default"`` is the paper's.
+        ``"paper"`` has 3 rounds, the 5 first passages, and votes over 6 orders. ``"official"`` has the values of the
+        published code: 5 rounds (6 of ``ar``) and the 10 first passages. ``"default"`` is the paper's.
 
         Raises:
             ValueError: There is no such preset, or an option is not allowed.
@@ -175,16 +173,16 @@ class JudgmentOptions:
 
 
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:
-    """Return the method's plan for a question.
+    """Return the plan of a method for a question.
 
     Args:
         options: How passages are judged.
         passages: Number P of passages, >= 1.
-        seed: Text that decides the random orders of ``k_sampling``, such as the question's id.
-        similarity: How alike two pseudo-answers are, in [0, 1], for ``same_answer``.
+        seed: Text that seeds the random orders of ``k_sampling``, such as the question's id.
+        similarity: Similarity of two pseudo-answers, in [0, 1], for ``same_answer``.
 
     Raises:
-        UnscorableError: By the plan, where a reply that it cannot do without is ``None``.
+        UnscorableError: Raised by the plan if a required reply is ``None``.
     """
     everything = tuple(range(passages))
     if options.method == "k_sampling":
@@ -197,10 +195,10 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
 
 
 def parse_judge(text: str) -> tuple[Method, dict[str, Any]]:
-    """Return the method and the options that a judge's name contains.
+    """Return the method and the options in a judge's name.
 
     Raises:
-        ValueError: There is no such method, or an option is unknown or of another type.
+        ValueError: The method is unknown, or an option is unknown or of the wrong type.
 
     >>> parse_judge("a_s:rounds=1,same_answer=0.9")
     ('a_s', {'rounds': 1, 'same_answer': 0.9})
@@ -227,7 +225,7 @@ def _vanilla(options: JudgmentOptions, everything: Places) -> Plan:
 
 def _one_reply(options: JudgmentOptions, everything: Places) -> Plan:
     (found,) = yield [Ask(_BOTH[options.kind], everything)]
-    vote = _vote(_understood(found), everything)
+    vote = _vote(_require(found), everything)
     return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
 
 
@@ -242,16 +240,16 @@ def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity
     for _ in range(options.rounds):
         (answer,) = yield [Ask(task, chosen or everything)]
         if not answer.strip():
-            raise UnscorableError("the reader's pseudo-answer is blank; take another reader, or method=vanilla")
+            raise UnscorableError("the reader's pseudo-answer is blank; use another reader, or method=vanilla")
         before, same = chosen, options.same_answer
         if rounds and same is not None and similarity(answer, rounds[-1].pseudo_answer) >= same:
             return ended("same_answer")
         if options.method.startswith("ar_"):
             (found,) = yield [Ask("relevance", ranked, answer)]
-            order = ranked = _understood(found)
+            order = ranked = _require(found)
         if options.method.endswith("_r"):
             (found,) = yield [Ask("rank", ranked, answer)]
-            order = _understood(found)
+            order = _require(found)
             chosen = order[: options.top_k]
         else:
             chosen = yield from _useful(options.form, ranked, answer)
@@ -265,10 +263,10 @@ def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity
 def _useful(form: Form, shown: Places, answer: str) -> Generator[list[Ask], list[Reply], Places]:
     if form == "listwise":
         (found,) = yield [Ask("set", shown, answer)]
-        found = _understood(found)
+        found = _require(found)
         return tuple(place for place in shown if place in found)
     replies = yield [Ask("point", (place,), answer) for place in shown]
-    return tuple(place for place, useful in zip(shown, replies, strict=True) if _understood(useful))
+    return tuple(place for place, useful in zip(shown, replies, strict=True) if _require(useful))
 
 
 def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan:
@@ -276,9 +274,9 @@ def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan
     found = yield asked
     rounds = [_vote(reply, each.shown) for each, reply in zip(asked, found, strict=True) if reply is not None]
     if not rounds:
-        raise UnscorableError(_NOT_UNDERSTOOD)
+        raise UnscorableError(_UNPARSABLE)
     sizes = Counter(len(each.chosen) for each in rounds)
-    size = min(sizes, key=lambda length: (-sizes[length], length))  # the commonest, of several the smallest
+    size = min(sizes, key=lambda length: (-sizes[length], length))  # the most common size; the smallest in a tie
     votes = Counter(place for each in rounds for place in each.chosen)
     order = tuple(sorted(everything, key=lambda place: (-votes[place], place)))
     return Judgment(order[:size], order, tuple(rounds))
@@ -291,12 +289,12 @@ def _vote(reply: Reply, shown: Places) -> Round:
 
 def _rank_gpt(options: JudgmentOptions, everything: Places) -> Plan:
     (ranked,) = yield [Ask("relevance", everything)]
-    order = _understood(ranked)
+    order = _require(ranked)
     return Judgment(order[: options.top_k], order)
 
 
 def _orders(passages: int, count: int, seed: str) -> list[Places]:
-    """Return the given order and distinct random ones, always the same; fewer where there are no more."""
+    """Return the given order and distinct random orders, always the same; fewer if there are not enough orders."""
     draw, most = random.Random(seed), 1
     for place in range(2, passages + 1):
         most *= place
@@ -310,7 +308,7 @@ def _first(chosen: Places, shown: Places) -> Places:
     return (*chosen, *(place for place in shown if place not in chosen))
 
 
-def _understood(reply: Reply) -> Reply:
+def _require(reply: Reply) -> Reply:
     if reply is None:
-        raise UnscorableError(_NOT_UNDERSTOOD)
+        raise UnscorableError(_UNPARSABLE)
     return reply

@@ -1,4 +1,4 @@
-"""``load_labels``: finished labels, as datasets to train on, as a table to look at, and on to the hub."""
+"""``load_labels``: loads finished labels as training datasets or tables, and uploads them to the hub."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-_SHOWN = 10  # passages in a notebook
+_SHOWN = 10  # passages in the notebook view
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,8 +32,8 @@ class Labels:
 
     Attributes:
         rows: Label rows as ``label_row`` makes them.
-        provenance: Content of ``provenance.json``; empty where it is not known.
-        summary: Content of ``summary.json``; empty where it is not known.
+        provenance: Content of ``provenance.json``; empty if unknown.
+        summary: Content of ``summary.json``; empty if unknown.
     """
 
     rows: Sequence[Mapping[str, Any]]
@@ -42,7 +42,7 @@ class Labels:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
-        """Return the labels in the rows of a dataset, such as ``label_dataset`` returns."""
+        """Return the labels in the rows of a dataset, such as the result of ``label_dataset``."""
         return cls([without_none(row) for row in rows])
 
     def __len__(self) -> int:
@@ -74,8 +74,9 @@ class Labels:
         """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
 
         Args:
-            label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the rows.
-            max_std_error: Greatest standard error of a label; passages above it are left out. ``None`` keeps all.
+            label: Field of the labels; ``None`` for the field of the labeler that wrote the rows.
+            max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
+                passages.
 
         Raises:
             KeyError: The rows have no such label.
@@ -91,29 +92,30 @@ class Labels:
         margin: float = 0.1,
         max_std_error: float | None = None,
     ) -> "Dataset":
-        """Return a dataset that sentence-transformers' trainers take as it is.
+        """Return a dataset that sentence-transformers' trainers accept without changes.
 
         Args:
             form: ``"pairs"`` (anchor, positive), ``"triplets"`` (anchor, positive, negative, label), ``"lists"``
                 (query, docs, labels) or ``"flat"`` (query, passage, label), see ``labels.forms``; ``None`` for the
                 label rows themselves.
-            label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the rows.
-            margin: Least label of a positive passage, and least distance of a negative below it.
-            max_std_error: Greatest standard error of a label; passages above it are left out. ``None`` keeps all.
+            label: Field of the labels; ``None`` for the field of the labeler that wrote the rows.
+            margin: Least label of a positive passage, and least distance of a negative below the positive.
+            max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
+                passages.
 
         Raises:
             KeyError: The rows have no such label.
-            ValueError: The form is unknown, or no question has what it needs.
+            ValueError: The form is unknown, or no question gives a row.
         """
         if form is None:
             return as_dataset(self.rows)
         return as_dataset(form_rows(self.labeled(label, max_std_error), form, margin))
 
     def to_pandas(self) -> "DataFrame":
-        """Return a table with one row per passage: question, passage, label and every other number or text.
+        """Return a table with one row per passage: question, passage, label and all other numbers and texts.
 
-        Fields of the question keep their names, except that ``baseline`` is spread out (``baseline_seper``, ...), and
-        that one that passages have, too, begins with ``question_``. Responses and sets are left out.
+        Fields of the question keep their names, except that ``baseline`` is split into columns (``baseline_seper``,
+        ...) and fields that passages also have get the prefix ``question_``. Responses and sets are left out.
         """
         from pandas import DataFrame
 
@@ -138,7 +140,7 @@ class Labels:
         return table
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the labels and their forms as a dataset, with a card; see ``labels.hub.push_labels``."""
+        """Upload the labels and their dataset forms, with a card; see ``labels.hub.push_labels``."""
         return push_labels(self.rows, repo_id, provenance=self.provenance, summary=self.summary, **options)
 
 
@@ -146,12 +148,12 @@ def load_labels(source: str | Path) -> Labels:
     """Load finished labels.
 
     Args:
-        source: Folder written by ``seper-reward label`` or a trainer; a file of label rows; or a dataset on the hub
-            that ``push_to_hub`` made.
+        source: Folder written by ``seper-reward label`` or a trainer; a file of label rows; or the name of a dataset
+            on the hub that ``push_to_hub`` uploaded.
 
     Raises:
-        OSError: There are no labels.
-        ValueError: A row is no object, or a file changed after the run ended; the message names it.
+        OSError: No labels are found.
+        ValueError: A row is not an object, or a file changed after the run ended; the message names it.
     """
     folder = Path(source)
     file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
@@ -159,12 +161,12 @@ def load_labels(source: str | Path) -> Labels:
     if Path(file).is_file():
         check_labels(Path(file).parent)
     rows = [dict(row) for _, row in read_valid_rows(file)]
-    # JSON lines have the fields that there are; of other formats all rows have all
+    # tabular formats need the same columns in every row; JSON lines do not
     return Labels(rows if str(file).endswith(LABELS) else list(map(without_none, rows)), *told)
 
 
 def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the fields of a row that are numbers, texts or nothing."""
+    """Return the fields of a row that are numbers, texts or null."""
     return {
         f"{prefix}{name}": value
         for name, value in row.items()

@@ -1,4 +1,4 @@
-"""The one loop over questions that are labelled: a run writes what it yields to a folder, others gather it."""
+"""The loop over questions to label: runs write its results to a folder, other callers collect them."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,15 +15,15 @@ Found = tuple[Query, LabeledQuery | UnscorableError]
 
 
 def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
-    """Return the number of queries that are labelled side by side.
+    """Return the number of queries to label in one batch.
 
     Args:
         labeler: The labeler.
-        wanted: Number that the user asks for; ``None`` for the default of the labeler's scorer.
+        wanted: Number from the user; ``None`` for the default of the labeler's scorer.
 
     Returns:
-        That number, or 1 if batches save nothing: labelers without a reader, and engines, which make their own batches
-        of the queries that are announced.
+        ``wanted`` or the default, or 1 if batches save nothing: for labelers without a reader, and for engines, which
+        build their own batches from the queries that are announced.
 
     Raises:
         ValueError: ``wanted`` is below 1.
@@ -36,7 +36,7 @@ def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
 
 
 def reads_ahead(labeler: PassageLabeler) -> bool:
-    """Return whether the labeler announces queries to an engine, and so holds many of them at once."""
+    """Return whether the labeler announces queries to an engine ahead, for which it needs many of them at once."""
     return labeler.samples and labeler.scorer is not None and bool(labeler.scorer.sampler.prompts_ahead)
 
 
@@ -47,15 +47,15 @@ def label_batches(labeler: PassageLabeler, batches: Iterable[Sequence[Query]]) -
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None) -> Iterator[Found]:
-    """Label queries, and yield each in order with its labels or its error, the same on each process.
+    """Label queries, and yield each in order with its labels or its error, identically on each process.
 
-    All processes must call this together: they share the batches, and each gets all labels. One process yields as it
-    labels, several at the end.
+    All processes must call this together: they share the batches, and each gets all labels. A single process yields
+    labels as they are computed; several processes yield them at the end.
 
     Args:
         labeler: The labeler.
         queries: The queries.
-        size: Number of neighbouring queries that are labelled side by side; see ``batch_size``.
+        size: Number of neighbouring queries that are labelled in one batch; see ``batch_size``.
     """
     batches = in_batches(queries, batch_size(labeler, size))
     costs = [sum(map(query_cost, batch)) for batch in batches]

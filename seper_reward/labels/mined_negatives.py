@@ -1,4 +1,4 @@
-"""Files of mined hard negatives, as sentence-transformers and FlagEmbedding have them, read, repaired and written."""
+"""Read, repair and write files of mined hard negatives in the layouts of sentence-transformers and FlagEmbedding."""
 
 import itertools
 import re
@@ -11,57 +11,57 @@ from seper_reward.data.rows import BadRowError, read_valid_rows, shown
 from seper_reward.runtime.json_files import write_json, write_lines
 
 _ANCHORS = ("anchor", "query", "question")
-_SCORES = ("label", "score", "scores")  # of sentence-transformers, about the passages of a row
+_SCORES = ("label", "score", "scores")  # score columns of sentence-transformers
 _NEGATIVE = re.compile(r"negative(_\d+)?")
 
 
 class Layout(Protocol):
-    """Where a row has its question and its negatives, and what is left of it without false ones."""
+    """The columns of a row's question and negatives, and the repair of rows with false negatives."""
 
     @property
     def name(self) -> str:
-        """The library and its columns, for messages."""
+        """Library and columns, for messages."""
 
     def question(self, row: Mapping[str, Any]) -> Any:
-        """Return what should be the row's question."""
+        """Return the value of the row's question, unchecked."""
 
     def negatives(self, row: Mapping[str, Any]) -> list[Any]:
-        """Return what should be the texts of the row's negatives."""
+        """Return the values of the row's negatives, unchecked."""
 
     def repaired(
         self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Return the rows that take the place of a row.
+        """Return the rows that replace a row.
 
         Args:
             row: The row.
             false: The false negatives of its question.
-            clean: The other negatives of its question, of all rows.
-            positives: Those of the row's false negatives that are to be positives.
+            clean: All other negatives of its question, from all rows.
+            positives: False negatives of the row that become positives.
         """
 
     def refusal(self, relabel: bool) -> str | None:
-        """Return why rows cannot be repaired, which are scored as they are; ``None`` if they can."""
+        """Return why rows with scores cannot be repaired; ``None`` if they can."""
 
 
 @dataclass(frozen=True)
 class FlagEmbeddingLayout:
-    """Rows ``{query, pos, neg, pos_scores?, neg_scores?}``: lists of texts, and scores of the same lengths."""
+    """Rows ``{query, pos, neg, pos_scores?, neg_scores?}``: lists of texts, and of scores of the same lengths."""
 
     name: str = "FlagEmbedding (query, pos, neg)"
 
     def question(self, row: Mapping[str, Any]) -> Any:
-        """Return what should be the row's question."""
+        """Return the value of the row's question, unchecked."""
         return row["query"]
 
     def negatives(self, row: Mapping[str, Any]) -> list[Any]:
-        """Return what should be the texts of the row's negatives."""
+        """Return the values of the row's negatives, unchecked."""
         return list(row["neg"]) if isinstance(row["neg"], (list, tuple)) else [row["neg"]]
 
     def repaired(
         self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Return the row without its false negatives, the new positives among its positives; none without a negative.
+        """Return the row without its false negatives, with the new positives added; no row if no negative is left.
 
         Scores move with their passages.
         """
@@ -84,13 +84,13 @@ class FlagEmbeddingLayout:
 
 @dataclass(frozen=True)
 class TripletLayout:
-    """Rows of sentence-transformers: a question, a positive, and one or more columns of a negative each.
+    """Rows of sentence-transformers: a question, a positive, and one or more columns with a negative each.
 
     Attributes:
         anchor: Column of the question.
         positive: Column of the positive.
         columns: Columns of the negatives, ``negative`` or ``negative_1``, ``negative_2`` and so on.
-        scores: Columns that hold scores of the row's passages.
+        scores: Columns of scores of the row's passages.
     """
 
     anchor: str
@@ -100,42 +100,42 @@ class TripletLayout:
 
     @property
     def name(self) -> str:
-        """The library and its columns."""
+        """Library and columns."""
         return f"sentence-transformers ({', '.join((self.anchor, self.positive, *self.columns))})"
 
     def question(self, row: Mapping[str, Any]) -> Any:
-        """Return what should be the row's question."""
+        """Return the value of the row's question, unchecked."""
         return row.get(self.anchor)
 
     def negatives(self, row: Mapping[str, Any]) -> list[Any]:
-        """Return what should be the texts of the row's negatives."""
+        """Return the values of the row's negatives, unchecked."""
         return [row.get(column) for column in self.columns]
 
     def repaired(
         self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Return the row with clean negatives only, and a row for each new positive beside clean ones.
+        """Return the row with clean negatives only, and a row with clean negatives for each new positive.
 
-        As each row has all columns, the place of a false negative is taken by another negative of the row, so that
-        one may stand there twice. A row without a clean negative is left out.
+        Every row needs all columns, so another negative of the row replaces a false one; it can then occur twice.
+        A row without a clean negative is dropped.
         """
         own = [row[column] for column in self.columns if row[column].strip() not in false]
-        rows = [self._filled(row, row[self.positive], own, false)] if own else []
-        return rows + [self._filled(row, text, clean, None) for text in positives if clean]
+        rows = [self._replace_negatives(row, row[self.positive], own, false)] if own else []
+        return rows + [self._replace_negatives(row, text, clean, None) for text in positives if clean]
 
     def refusal(self, relabel: bool) -> str | None:
-        """Return why rows cannot be repaired: their scores would be of other passages."""
+        """Return why rows cannot be repaired: their scores would belong to other passages."""
         if not self.scores or not (relabel or len(self.columns) > 1):
             return None
         return (
-            f"column {self.scores[0]!r} scores the passages of a row as they are, which would be wrong of other ones; "
-            "remove the column, or take action=list" + ("" if len(self.columns) > 1 else " or drop")
+            f"column {self.scores[0]!r} scores the passages of a row and would be wrong for other passages; "
+            "remove the column, or use action=list" + ("" if len(self.columns) > 1 else " or drop")
         )
 
-    def _filled(
+    def _replace_negatives(
         self, row: Mapping[str, Any], positive: str, others: Sequence[str], false: Collection[str] | None
     ) -> dict[str, Any]:
-        """Return the row with this positive, and ``others`` in place of its false negatives, or of all of them."""
+        """Return the row with this positive, and ``others`` in place of its false, or of all, negatives."""
         place = itertools.cycle(others)
         kept = {
             column: row[column] if false is not None and row[column].strip() not in false else next(place)
@@ -151,7 +151,7 @@ class MinedNegatives:
     Attributes:
         path: The file, or a folder written by ``datasets``.
         layout: The columns of its rows.
-        rows: Its rows, as they are.
+        rows: Its rows, unchanged.
     """
 
     path: Path
@@ -174,10 +174,10 @@ class MinedNegatives:
         return [text.strip() for text in self.layout.negatives(row)]
 
     def repaired(self, false: Mapping[str, Collection[str]], *, relabel: bool) -> Iterator[list[dict[str, Any]]]:
-        """Yield, for each row, the rows that take its place.
+        """Yield, for each row, the rows that replace it.
 
         Args:
-            false: Texts of the false negatives by question; rows of other questions stay as they are.
+            false: Texts of the false negatives by question; rows of other questions do not change.
             relabel: Whether false negatives become positives, each once; otherwise they are dropped.
         """
         negatives = self.by_question()
@@ -195,20 +195,20 @@ class MinedNegatives:
 
 
 def read_mined(path: str | Path) -> MinedNegatives:
-    """Read mined hard negatives; the columns of the first row tell whose they are.
+    """Read mined hard negatives; the columns of the first row determine the layout.
 
-    Rows of FlagEmbedding have ``query``, ``pos`` and ``neg``. Those of sentence-transformers (``mine_hard_negatives``,
-    triplets or n-tuples) have ``negative`` or ``negative_1`` and so on; their question is in ``anchor``, ``query`` or
-    ``question``, else in the first column, and their positive in ``positive``, else in the second.
+    FlagEmbedding rows have ``query``, ``pos`` and ``neg``. Rows of sentence-transformers (``mine_hard_negatives``,
+    triplets or n-tuples) have ``negative`` or ``negative_1`` and so on; the question is in ``anchor``, ``query`` or
+    ``question``, else in the first column, and the positive in ``positive``, else in the second column.
 
     Raises:
-        BadRowError: A row has no such columns, or no text in one; the message names file and row.
+        BadRowError: A row lacks one of these columns or has no text in it; the message names file and row.
         OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown, or there is no row.
+        ValueError: The format is unknown, or there are no rows.
     """
     found = list(read_valid_rows(path))
     if not found:
-        raise ValueError(f"{path}: expected mined negatives, one row each, got an empty file")
+        raise ValueError(f"{path}: expected rows with mined negatives, got an empty file")
     layout = _layout(*found[0])
     for where, row in found:
         missing = [name for name in _columns(layout) if name not in row]
@@ -216,9 +216,7 @@ def read_mined(path: str | Path) -> MinedNegatives:
         wrong = next((text for text in texts if not isinstance(text, str) or not text.strip()), "")
         if missing or wrong != "":
             came = f"no {missing[0]!r}" if missing else shown(wrong)
-            raise BadRowError(
-                f"{where}: expected rows of {layout.name} with texts in them, got {came}; repair the row"
-            )
+            raise BadRowError(f"{where}: expected rows of {layout.name} with texts, got {came}; repair the row")
     return MinedNegatives(Path(path), layout, tuple(row for _, row in found))
 
 
@@ -229,10 +227,11 @@ def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, nam
         rows: The rows, in the layout of that file.
         like: The file, or a folder written by ``datasets``.
         folder: Folder to write to.
-        name: Name of the new file, without an ending.
+        name: Name of the new file, without an extension.
 
     Returns:
-        What was written: Parquet with the same columns, a folder of ``datasets``, a JSON array, or JSON lines.
+        Path of the new file or folder: Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON
+        lines.
     """
     if like.is_dir():
         from datasets import Dataset, load_from_disk

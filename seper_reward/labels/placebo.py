@@ -1,4 +1,4 @@
-"""The placebo: how labels move by a passage that answers nothing, measured on a sample of a run's questions."""
+"""The placebo: the change of labels by a passage without the answer, measured on a sample of a run's questions."""
 
 import copy
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ _QUESTIONS = 20
 
 
 def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Query]:
-    """Return up to 20 of the queries with the placebo as their only passage; none if no reader is asked.
+    """Return up to 20 of the queries with the placebo as their only passage; none for labelers without a reader.
 
-    They are a random sample by content: the same in any order of the queries.
+    The sample is random but depends on content only: it is the same for any order of the queries.
     """
     if labeler.scorer is None:
         return []
@@ -26,7 +26,7 @@ def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Q
 
 
 def closed_book(labeler: PassageLabeler) -> PassageLabeler:
-    """Return the labeler that compares single passages with none, whatever the baseline of the labeler itself."""
+    """Return the labeler that compares single passages with no passage, whatever its own baseline is."""
     other = copy.copy(labeler.singles if isinstance(labeler, SetLabeler) else labeler)
     if labeler.scorer is not None:
         other.scorer = labeler.scorer.with_baseline("none")

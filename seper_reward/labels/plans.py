@@ -1,9 +1,9 @@
-"""Which sets of a question's passages are measured, and what follows from them. Pure.
+"""Which sets of a question's passages are measured, and the labels that follow from them. Pure.
 
-The plan is a generator. It yields groups of contexts to measure next, reads what was measured from a mapping that its
-caller fills before it resumes the plan, and returns which passage is labelled next to which given ones. A context is
-the places of passages in the order in which the reader sees them; those of a group that begin with the same passages
-are read faster together.
+A plan is a generator. It yields groups of contexts to measure next, reads the results from a mapping that its caller
+fills before resuming the plan, and returns which passages are labelled next to which given passages. A context is a
+tuple of passage positions in the order in which the reader sees them; contexts of a group that begin with the same
+passages are read faster together.
 """
 
 import math
@@ -14,21 +14,21 @@ from seper_reward.estimators.draws import CONFIDENCE
 from seper_reward.types import Estimate
 
 Context = tuple[int, ...]
-Labelled = list[tuple[Context, int]]  # the given passages, and the one that is labelled next to them
+Labelled = list[tuple[Context, int]]  # given passages, and the passage that is labelled next to them
 Plan = Generator[list[list[Context]], None, Labelled]
 
 
 @dataclass(frozen=True)
 class SetOptions:
-    """Which sets of passages are measured: what each passage adds to the best ones (``conditional``).
+    """Which sets of passages are measured: each passage next to the best passages (``conditional``).
 
     Attributes:
-        given_top: How many sets of each size are given, >= 1: those with the highest labels.
+        given_top: Number of sets of each size that are given, >= 1: the sets with the highest labels.
         depth: Size of the largest sets, 2 or 3.
         both_orders: Share of questions, by hash of their ids, whose pairs are measured in both orders, in [0, 1].
 
     Raises:
-        ValueError: One of them is out of range.
+        ValueError: An option is out of range.
     """
 
     given_top: int = 3
@@ -48,8 +48,8 @@ def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Est
     Args:
         options: Which sets of passages are measured.
         passages: Number P of candidate passages.
-        measured: What each context is worth, filled by the caller: no passage and single ones before the plan begins,
-            the contexts of each group before it is resumed.
+        measured: Utility of each context, filled by the caller: no passage and single passages before the plan
+            begins, the contexts of each group before it is resumed.
     """
     labelled: Labelled = []
     for size in range(1, options.depth):
@@ -68,16 +68,16 @@ def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Est
 def smallest_sufficient(
     measured: Mapping[Context, Estimate], error: Callable[[Context], float], tolerance: float = 0.05
 ) -> Context:
-    """Return the smallest measured context that is not seen to be worth less than the best one.
+    """Return the smallest measured context that is not worth significantly less than the best context.
 
-    One that is worth less is so by more than the tolerance, and by more than the error of the difference allows for
-    (95 %): the larger the errors, the smaller is what suffices. Of several such contexts the best is taken. It was
-    chosen among many noisy numbers: what it is worth is a little too high.
+    A context is worth less if the difference exceeds the tolerance and the 95 % error of the difference. Larger errors
+    therefore give smaller contexts. Among several contexts of that size the best is returned. Its utility is biased
+    upwards, as it was chosen among many noisy numbers.
 
     Args:
-        measured: What each context is worth.
-        error: Standard error of what was measured in a context, without that of no passage, which all have in common.
-        tolerance: Difference that does not matter, >= 0, in the unit of what contexts are worth.
+        measured: Utility of each context.
+        error: Standard error of a context's measure, without the error of the shared baseline.
+        tolerance: Difference that does not matter, >= 0, in the unit of utilities.
     """
     from scipy.stats import norm
 
@@ -92,7 +92,7 @@ def smallest_sufficient(
 
 
 def _new(contexts: Iterable[Context], known: set[frozenset[int]]) -> list[Context]:
-    """Return the contexts whose passages are not yet known together, and add them."""
+    """Return the contexts whose set of passages is not in ``known``, and add these sets."""
     new = [context for context in contexts if frozenset(context) not in known]
     known.update(map(frozenset, new))
     return new

@@ -1,4 +1,4 @@
-"""Provenance: what decides the labels of a folder, and how else they were made."""
+"""Provenance: the settings, models and data that determine the labels of a folder."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Query
 
 PROVENANCE = "provenance.json"
-_ACCEPTED = ("torch", "transformers")  # a release of ours may change what a label is
+_ACCEPTED = ("torch", "transformers")  # a new release of seper-reward may change labels
 
 
 def provenance(
@@ -24,12 +24,12 @@ def provenance(
     Args:
         labeler: The labeler of the run.
         query_keys: Hash of each query (``query_key``), in the order of the input.
-        block: How many questions are measured side by side; above 1 their order decides low digits.
-        settings: The command's settings, to look up later; what they decide is in the labeler's fingerprint.
+        block: Number of questions that are measured in one batch; above 1 their order affects low digits.
+        settings: The command's settings, for reference; the labeler's fingerprint has all that affects labels.
 
     Returns:
-        ``decides``, everything that decides a label, and ``labels_hash`` over it; ``settings``, ``versions``,
-        ``platform`` and ``processes``, which decide nothing.
+        ``decides``, everything that affects a label, and ``labels_hash`` over it; ``settings``, ``versions``,
+        ``platform`` and ``processes``, which do not affect labels.
     """
     decides = {
         **labeler.fingerprint,
@@ -53,15 +53,15 @@ def provenance(
 
 
 def resumed_provenance(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Return the provenance of a run that goes on, whatever the versions of torch and transformers.
+    """Return the provenance of a resumed run, with any versions of torch and transformers.
 
     Args:
-        before: Content of ``provenance.json``, as the run has it.
-        now: The provenance by today's versions.
+        before: Content of ``provenance.json``, of the run.
+        now: Provenance with the present versions.
 
     Returns:
-        ``now`` itself where the versions are those that the run began with; else with the former versions in
-        ``decides``, and in ``resumed_with`` the versions that it went on with, of which ``labels_hash`` then tells.
+        ``now`` if the run began with the same versions; else ``now`` with the former versions in ``decides`` and the
+        present ones in ``resumed_with``, which ``labels_hash`` then covers.
     """
     decides = before.get("decides")
     if not isinstance(decides, dict):
@@ -81,7 +81,7 @@ def resumed_provenance(before: Mapping[str, Any], now: dict[str, Any]) -> dict[s
 
 
 def query_key(query: Query) -> str:
-    """Return a hash over everything of a query that reaches its label row."""
+    """Return a hash over all fields of a query that are written to its label row."""
     record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
     return content_key(record)

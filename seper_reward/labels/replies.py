@@ -1,4 +1,4 @@
-"""What a reader's reply to a judgment says, read strictly: nothing is guessed from a text of another form. Pure."""
+"""Strict parsers of a reader's replies to requests for judgments: they never guess. Pure."""
 
 import re
 
@@ -11,11 +11,11 @@ _YES_OR_NO = re.compile(r"(yes|no)[.!]?", re.IGNORECASE)
 
 
 def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
-    """Return the numbers of the passages that a reply chooses, in its order; ``None`` for a reply of another form.
+    """Return the numbers of the passages that a reply chooses, in its order; ``None`` if it has another form.
 
     Args:
         text: The reply: numbers in brackets, or "none".
-        count: Number of passages, which are numbered from 1; another number, or one that occurs twice, is no reply.
+        count: Number of passages, numbered from 1; other or repeated numbers make a reply invalid.
 
     >>> chosen_numbers("[3], [1]", 3), chosen_numbers("None.", 3), chosen_numbers("Passage 3 is useful.", 3)
     ((3, 1), (), None)
@@ -27,7 +27,7 @@ def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
 
 
 def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | None:
-    r"""Return the two parts of a reply, a text and numbers of passages; ``None`` for a reply of another form.
+    r"""Return the two parts of a reply, a text and numbers of passages; ``None`` if it has another form.
 
     >>> text_and_numbers("Answer: Ann Lee\nUseful: [3], [1]", 3), text_and_numbers("Ann Lee [3]", 3)
     (('Ann Lee', (3, 1)), None)
@@ -38,7 +38,7 @@ def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | Non
 
 
 def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:
-    """Return the order that a reply puts all passages in; ``None`` for one of another form, or that leaves some out.
+    """Return the order of all passages in a reply; ``None`` if it has another form or leaves passages out.
 
     >>> ordered_numbers("[2] > [3] > [1]", 3), ordered_numbers("[2] > [3]", 3)
     ((2, 3, 1), None)
@@ -49,7 +49,7 @@ def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:
 
 
 def yes_or_no(text: str) -> bool | None:
-    """Return what a reply of one word says; ``None`` for any other reply.
+    """Return whether a one-word reply is yes or no; ``None`` for any other reply.
 
     >>> yes_or_no("Yes."), yes_or_no("no"), yes_or_no("No, but it is close.")
     (True, False, None)

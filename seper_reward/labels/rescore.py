@@ -1,4 +1,4 @@
-"""Labels computed again by other options of SePer, from the responses that a label folder keeps."""
+"""Compute labels again with other options of SePer, from the responses in a label folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,40 +33,38 @@ def rescore(
     settings: Mapping[str, Any] | None = None,
     margin: float = MARGIN,
 ) -> dict[str, Any]:
-    """Compute the labels of a folder again, with a judge's options of SePer, into another folder.
+    """Compute the labels of a folder again, with other options of SePer, and write them to another folder.
 
     Args:
         labels: Folder written by ``seper-reward label`` with a labeler of ΔSePer.
-        output_dir: Folder to write: label rows, rejected rows, a summary, and provenance that names both.
+        output_dir: Folder to write: label rows, rejected rows, a summary, and provenance that names both folders.
         judge: Entailment model and options of SePer.
-        settings: The command's settings, written to ``provenance.json`` only.
-        margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
+        settings: The command's settings, recorded in ``provenance.json`` only.
+        margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
 
     Returns:
-        What ``summarize`` returns, and ``sha256``, the hashes of the files of rows; ``summary.json`` holds it.
+        The result of ``summarize`` and ``sha256``, the hashes of the row files; also written to ``summary.json``.
 
     Raises:
         OSError: A file is missing, or cannot be written.
         ValueError: The folder has labels of another labeler, of an earlier version, of sets, or of an unfinished run;
-            ``output_dir`` is that folder, is in use, or holds other labels; or the options do not go with how the
-            responses were drawn.
+            ``output_dir`` is the same folder, is in use, or has other labels; or the options do not fit the way in
+            which responses were sampled.
     """
     source, target = Path(labels), Path(output_dir)
     if target.resolve() == source.resolve():
         raise ValueError(f"output_dir must not be the folder of the labels, {str(source)!r}; name another")
     if not (source / SUMMARY).is_file():
-        raise ValueError(
-            f"{source} holds no finished labels (no {SUMMARY}); run `seper-reward label` to its end first"
-        )
+        raise ValueError(f"{source} has no finished labels (no {SUMMARY}); run `seper-reward label` to its end first")
     check_labels(source)
     files = [name for name in (LABELS, PLACEBO) if (source / name).is_file()]
     rows = {name: list(read_lines(source / name)) for name in files}
     if (labeler := labeler_of(rows[LABELS])) != DELTA_SEPER:
-        raise ValueError(f"{source} holds labels of {labeler!r}; only those of ΔSePer can be estimated again")
+        raise ValueError(f"{source} has labels of {labeler!r}; only labels of ΔSePer can be computed again")
     if any("sets" in row for row in rows[LABELS]):
         raise ValueError(
-            f"{source} holds labels of sets, whose rows do not keep all of the responses; label again with the other "
-            "options and the same cache, which samples nothing anew"
+            f"{source} has labels of sets, whose rows do not keep all responses; run `seper-reward label` with the "
+            "other options and the same cache, which needs no new samples"
         )
     provenance = read_json(source / PROVENANCE)
     decides = {**provenance["decides"], **judge.fingerprint, "reestimated": provenance["labels_hash"]}
@@ -79,7 +77,7 @@ def rescore(
         )
         again = {
             name: [
-                _rescored(row, judge, f"{source / name}, line {number}")
+                _rescore_row(row, judge, f"{source / name}, line {number}")
                 for number, row in enumerate(tqdm(rows[name], desc=name, unit="question"), 1)
             ]
             for name in files
@@ -95,8 +93,8 @@ def rescore(
     return summary
 
 
-def _rescored(row: Mapping[str, Any], judge: BeliefJudge, where: str) -> dict[str, Any]:
-    """Return a label row with its beliefs computed again; what else it holds stays."""
+def _rescore_row(row: Mapping[str, Any], judge: BeliefJudge, where: str) -> dict[str, Any]:
+    """Return a label row with its beliefs computed again; other fields do not change."""
     try:
         contexts = [sampled_responses(fields) for fields in (row["baseline"], *row["passages"])]
     except KeyError as error:

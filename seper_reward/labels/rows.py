@@ -1,4 +1,4 @@
-"""Label rows: one JSON object per question, as written to ``labels.jsonl`` and read from it."""
+"""Label rows: one JSON object per question, in ``labels.jsonl``."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
-#: Labels that the rows of ΔSePer hold, and how the names of their standard errors and intervals end.
+#: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
 SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
 _DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
@@ -47,52 +47,52 @@ _PASSAGE_FIELDS = {
 def label_row(
     labeled: LabeledQuery, labeler: str = DELTA_SEPER, lengths: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Return the label row of one question: JSON-able, numbers rounded to 6 digits.
+    """Return the label row of one question, JSON-able, with numbers rounded to 6 digits.
 
-    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (what the labeler tells of the question
+    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (the labeler's fields for the question
     without a passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a
-    field of the labeler's name, ``std_error`` of the label, and what else the labeler tells of it. Rows of another
-    labeler than ΔSePer have its name in ``labeler``. Where a reader was asked, passages have ``tokens``, how long they
-    are, and ``truncated``, whether their end was cut in the prompt. Metadata that has the name of one of these fields,
-    or of the label of an earlier labeler whose rows were the input, is in ``input``: nothing is overwritten, and no
-    earlier label passes for a new one.
+    field of the labeler's name, ``std_error`` of the label, and further fields of the labeler. Rows of labelers other
+    than ΔSePer have their name in ``labeler``. If the labeler uses a reader, passages have ``tokens``, their length,
+    and ``truncated``, whether their end was cut in the prompt. Metadata whose name equals one of these fields, or the
+    label of an earlier labeler whose rows were the input, moves to ``input``: nothing is overwritten, and no earlier
+    label can be mistaken for a new one.
 
-    ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, those of
-    hard SePer ending in ``_hard``; ``log_odds``, ``answer_log_prob``, ``unseen_mass``, ``known_leaves`` and
-    ``responses``) and per passage the same of ``delta_seper``, ``delta_seper_hard`` and ``delta_belief`` (ending in
-    ``_belief``; ``utility.combined``), with ``seper``, ``seper_hard`` and ``delta_log_odds``. Each
-    distinct response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (how far it entails the answer
-    it fits best; of a list, the mean over its items), ``log_prob`` and ``draw_log_prob`` (as a sequence of tokens,
-    under the model and in the distribution drawn from), ``finished``, and the ``token_ids`` and ``token_log_probs``
-    that they follow from. ``known_leaves``
-    are the gold answers' own probabilities (``Leaf``); one that was not drawn is a response of count 0.
+    ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, for hard
+    SePer with the suffix ``_hard``; ``log_odds``, ``answer_log_prob``, ``unseen_mass``, ``known_leaves`` and
+    ``responses``). Each passage has the same fields for ``delta_seper``, ``delta_seper_hard`` and ``delta_belief``
+    (suffix ``_belief``; ``utility.combined``), and ``seper``, ``seper_hard`` and ``delta_log_odds``. Each distinct
+    response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (entailment of the best matching answer;
+    for a list, the mean over its items), ``log_prob`` and ``draw_log_prob`` (of its token sequence, under the model
+    and under the sampling distribution), ``finished``, and the ``token_ids`` and ``token_log_probs`` they follow from.
+    ``known_leaves`` are the probabilities of the gold answers (``Leaf``); an answer that was not sampled is a response
+    with count 0.
 
-    Where sets of passages were measured, ``sets`` has one row per label of a passage beside given ones: ``given`` and
-    ``passage_id`` (ids, the given ones in the order shown), ``shown`` (all ids in the order shown), the label with
-    ``std_error``, ``low`` and ``high``, ``given_std_error`` (what the given passages contribute to the error),
-    ``utility`` of all together beside none and ``interaction``, v(ab) - v(a) - v(b) + v(∅), with the same ends
-    (``std_error_utility``, ...), and what else the labeler tells, of ΔSePer ``seper``, ``seper_hard`` and
-    ``responses``. Pairs that were measured in both orders have ``utility_reversed``, too. ``sufficient_set``
-    (``passage_ids``, ``utility``) is the smallest measured set that is not seen to be worth less than the best, and
-    ``reader_calls`` how many contexts were measured.
+    If sets of passages were measured, ``sets`` has one row per label of a passage next to given passages: ``given``
+    and ``passage_id`` (ids, the given ones in the order shown), ``shown`` (all ids in the order shown), the label with
+    ``std_error``, ``low`` and ``high``, ``given_std_error`` (the given passages' part of the error), ``utility`` of
+    all these passages over none and ``interaction``, v(ab) - v(a) - v(b) + v(∅), with the same suffixes
+    (``std_error_utility``, ...), and further fields of the labeler: for ΔSePer ``seper``, ``seper_hard`` and
+    ``responses``. Pairs that were measured in both orders also have ``utility_reversed``. ``sufficient_set``
+    (``passage_ids``, ``utility``) is the smallest measured set that is not significantly worse than the best set, and
+    ``reader_calls`` the number of measured contexts.
 
     Args:
         labeled: The labelled query.
         labeler: Name of the labeler.
-        lengths: Of each passage what ``passage_lengths`` returns; empty where no reader was asked.
+        lengths: Result of ``passage_lengths`` for each passage; empty if the labeler has no reader.
 
     Raises:
         UnscorableError: A number of the labeler is NaN or infinite.
     """
     query = labeled.query
-    # details of ΔSePer hold its labels
+    # the details of ΔSePer include its labels
     other_labeler = not labeled.details or labeler not in labeled.details[0]
     passage_fields = _PASSAGE_FIELDS | {labeler, str(query.metadata.get("labeler"))}
     return {
         "id": query.id,
         "question": query.question,
         "answers": [answer if isinstance(answer, str) else list(answer) for answer in query.answers],
-        **_carried(query.metadata, _QUERY_FIELDS),
+        **_keep_metadata(query.metadata, _QUERY_FIELDS),
         **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),
         **rounded(labeled.fields),
@@ -101,7 +101,7 @@ def label_row(
                 "passage_id": passage.id,
                 "title": passage.title,
                 "text": passage.text,
-                **_carried(passage.metadata, passage_fields | set(detail)),
+                **_keep_metadata(passage.metadata, passage_fields | set(detail)),
                 **length,
                 **({labeler: rounded(label), "std_error": rounded(error)} if other_labeler else {}),
                 **rounded(detail),
@@ -120,11 +120,11 @@ def label_row(
 
 
 def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, Any]]:
-    """Return the fields of a query's passages for their lengths, in tokens of a scorer's reader.
+    """Return the fields for the lengths of a query's passages, in tokens of a scorer's reader.
 
     Returns:
-        Per passage ``tokens``, its length with the title in tokens of the reader, and ``truncated``, whether the
-        reader saw its beginning only; empty without a scorer.
+        Per passage ``tokens``, its length with the title, and ``truncated``, whether the reader saw only its
+        beginning; empty without a scorer.
     """
     if scorer is None:
         return []
@@ -144,12 +144,12 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
         **interval_fields(belief.hard, "_hard"),
         "log_odds": belief.log_odds,
         "answer_log_prob": belief.answer_log_prob,
-        **_sampled(belief),
+        **_response_rows(belief),
     }
 
 
 def utility_fields(utility: Utility) -> dict[str, Any]:
-    """Return the fields of a label row for what a passage did to the belief."""
+    """Return the fields of a label row for the change of the belief by a passage."""
     return {
         "seper": utility.seper,
         "seper_hard": utility.belief.seper_hard,
@@ -161,7 +161,7 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         **interval_fields(utility.combined, "_belief"),
         "delta_log_odds": utility.delta_log_odds,
         "answer_log_prob": utility.belief.answer_log_prob,
-        **_sampled(utility.belief),
+        **_response_rows(utility.belief),
     }
 
 
@@ -173,13 +173,13 @@ def said_responses(belief: Belief) -> list[dict[str, Any]]:
 
 
 def sampled_responses(fields: Mapping[str, Any]) -> Responses:
-    """Return the sampled responses of a context, from its fields in a label row; equal ones stand side by side.
+    """Return the sampled responses of a context, from its fields in a label row; equal responses are adjacent.
 
     Args:
         fields: The row's ``baseline``, or one of its passages.
 
     Raises:
-        KeyError: The row was written by a version that kept less.
+        KeyError: The row was written by a version that stored fewer fields.
     """
     rows = [row for row in fields["responses"] for _ in range(row["count"])]
     tokens, probs = (all(name in row for row in rows) for name in ("token_ids", "draw_log_prob"))
@@ -198,12 +198,12 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
     Args:
         folder: Folder with ``labels.jsonl``.
-        label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the rows.
+        label: Field of the labels; ``None`` for the field of the labeler that wrote the rows.
 
     Raises:
         OSError: The folder has no ``labels.jsonl``.
-        ValueError: A row is no label row or has no such label, or a file changed after the run ended; the message
-            names file and row.
+        ValueError: A row is not a label row or does not have the label, or a file changed after the run ended; the
+            message names file and row.
     """
     check_labels(Path(folder))
     labeled = []
@@ -219,12 +219,12 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
 
 def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQuery:
-    """Return the labelled query of a label row: labels and standard errors, without what else the labeler told.
+    """Return the labelled query of a label row: labels and standard errors, without further fields of the labeler.
 
     Args:
         row: A row made by ``label_row``.
-        label: Field that holds the labels; ``None`` takes the field of the labeler that wrote the row. With another
-            label than that of its sets, the query has none.
+        label: Field of the labels; ``None`` for the field of the labeler that wrote the row. If it is not the label of
+            the row's sets, the query has no sets.
 
     Raises:
         KeyError: A field is missing, or a passage has no such label.
@@ -233,7 +233,7 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
     column = label or labeler
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
-    # of other fields, such as delta_log_odds, no error is known
+    # other fields, such as delta_log_odds, have no known error
     std_error = f"std_error{SUFFIXES.get(column, '')}" if column in {*SUFFIXES, labeler} else None
     passages = tuple(
         Passage(
@@ -250,14 +250,14 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
-        # sets have one label, that of the labeler that was named
+        # sets have one label: the label of the named labeler
         sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
     )
 
 
 def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
-    """Return the standard error of what a label subtracts, by a row's ``baseline``; 0 where there is none."""
-    if label == "delta_belief":  # half of it is ΔSePer, the other half has no error
+    """Return the standard error of a label's baseline from a row's ``baseline``; 0 if there is none."""
+    if label == "delta_belief":  # half of the label is ΔSePer; the other half has no error
         return float(baseline.get("std_error", 0.0)) / 2
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
@@ -306,25 +306,25 @@ def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], 
     )
 
 
-def _carried(metadata: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
-    """Return the input's own fields as a label row has them: those called like one of ours are in ``input``."""
+def _keep_metadata(metadata: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
+    """Return the input's metadata for a label row: fields with the name of an own field move to ``input``."""
     own = {key: value for key, value in metadata.items() if key not in ours}
     clashing = {key: value for key, value in metadata.items() if key in ours}
     return {**own, INPUT: clashing} if clashing else own
 
 
 def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
-    """Return what ``_carried`` was given."""
+    """Return the metadata that ``_keep_metadata`` received."""
     return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
 
 
 def interval_fields(found: Estimate | None, suffix: str = "") -> dict[str, float | None]:
-    """Return the fields of a label row for the error and the 95 % interval of a number, ``None`` of an unknown one."""
+    """Return the fields of a label row for the error and the 95 % interval of a number, ``None`` if unknown."""
     return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in _ENDS}
 
 
-def _sampled(belief: Belief) -> dict[str, Any]:
-    """Return what was sampled in a context; what a server did not tell of a response is left out."""
+def _response_rows(belief: Belief) -> dict[str, Any]:
+    """Return the fields of the sampled responses in a context; values that a server did not return are left out."""
     sampled = belief.sampled
     responses = [
         {
@@ -337,7 +337,7 @@ def _sampled(belief: Belief) -> dict[str, Any]:
             **({"draw_log_prob": sampled.draw_log_probs[at]} if sampled.draw_log_probs else {}),
             "finished": sampled.finished[at],
             **({"token_ids": list(sampled.token_ids[at])} if sampled.token_ids else {}),
-            # of one that was not drawn only the whole is known
+            # for answers that were not sampled only the total is known
             "token_log_probs": sampled.token_log_probs[at].tolist() if belief.counts[at] else None,
         }
         for at, text in enumerate(belief.responses)
@@ -350,15 +350,15 @@ def _sampled(belief: Belief) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Round the floats in a JSON-able value, in which tuples become lists.
+    """Round the floats in a JSON-able value; tuples become lists.
 
     Raises:
-        UnscorableError: One is NaN or infinite.
+        UnscorableError: A number is NaN or infinite.
     """
     if isinstance(value, float):
         if not math.isfinite(value):
             raise UnscorableError(
-                f"the labeler gave {value}, expected a finite number; look at its models and settings"
+                f"the labeler returned {value}, expected a finite number; check its models and settings"
             )
         return round(value, _DIGITS) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, Mapping):

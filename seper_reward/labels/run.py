@@ -1,7 +1,7 @@
-"""One label run in one folder: resumable after SIGKILL, with the same bytes however often it is interrupted.
+"""One label run in one folder: resumable after SIGKILL, with byte-identical output after any interruption.
 
-At the end the finished questions are written to ``labels.jsonl`` in input order, and ``summary.json`` holds the
-SHA-256 of the files.
+At the end the finished questions are written to ``labels.jsonl`` in input order, and the SHA-256 of the files to
+``summary.json``.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from seper_reward.types import Query, UnscorableError
 
 @dataclass(frozen=True)
 class _Work:
-    """Queries that one labeler labels, by block, with the key of each query's entry in ``progress/``."""
+    """Blocks of queries for one labeler, with the key of each query's entry in ``progress/``."""
 
     title: str
     labeler: PassageLabeler
@@ -46,30 +46,31 @@ class _Work:
 
 
 class LabelRun:
-    """Labels queries into a folder.
+    """Labels queries, and writes the labels to a folder.
 
     Args:
         output_dir: Folder of the labels, made if absent.
         labeler: The labeler.
-        queries: The queries, in the order that the labels shall have; their ids differ.
-        rejected: Rows of the input that were unusable from the start.
-        settings: The command's settings, written to ``provenance.json`` only.
-        block: Number of neighbouring questions that are measured side by side, >= 1; ``None`` for the scorer's
-            default. A kill loses up to as many, and in low digits labels depend on the questions of a block. Servers
-            make their own batches.
-        accept_versions: Whether a run begun with other versions of torch or transformers goes on; ``provenance.json``
-            then names them.
-        margin: How far the 95 % interval of a label must be from 0 to count as help or harm in the summary.
-        dry_run: Whether the folder is only read; such a run has a ``forecast`` and cannot ``run``.
+        queries: The queries, in output order, with unique ids.
+        rejected: Rows of the input that are unusable.
+        settings: The command's settings, recorded in ``provenance.json`` only.
+        block: Number of neighbouring questions that are measured in one batch, >= 1; ``None`` for the scorer's
+            default. An interruption loses at most one block. Low digits of labels depend on the questions of a block.
+            Servers build their own batches.
+        accept_versions: Whether a run that began with other versions of torch or transformers is resumed;
+            ``provenance.json``
+                then lists them.
+        margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
+        dry_run: Whether the folder is only read; then ``forecast`` is available, but not ``run``.
 
     Raises:
         OSError: The folder cannot be made or written.
-        ValueError: Another run works in the folder, it holds labels of other settings or queries, or its files are not
-            what a run left there; or ``block`` is below 1.
+        ValueError: Another run works in the folder, it has labels of other settings or queries, or its files were
+            changed after the run; or ``block`` is below 1.
 
     Attributes:
-        complete: Whether all the work is done, by an earlier run or this one.
-        finished: How many questions an interrupted run finished.
+        complete: Whether all questions are labelled, by an earlier run or by this one.
+        finished: Number of questions that an interrupted run finished.
         provenance: Content of ``provenance.json``.
     """
 
@@ -90,11 +91,11 @@ class LabelRun:
         self._labeler, self._queries, self._rejected, self._margin = labeler, queries, rejected, margin
         repeated = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
         if repeated:
-            raise ValueError(f"queries must have ids of their own, got {repeated[0]!r} more than once")
+            raise ValueError(f"queries must have unique ids, got {repeated[0]!r} more than once")
         self._keys = {query.id: query_key(query) for query in queries}
         placebos = placebo_queries(labeler, queries)
         placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}
-        # also those labelled already: labels depend on the block, and resuming must not change it
+        # including labelled questions: labels depend on the block, and resuming must not change it
         self._labelling = _Work("labelling", labeler, in_batches(queries, block), self._keys)
         self._placebo = _Work("placebo", closed_book(labeler), in_batches(placebos, block), placebo_keys)
         # labelers without a reader have no placebo run
@@ -114,24 +115,24 @@ class LabelRun:
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
     ) -> dict[str, Any]:
-        """Label what is not yet labelled and write all files.
+        """Label the remaining questions and write all files.
 
         Args:
             strict: Whether a question that cannot be scored raises an error instead of being rejected.
-            on_label: Function that is called with each row that this process labels, as it comes.
+            on_label: Function that is called with each row that this process labels, right after it is labelled.
 
         Returns:
-            What ``summarize`` returns; ``placebo``, what ``placebo_effect`` returns, if a reader is asked; and
-            ``sha256``, the hashes of the files of rows. ``summary.json`` holds it.
+            The result of ``summarize``; ``placebo``, the result of ``placebo_effect``, if the labeler has a reader;
+            and ``sha256``, the hashes of the row files. Also written to ``summary.json``.
 
         Raises:
-            UnscorableError: A question cannot be scored, and ``strict``; finished questions stay on disk.
+            UnscorableError: A question cannot be scored and ``strict`` is set; finished questions stay on disk.
         """
-        # the main process reads and writes the folder, and tells the others: a network disk may show them old files
+        # only the main process reads and writes the folder: network disks may show old files to the other processes
         together(self._files.lock_again)
         try:
             if self.complete:
-                # anew: rows of ΔSePer hold soft and hard labels, and the earlier run may have summed up the others
+                # again: rows of ΔSePer have soft and hard labels, and the earlier run may have summarised others
                 return together(self._summary)
             left = together(lambda: [self._left(work, strict) for work in (self._labelling, self._placebo)])
             self._label(self._labelling, left[0], strict, on_label)
@@ -145,9 +146,9 @@ class LabelRun:
             self._files.free()
 
     def forecast(self, sample: int = 3) -> Forecast:
-        """Measure a few of the questions that are left, and estimate the run; nothing is written.
+        """Measure a few of the remaining questions, and estimate the run; nothing is written.
 
-        All processes must call this together. The labeler should have no cache, which would make the estimate too
+        All processes must call this together. The labeler should have no cache: cached responses make the estimate too
         small.
 
         Args:
@@ -169,7 +170,7 @@ class LabelRun:
         return list(read_lines(self.folder / LABELS))
 
     def _left(self, work: _Work, strict: bool) -> list[int]:
-        """Return the places of the blocks that are not yet labelled."""
+        """Return the positions of blocks that are not yet labelled."""
         done = {entry["key"] for entry in self._files.done() if "label" in entry or not strict}
         keys = [{work.keys[query.id] for query in block} for block in work.blocks]
         return [place for place, wanted in enumerate(keys) if not wanted <= done]
@@ -177,7 +178,7 @@ class LabelRun:
     def _label(
         self, work: _Work, places: Sequence[int], strict: bool, on_label: Callable[[Mapping[str, Any]], None]
     ) -> None:
-        """Label this process's part of the blocks at ``places``."""
+        """Label this process's share of the blocks at ``places``."""
         state = process_state()
         blocks, total = [work.blocks[place] for place in places], len(work.keys)
         if not blocks:
@@ -208,9 +209,9 @@ class LabelRun:
                     on_label(entry["label"])
 
     def _mine(self, blocks: Sequence[Sequence[Query]]) -> Iterable[Sequence[Query]]:
-        """Return this process's part of the work."""
+        """Return this process's share of the blocks."""
         costs = [sum(map(query_cost, block)) for block in blocks]
-        if reads_ahead(self._labeler):  # it takes many questions at once, which would empty a queue
+        if reads_ahead(self._labeler):  # engine labelers prefetch and would drain a shared queue
             return shard(blocks, costs)
         return SharedQueue(blocks, costs)
 
@@ -218,7 +219,7 @@ class LabelRun:
         return {*self._labelling.keys.values(), *self._placebo.keys.values()}
 
     def _summary(self) -> dict[str, Any]:
-        """Sum up the labels on disk."""
+        """Summarise the labels on disk."""
         column = self._labeler.name
         rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
         summary = summarize(self.labels(), column, rejected=rejected, margin=self._margin)
@@ -237,8 +238,8 @@ class LabelRun:
         ]
         if missing:
             raise ValueError(
-                f"{self.folder}: {len(missing)} questions were not labelled, the first is id={missing[0]!r}; does a "
-                "process of an earlier run still work there? End it, and run the same command again"
+                f"{self.folder}: {len(missing)} questions were not labelled, the first is id={missing[0]!r}; maybe a "
+                "process of an earlier run still works there; end it, and run the same command again"
             )
         entries = [(query, done[self._keys[query.id]]) for query in self._queries]
         labels = [entry["label"] for _, entry in entries if "label" in entry]

@@ -10,9 +10,9 @@ from seper_reward.data.marks import role_of
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, baseline_error
 from seper_reward.types import LabeledQuery
 
-MARGIN = 0.05  # labels nearer to 0 are no help and no harm, however sure
-KNOWN = 0.5  # baseline SePer from which a reader needs no passage
-_MANY = 0.1  # share of contexts with unfinished or empty responses that a run warns of
+MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
+KNOWN = 0.5  # baseline SePer from which a reader knows the answer without a passage
+_WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from which a run warns
 _DIGITS = 6
 
 
@@ -26,18 +26,18 @@ def summarize(
     Args:
         labels: Label rows.
         column: Field of the labels.
-        rejected: How many rows of the input have no labels.
+        rejected: Number of input rows without labels.
         margin: Labels within this distance of 0 neither help nor harm.
 
     Returns:
         - ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows;
-        - ``helpful`` and ``harmful``: passages whose whole 95 % interval is above ``margin`` or below its negative;
+        - ``helpful`` and ``harmful``: passages whose whole 95 % interval is above ``margin`` or below ``-margin``;
         - ``unmoved``: questions that no passage helps (all intervals end at or below ``margin``), and ``uncovered``:
-          those of them that the reader does not know without a passage (for ΔSePer only);
+          unmoved questions that the reader cannot answer without a passage (for ΔSePer only; no order of these
+          passages can help there);
         - ``contexts`` with responses in the rows, and how many of them are ``unfinished`` (half of their responses
-          were cut at the greatest length), ``empty`` (half are empty) and ``all_equal`` (one text);
-        - ``long_answers``: questions without a gold answer as short as a response, if the reader's probabilities show
-          it;
+          were cut at the maximum length), ``empty`` (half are empty) and ``all_equal`` (one text);
+        - ``long_answers``: questions without a gold answer as short as a response, if the reader reports it;
         - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, ``reader_calls``, and the result
           of ``order_effect``;
         - ``groups``: each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
@@ -74,45 +74,45 @@ def _coverage(labels: Sequence[Mapping[str, Any]], column: str, margin: float) -
 
 
 def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
-    """Return what a summary shows that its reader should know before trusting the labels.
+    """Return warnings that users should read before they trust the labels.
 
     Args:
-        summary: What ``summarize`` returns.
+        summary: Result of ``summarize``.
     """
     warnings = []
     if summary["truncated"]:
         warnings.append(
             f"{summary['truncated']} passages were longer than the reader's window or max_passage_tokens; their "
-            "labels tell of the beginning only, and their rows have 'truncated': true"
+            "labels cover the beginning only, and their rows have 'truncated': true"
         )
     contexts = summary.get("contexts", 0)
     for name, says in (
         ("unfinished", "responses were cut at max_new_tokens; raise it, or give the reader's end to stop"),
-        ("empty", "responses say nothing; look at the prompt and at stop"),
+        ("empty", "responses are blank or abstain; check the prompt and stop"),
     ):
-        if summary.get(name, 0) > _MANY * contexts:
+        if summary.get(name, 0) > _WARN_FROM * contexts:
             warnings.append(f"in {summary[name]} of {contexts} contexts half of the {says}")
-    if summary.get("long_answers", 0) > _MANY * summary["questions"]:
+    if summary.get("long_answers", 0) > _WARN_FROM * summary["questions"]:
         warnings.append(
-            f"the answers of {summary['long_answers']} questions are longer than a response can be, so that responses "
-            "say less than they do and ΔSePer is low; learn from delta_belief, which is in every row (`export "
+            f"the answers of {summary['long_answers']} questions are longer than a response can be, so responses "
+            "state less than the answers and ΔSePer is low; train on delta_belief, which is in every row (`export "
             "--label delta_belief`), or raise max_new_tokens"
         )
     if contexts and summary["all_equal"] == contexts:
-        warnings.append("in every context all responses are the same; is the temperature 0, or the reader broken?")
+        warnings.append("in every context all responses are equal; check the temperature (0?) and the reader")
     return warnings
 
 
 def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any]:
-    """Return what a passage that answers nothing does to the labels: the part of each label that is not what it says.
+    """Return the mean label of a passage that contains no answer: the part of labels that is not due to content.
 
     Args:
         rows: Label rows of a sample of questions, with the placebo as their only passage.
         column: Field of the labels.
 
     Returns:
-        How many ``questions``, the mean label in the field ``column``, and its 95 % ``interval`` over questions
-        (Student's t); ``None`` in both places where there are too few of them.
+        Number of ``questions``, the mean label in the field ``column``, and its 95 % ``interval`` over questions
+        (Student's t); both ``None`` if there are too few questions.
     """
     from scipy.stats import t
 
@@ -126,20 +126,20 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
 
 
 def order_effect(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any] | None:
-    """Return what the order of two passages does to how much they are worth together.
+    """Return how much the utility of two passages depends on their order.
 
     Args:
         labels: Label rows.
         column: Field of the labels.
 
     Returns:
-        Of the ``pairs`` that were measured in both orders: ``mean_change``, the mean distance of the two numbers, and
-        ``by_chance``, how large it would be if order made no difference, by their standard errors without that of
-        the baseline, which both subtract (of a normal variable the mean distance from 0 is sqrt(2 / π) standard
+        For the ``pairs`` that were measured in both orders: ``mean_change``, the mean distance of the two utilities,
+        and ``by_chance``, its expected value if order made no difference, from their standard errors without the error
+        of the baseline, which both subtract (the mean distance of a normal variable from 0 is sqrt(2 / π) standard
         deviations); ``None`` if there is no such pair.
     """
     rows = [(row, each) for row in labels for each in row.get("sets", ()) if "utility_reversed" in each]
-    both = {(row["id"], *each["shown"]): (row, each) for row, each in rows}.values()  # each has two labels
+    both = {(row["id"], *each["shown"]): (row, each) for row, each in rows}.values()  # each set has two labels
     if not both:
         return None
     changes = [abs(each["utility"] - each["utility_reversed"]) for _, each in both]
@@ -148,7 +148,7 @@ def order_effect(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
 
 
 def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
-    """Return the 95 % interval of a label in a row's passage; that of a labeler without errors is the label itself."""
+    """Return the 95 % interval of a label in a row's passage; the label itself for labelers without errors."""
     suffix = SUFFIXES.get(column, "")
     low, high = (passage.get(f"{end}{suffix}", passage[column]) for end in ("low", "high"))
     return low, high
@@ -159,11 +159,11 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
 
     Args:
         labeled: The labelled queries.
-        margin: Least label of a helpful passage; its negative is the greatest of a harmful one.
+        margin: Least label of a helpful passage; ``-margin`` is the greatest label of a harmful one.
 
     Returns:
         Counts of ``questions`` and ``passages``, ``mean`` label, ``share_helpful`` and ``share_harmful`` of the
-        passages, ``share_questions_helped`` (with a helpful passage) and ``mean_std_error``; 0 where there are none.
+        passages, ``share_questions_helped`` (with a helpful passage) and ``mean_std_error``; 0 without labels.
     """
     values = [label for row in labeled for label in row.labels]
     errors = [error for row in labeled for error in row.std_errors]
@@ -192,17 +192,17 @@ def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
         "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
         "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
-        "long_answers": sum(_cannot_be_said(row.get("baseline", {}).get("known_leaves", ())) for row in labels),
+        "long_answers": sum(_too_long_to_say(row.get("baseline", {}).get("known_leaves", ())) for row in labels),
     }
 
 
-def _cannot_be_said(leaves: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether no gold answer can be a response: each is longer, or goes on behind an end."""
+def _too_long_to_say(leaves: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether no gold answer can be a response: each is longer, or continues after an end token."""
     return bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves)
 
 
 def _error_of_orders(row: Mapping[str, Any], pair: Mapping[str, Any], column: str) -> float:
-    """Return the standard error of the difference that the order of a pair makes."""
+    """Return the standard error of the difference between both orders of a pair."""
     ends = (pair["std_error_utility"], pair["std_error_utility_reversed"])
     common = baseline_error(row.get("baseline", {}), column)
     return math.sqrt(sum(max(error**2 - common**2, 0.0) for error in ends))
@@ -216,7 +216,7 @@ def _set_counts(labels: Sequence[Mapping[str, Any]], column: str) -> dict[str, A
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:
-    """Tell whether at least half of the drawn responses meet a condition."""
+    """Return whether at least half of the drawn responses meet a condition."""
     return bool(2 * sum(row["count"] for row in rows if condition(row)) >= sum(row["count"] for row in rows))
 
 

@@ -1,4 +1,4 @@
-"""From passage labels to the input of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
+"""Convert passage labels to inputs of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +15,12 @@ HARMFUL = -1  # grade of a passage that misleads
 
 @dataclass(frozen=True)
 class Hop:
-    """What is to be learned of one hop: which passage helps the reader that is given others already.
+    """The labels of one hop: which passage helps a reader that was given other passages before.
 
     Attributes:
         given: The given passages, in the order in which the reader sees them; empty in the first hop.
-        labeled: The question with the passages that were labelled beside them, and what each adds to them.
+        labeled: The question with the passages that were labelled next to the given ones; each label is a passage's
+            gain.
     """
 
     given: tuple[Passage, ...]
@@ -32,52 +33,52 @@ def lists_to_learn(
     next_hop: Callable[[Query, Sequence[Passage]], Query],
     marks: bool = False,
 ) -> list[LabeledQuery]:
-    """Return the lists of labels that a retriever learns from, as queries of their own.
+    """Return the lists of labels that a retriever is trained on, one query for each list.
 
     Args:
         labeled: The labelled queries.
-        learn_from: ``"singles"``, the labels of passages by themselves, or ``"paths"``, labels hop by hop: of
-            passages by their paths (``by_path``), of people's marks by ``by_marks``.
-        next_hop: Function that returns the query that is asked after the given passages were read.
-        marks: Whether labels are people's marks, which have no sets, and need none.
+        learn_from: ``"singles"``, the labels of single passages, or ``"paths"``, labels hop by hop: ``by_path`` for
+            measured labels, ``by_marks`` for people's marks.
+        next_hop: Function that returns the query to search with after the given passages were read.
+        marks: Whether labels are people's marks, which have no sets and need none.
 
     Raises:
-        ValueError: Labels of sets are to be learned from, and there are none.
+        ValueError: ``learn_from`` needs labels of sets, and there are none.
     """
     if learn_from == "singles":
         return list(labeled)
     if not marks and not any(row.sets for row in labeled):
         raise ValueError(
-            f"expected labels of passages beside given ones for learn_from={learn_from}, got none of {len(labeled)} "
-            "questions; label sets, too, or learn from singles"
+            f"expected labels of passages next to given ones for learn_from={learn_from}, got none of {len(labeled)} "
+            "questions; label sets, too, or set learn_from to singles"
         )
     hops = by_marks if marks else by_path
     return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for row in labeled for hop in hops(row)]
 
 
 def by_path(labeled: LabeledQuery) -> list[Hop]:
-    """Return what passages lead to, hop by hop, along the best set of passages that was measured.
+    """Return the best reachable utility of each passage, hop by hop, along the best measured set of passages.
 
-    A label is what a passage leads to: the most that a measured set with the given passages and this one is worth,
-    less the given ones alone. In the first hop a passage that finds the answer only together with another one thus has
-    the label of both, while by itself it is useless: the first hop must find it all the same. (It is the optimal value
-    of reading the passage, for as many steps as sets have passages.) The next hops begin with any passages of the best
-    set that were measured, whatever was given when it was: that is mostly the answer's passage, and the first hop may
-    well find the one that leads there first. What to read after others is not worth learning. A label above 0 does not
-    say that the passage is of use: beside one that suffices, a useless one leads as far, so that lists of such
-    questions say little.
+    A passage's label is the utility of the best measured set that contains the given passages and this one, less the
+    utility of the given passages alone. In the first hop, a passage that is useless alone but finds the answer with a
+    second one thus has the label of both: the first hop must find it all the same. (This is the optimal value of
+    reading the passage, for as many steps as sets have passages.) Later hops begin with any passages of the best set
+    that were measured, whichever were given: mostly the passage with the answer, although the first hop can also find
+    the passage that leads to it. Passages that should be read after others are not worth learning. A label above 0
+    does not imply that the passage is useful: next to a passage that suffices, a useless one leads as far. Lists of
+    such questions carry little information.
 
-    The error of the measure with the given passages alone takes the place of the baseline's: it is part of each label
-    beside them, and cancels in differences. Given passages are in the order in which the best set was shown, and of
-    several orders of a set the first measure counts. The most of several noisy measures is too high, the more so the
-    more there are, and passages are in unequally many sets: what sets are worth is therefore first drawn to its mean
-    by the part of the differences that is noise (``drawn_to_mean``). A little remains.
+    The error of the given passages' measure replaces the error of the baseline: it is part of each label next to them,
+    and cancels in differences. Given passages are in the order of the best set; if a set was measured in several
+    orders, the first measure counts. The maximum of noisy measures is biased upwards, more so for passages in more
+    sets. Utilities of sets are therefore first shrunk to their mean (``drawn_to_mean``), which removes most of the
+    bias.
 
     Args:
         labeled: The labelled query, with ``sets``.
     """
     singles = zip(labeled.labels, labeled.passage_errors, strict=True)
-    # by places: what a set is worth over no passage, and the error of its own measure
+    # by positions: the utility of a set over no passage, and the error of its measure
     worth = {frozenset([at]): single for at, single in enumerate(singles)}
     for each in labeled.sets:
         error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
@@ -94,7 +95,7 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
-    """Return people's marks hop by hop: beside each supporting passage the others have their marks.
+    """Return people's marks hop by hop: next to each supporting passage, all other passages have their marks.
 
     Args:
         labeled: The labelled query; a label above 0 marks a passage that supports the answer.
@@ -121,14 +122,14 @@ def transform(
     """Scale labels for a loss: ``(clip(label, low, high) + shift) / temperature``.
 
     Args:
-        labels: Labels in a tensor of any shape; NaN, which stands for no passage, stays NaN.
+        labels: Labels in a tensor of any shape; NaN (no passage) stays NaN.
         shift: Number added after clipping, for losses whose gains must not be negative.
-        low: Least label; 0 makes harmful passages equal to useless ones. ``None`` does not clip.
+        low: Least label; 0 gives harmful passages the label of useless ones. ``None`` does not clip.
         high: Greatest label; ``None`` does not clip.
         temperature: Teacher's temperature, > 0; below 1 it sharpens the softmax of the result.
 
     Raises:
-        ValueError: The temperature is not above 0, or ``low`` is above ``high``.
+        ValueError: ``temperature`` is not above 0, or ``low`` is above ``high``.
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}")
@@ -139,12 +140,12 @@ def transform(
 
 
 def quantize(labels: Tensor, margin: float) -> Tensor:
-    """Round labels to multiples of ``margin``, as smaller differences are noise; 0 leaves them as they are."""
+    """Round labels to multiples of ``margin``, as smaller differences are noise; 0 does not round."""
     return (labels / margin).round() * margin if margin else labels
 
 
 def grade(label: float, margin: float = 0.1) -> int:
-    """Return the graded relevance of a label, for qrels: harm stays apart from uselessness.
+    """Return the graded relevance of a label, for qrels: harm and uselessness have different grades.
 
     Args:
         label: ΔSePer of the passage, in [-1, 1].
@@ -163,16 +164,16 @@ def grade(label: float, margin: float = 0.1) -> int:
 
 
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:
-    """Return the places (better, worse) of passages whose labels differ by more than chance.
+    """Return the positions (better, worse) of passages whose labels differ by more than chance.
 
     Args:
         labeled: The labelled query.
         margin: Difference of labels that a pair must exceed.
-        sigmas: How many standard errors of the difference a pair must exceed, too. The baseline's error, which cancels
-            in a difference, has no part in it.
+        sigmas: Number of standard errors of the difference that a pair must also exceed. The error of the baseline
+            cancels in differences and is left out.
 
     Returns:
-        Pairs of places in ``labeled``, best ``better`` first and, for each, worst ``worse`` first.
+        Pairs of positions in ``labeled``, best ``better`` first and, for each, worst ``worse`` first.
     """
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
     errors = labeled.passage_errors
@@ -199,7 +200,7 @@ def triplets(
 
 
 def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int], list[int]]:
-    """Return the places of positives and of negatives, best first; passages between are in neither.
+    """Return the positions of positives and of negatives, best first; passages in between are in neither list.
 
     A positive helps by at least ``margin``; a negative is at least ``margin`` below the least positive.
     """
@@ -217,7 +218,7 @@ def sure(labeled: LabeledQuery, max_std_error: float) -> LabeledQuery:
 
 
 def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
-    """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly between by label."""
+    """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly spaced ranks between."""
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
     if len(order) <= most:
         return labeled
@@ -225,25 +226,25 @@ def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
 
 
 def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
-    """Tell whether a query's best label exceeds its worst by more than ``margin``."""
+    """Return whether a query's best label exceeds its worst by more than ``margin``."""
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
 
 
 def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
-    """Tell whether some passage of a query helps: has a label above 0 and of at least ``margin``."""
+    """Return whether any passage of a query helps: its label is above 0 and at least ``margin``."""
     return _helps(max(labeled.labels, default=0.0), margin)
 
 
 def chosen(labeled: LabeledQuery, k: int) -> list[int]:
-    """Return the places of the ``k`` passages that a query's labels would show the reader, in the order shown.
+    """Return the positions of the ``k`` best passages by a query's labels, in the order for the reader.
 
-    Of the measured sets of ``k`` passages that is the one with the greatest utility. If no such set was measured, the
-    passages with the best labels are chosen, best first; with several passages, a label counts as the most that the
-    passage adds to any measured set, if that is more and above 0. Equal passages stay in the order of the query.
+    These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
+    with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
+    passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
 
     Args:
         labeled: The labelled query.
-        k: Number of passages, >= 1; a query with fewer gives all.
+        k: Number of passages, >= 1; a query with fewer returns all.
 
     Raises:
         ValueError: ``k`` is below 1.
@@ -267,9 +268,9 @@ def _helps(label: float, margin: float) -> bool:
 def _hop_of_path(
     labeled: LabeledQuery, worth: Mapping[frozenset[int], tuple[float, float]], given: tuple[int, ...]
 ) -> Hop:
-    """Return the labels beside given passages, from what sets are worth over no passage, and the errors of that."""
+    """Return the labels next to given passages, from the utilities of sets over no passage and their errors."""
     leads = {
-        at: max(options)  # by worth
+        at: max(options)  # by utility
         for at in range(len(labeled.labels))
         if at not in given and (options := [each for places, each in worth.items() if places >= {*given, at}])
     }

@@ -1,1 +1,1 @@
-"""What a person looks at: tables, plots, a page, and W&B."""
+"""Output for people: tables, plots, an HTML page, and trackers such as W&B."""

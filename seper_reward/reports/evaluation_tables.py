@@ -1,4 +1,4 @@
-"""The JSON files that evaluations write, found in folders and laid out as tables, whatever they hold."""
+"""Find the JSON files of evaluations in folders, and lay out any of them as tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,18 +8,18 @@ from typing import Any
 
 _RESULTS = "results.json"  # of trainers
 _SETTINGS = "settings"
-_ENDS = ("interval", "sd")  # fields that make one cell with the number they stand beside
+_ENDS = ("interval", "sd")  # fields that share a cell with the number next to them
 _MISSING = "–"
-_ALIKE = 0.5  # least overlap of columns, as a share of all, of rows in one table
+_MIN_OVERLAP = 0.5  # least share of common columns among rows of one table
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows of a value.
+    """A cell of a table.
 
     Attributes:
         text: The text.
-        number: The number that rows are sorted by; ``None`` for texts.
+        number: Number for sorting; ``None`` for texts.
     """
 
     text: str
@@ -31,8 +31,8 @@ class Table:
     """A table of results.
 
     Attributes:
-        title: What all of its rows have in common, such as the fields that they stand in; may be empty.
-        header: Names of the columns; those of the first ones, which name a row, may be empty.
+        title: The rows' common part, such as the path of their fields; may be empty.
+        header: Names of the columns; the first columns name a row and can have empty names.
         rows: The cells.
     """
 
@@ -42,7 +42,7 @@ class Table:
 
     @property
     def numeric(self) -> list[bool]:
-        """Whether a column holds numbers, and nothing else but gaps."""
+        """Whether each column has only numbers and gaps."""
         columns = [
             [cell for cell in column if cell.text not in ("", _MISSING)] for column in zip(*self.rows, strict=True)
         ]
@@ -51,12 +51,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation as it was found.
+    """An evaluation that was found in a file.
 
     Attributes:
-        name: Its file, as a path below the folder that was named.
-        result: What it measured.
-        settings: Settings that it was made with; empty if the file does not tell.
+        name: Path of its file, relative to the given folder.
+        result: Its result.
+        settings: Its settings; empty if the file has none.
     """
 
     name: str
@@ -67,26 +67,26 @@ class Evaluation:
 def read_evaluations(paths: Sequence[str | Path]) -> list[Evaluation]:
     """Read the evaluations in files and folders.
 
-    In a folder, and the folders in it, those are the JSON files that hold ``settings``, as `seper-reward evaluate ...
-    --json` writes them, and ``results.json`` of trainers.
+    In folders, at any depth, these are JSON files with ``settings``, as written by `seper-reward evaluate ... --json`,
+    and ``results.json`` of trainers.
 
     Args:
-        paths: Files, which must hold a JSON object each, and folders.
+        paths: Files with a JSON object each, and folders.
 
     Raises:
         OSError: A path does not exist.
-        ValueError: A file that was named is no JSON object, or there is no evaluation in a folder.
+        ValueError: A given file is not a JSON object, or a folder has no evaluation.
     """
     found = []
     for path in map(Path, paths):
         if not path.is_dir():
             result = _object(path)
             if result is None:
-                raise ValueError(f"{path}: expected a JSON object as `seper-reward evaluate ... --json` writes it")
+                raise ValueError(f"{path}: expected a JSON object written by `seper-reward evaluate ... --json`")
             found.append(_evaluation(path.name, result))
             continue
         inside = [(file, _object(file)) for file in sorted(path.rglob("*.json"))]
-        own = [_evaluation(str(file.relative_to(path)), it) for file, it in inside if it and _evaluates(file, it)]
+        own = [_evaluation(str(file.relative_to(path)), it) for file, it in inside if it and _is_evaluation(file, it)]
         if not own:
             raise ValueError(
                 f"{path}: expected JSON files of evaluations, got none with {_SETTINGS!r} among {len(inside)}; write "
@@ -97,13 +97,14 @@ def read_evaluations(paths: Sequence[str | Path]) -> list[Evaluation]:
 
 
 def result_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Lay out a result as tables: its innermost fields are columns, and the names they stand under tell rows apart.
+    """Lay out a result as tables: its innermost fields become columns, and the names above them identify rows.
 
-    Neighbours with the same columns share a table, also where they stand under different names. A table with more
-    columns than rows is turned on its side.
+    Adjacent rows with the same columns share a table, even under different names. A table with more columns than rows
+    is transposed.
 
     Args:
-        result: Mappings and lists of mappings, however deep, with numbers, texts and lists of these at the ends.
+        result: Mappings and lists of mappings, however deep, with numbers, texts and lists of numbers or texts as
+            leaves.
     """
     groups: list[list[tuple[tuple[str, ...], dict[str, Cell]]]] = []
     for path, cells in _rows(result, ()):
@@ -116,12 +117,12 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def settings_table(settings: Mapping[str, Any]) -> Table:
-    """Lay out settings as one table: the path of a field, with dots, and its value as it is in the file."""
+    """Lay out settings as one table: the path of a field, with dots, and its value in the file."""
     return Table("", ("", ""), tuple((Cell(name), Cell(text)) for name, text in _flat(settings)))
 
 
 def value_cell(value: Any) -> Cell:
-    """Return a value as a cell: a number with up to three decimals, ``{"mean", "interval"}`` as one, a dash for none.
+    """Return a value as a cell: a number with up to three decimals, ``{"mean", "interval"}`` in one, a dash for none.
 
     >>> value_cell({"mean": 0.51234, "interval": [0.4, 0.6]}).text, value_cell([0.5, None]).text
     ('0.512 [0.400, 0.600]', '[0.500, –]')
@@ -171,13 +172,13 @@ def _object(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _evaluates(path: Path, value: Mapping[str, Any]) -> bool:
-    """Tell whether a JSON object in a folder is an evaluation; ``decides`` is in the provenance of labels."""
+def _is_evaluation(path: Path, value: Mapping[str, Any]) -> bool:
+    """Return whether a JSON object in a folder is an evaluation; files with ``decides`` are provenance of labels."""
     return path.name == _RESULTS or (isinstance(value.get(_SETTINGS), Mapping) and "decides" not in value)
 
 
 def _rows(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Cell]]]:
-    """Yield the innermost fields of a value with the path that they stand under."""
+    """Yield the innermost fields of a value with the path above them."""
     ends = {str(name): value_cell(each) for name, each in value.items() if _is_end(each)}
     if ends:
         yield path, ends
@@ -189,7 +190,7 @@ def _rows(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tup
 
 
 def _is_end(value: Any) -> bool:
-    """Tell whether a value is one cell."""
+    """Return whether a value is one cell."""
     if isinstance(value, Mapping):
         others = [each for name, each in value.items() if name not in _ENDS]
         return len(value) == 2 and len(others) == 1 and not isinstance(others[0], (Mapping, list))
@@ -199,9 +200,9 @@ def _is_end(value: Any) -> bool:
 
 
 def _fits(first: tuple[tuple[str, ...], dict[str, Cell]], path: tuple[str, ...], cells: Mapping[str, Cell]) -> bool:
-    """Tell whether a row belongs into the table that begins with ``first``."""
+    """Return whether a row belongs to the table that begins with ``first``."""
     shared, both = first[1].keys() & cells.keys(), first[1].keys() | cells.keys()
-    return len(first[0]) == len(path) and len(shared) >= _ALIKE * len(both)
+    return len(first[0]) == len(path) and len(shared) >= _MIN_OVERLAP * len(both)
 
 
 def _table(group: Sequence[tuple[tuple[str, ...], Mapping[str, Cell]]]) -> Table:
@@ -216,12 +217,12 @@ def _table(group: Sequence[tuple[tuple[str, ...], Mapping[str, Cell]]]) -> Table
         header = ("", *(_title(name[0]) if name else "" for name in names))
         return Table(title, header, tuple((Cell(_title(column)), *row) for column, *row in turned))
     header = (*[""] * len(names[0]), *map(_title, columns))
-    rows = [(*(_named(part) for part in name), *row) for name, row in zip(names, cells, strict=True)]
+    rows = [(*(_name_cell(part) for part in name), *row) for name, row in zip(names, cells, strict=True)]
     return Table(title, header, tuple(rows))
 
 
-def _named(name: str) -> Cell:
-    """Return the cell of a name; names that are numbers, such as depths, are sorted as such."""
+def _name_cell(name: str) -> Cell:
+    """Return the cell of a name; names that are numbers, such as depths, are sorted as numbers."""
     try:
         return Cell(_title(name), float(name))
     except ValueError:
@@ -233,7 +234,7 @@ def _title(name: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number with three decimals, fewer where it is large, in digits of print."""
+    """Return a number with three decimals, fewer if it is large, with typographic signs."""
     if isinstance(value, int):
         text = str(value)
     elif value and not 0.001 <= abs(value) < 1000:

@@ -1,4 +1,4 @@
-"""Plots of beliefs, of measures of rankings, of agreement with people, and of gates."""
+"""Plots of beliefs, measures of rankings and correlations."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,18 +9,18 @@ from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text
 
-OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of our measures and of others
+OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
 
 
 def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
-    """Plot how each passage moved the belief in the answer: one bar per context, with its clusters as segments.
+    """Plot the change of the belief in the answer by each passage: one bar per context, with clusters as segments.
 
-    Clusters whose responses support the answer by 0.5 or more on average are green, the others grey.
+    Clusters whose responses support the answer by 0.5 or more on average are green, all other clusters grey.
 
     Args:
         row: A label row of ΔSePer.
-        path: Image file; its ending decides the format (svg, png, pdf).
-        most: Most passages in the plot; of several with one role the first is taken.
+        path: Image file; its extension sets the format (svg, png, pdf).
+        most: Maximum number of passages in the plot; of several with one role the first is used.
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -62,10 +62,10 @@ def plot_correlations(
     """Plot correlations with their intervals, one row of points per labeler.
 
     Args:
-        panels: By title of the panel, series and labeler, ``(value, interval)``.
+        panels: By panel title, series and labeler, ``(value, interval)``.
         labelers: Names of the rows.
         height: Height of a row in inches.
-        path: Image file; its ending decides the format (svg, png, pdf).
+        path: Image file; its extension sets the format (svg, png, pdf).
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -97,7 +97,7 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     Args:
         found: Values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
             other values are left out.
-        path: Image file; its ending decides the format (svg, png, pdf).
+        path: Image file; its extension sets the format (svg, png, pdf).
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -128,12 +128,12 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def legend_beside(axes: Any, **options: Any) -> None:
-    """Put the legend of the last panel to its right, where it covers nothing."""
+    """Put the legend of the last panel to the right of it, so it covers nothing."""
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), **options)
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure, the same bytes for the same content; the path's ending decides the format."""
+    """Write a figure, the same bytes for the same content; the path's extension sets the format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
@@ -143,12 +143,12 @@ def plot_intervals(
     path: Path,
     ours: Sequence[str] = ("delta_seper_soft", "delta_seper_hard"),
 ) -> None:
-    """Plot Pearson's r with intervals as points on lines, one panel per name, the same rows in each.
+    """Plot Pearson's r with intervals as points on lines, one panel per title, with the same rows in each.
 
     Args:
         panels: By title, by name of the row, the value and its interval.
-        path: Image file; its ending decides the format (svg, png, pdf).
-        ours: Rows in the colour of our own measures.
+        path: Image file; its extension sets the format (svg, png, pdf).
+        ours: Rows in the colour of ΔSePer.
     """
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     figure = new_figure(2.5 + 3.2 * len(panels), 0.32 * len(names) + 1.2)

@@ -1,4 +1,4 @@
-"""A page to look at: labels and evaluations in one HTML file that needs no network and no library."""
+"""The HTML page of labels and evaluations: a single file, without network access or libraries."""
 
 import base64
 import hashlib
@@ -35,14 +35,14 @@ from seper_reward.runtime.json_files import naming, read_json
 from seper_reward.types import answer_text
 
 _PAGE = Path(__file__).parent / "page"
-_LINES = 250  # most intervals in a plot
-_POINTS = 2000  # most points in all panels together
-_PANELS = 6  # most roles with a panel of their own
-_EXAMPLES = 5  # passages that help most, and that harm most
-_CLUSTERS = 6  # most clusters that are named
-_LEAST_MASS = 0.005  # of a cluster that is named
+_LINES = 250  # maximum number of intervals in a plot
+_POINTS = 2000  # maximum number of points in all panels together
+_PANELS = 6  # maximum number of roles with a separate panel
+_EXAMPLES = 5  # number of most helpful, and of most harmful, passages
+_CLUSTERS = 6  # maximum number of named clusters
+_LEAST_MASS = 0.005  # of a named cluster
 _BINS = 20
-_ROWS = 500  # most rows of a table
+_ROWS = 500  # maximum number of rows of a table
 _MARK_BINS = (-1.0, -0.5, -0.2, -0.05, 0.05, 0.2, 0.5, 1.0)
 
 
@@ -54,7 +54,7 @@ class Axis:
     high: float
 
     def at(self, value: float) -> float:
-        """Return where a value stands on the axis, in % of its length."""
+        """Return the position of a value on the axis, in % of its length."""
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
     @property
@@ -68,7 +68,7 @@ class Axis:
 
     @classmethod
     def around(cls, values: Sequence[float]) -> "Axis":
-        """Return an axis between round numbers that holds 0 and all values."""
+        """Return an axis between round numbers that includes 0 and all values."""
         low, high = min(0.0, *values), max(0.0, *values)
         if low == high:
             return cls(-1.0, 1.0)
@@ -83,21 +83,21 @@ def write_page(
     *,
     margin: float = MARGIN,
 ) -> None:
-    """Write labels and evaluations as one HTML page; what the data says is shown as text, never as markup.
+    """Write labels and evaluations as one HTML page; data is always escaped.
 
     Args:
         path: File to write; its folder is made if absent.
         labels: Folder written by ``seper-reward label``; ``None`` for none.
         evaluations: Files and folders of ``read_evaluations``.
-        margin: How far the 95 % interval of a label must be from 0 to be shown as help or harm.
+        margin: Value above which a label's 95 % interval is shown as help (harm: below ``-margin``).
 
     Raises:
         OSError: A file is missing, or cannot be written.
-        ValueError: A file holds something else, or there is nothing to show.
+        ValueError: A file has other content, or there is nothing to show.
     """
     found = read_evaluations(evaluations)
     if labels is None and not found:
-        raise ValueError("expected a folder of labels, or evaluations, got neither")
+        raise ValueError("expected a folder of labels or evaluations, got neither")
     script = _asset("report.js")
     page = (
         _environment()
@@ -108,7 +108,7 @@ def write_page(
             reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
             style=_asset("report.css"),
             script=script,
-            # a browser runs no other script than ours on this page, and loads nothing
+            # browsers run only this script on the page, and load nothing
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             unit=Axis(0.0, 1.0),
             most_rows=_ROWS,
@@ -121,7 +121,7 @@ def write_page(
 
 
 def _labels(folder: Path, margin: float) -> dict[str, Any]:
-    """Return what the page says of a folder of labels."""
+    """Return the page's data for a folder of labels."""
     labeled = read_labels(folder)
     rows = [row for _, row in read_valid_rows(folder / LABELS)]
     if not rows:
@@ -145,7 +145,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
         "baseline": _mean_baseline(rows),
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
         "verdicts": VERDICTS,
-        # of a labeler that knows no errors they would be points
+        # labelers without errors would give points
         "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES) if uncertain else [],
         "groups": by_group_and_role(passages),
         "panels": _panels(passages, rows),
@@ -161,7 +161,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
 
 
 def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
-    """Return what a reader of the labels should know first."""
+    """Return the warnings and notes that come first on the page."""
     notes = [sets_line(summary["sets"])] if "sets" in summary else []
     if (folder / PLACEBO).is_file():
         notes.append(
@@ -176,7 +176,7 @@ def _mean_baseline(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def _panels(passages: Sequence[LabeledPassage], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return baseline and label of the passages of each role; of the roles beyond the most frequent all together."""
+    """Return baseline and label of the passages of each role; less frequent roles are merged."""
     known = [passage for passage in passages if passage.baseline is not None]
     by_role: dict[str, list[LabeledPassage]] = {}
     for passage in known:
@@ -221,7 +221,7 @@ def _clusters(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _reliability(evaluation: Evaluation) -> list[Mapping[str, Any]]:
-    """Return the rows of ``evaluate judge``'s reliability table; of other evaluations none."""
+    """Return the rows of ``evaluate judge``'s reliability table; other evaluations have none."""
     found = evaluation.result.get("people", evaluation.result).get("calibration")
     return list(found.get("reliability", [])) if isinstance(found, Mapping) else []
 
@@ -244,7 +244,7 @@ def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
         "tables": [
             (title, settings_table(table))
             for title, table in (
-                ("What decides a label", provenance.get("decides", {})),
+                ("Everything that affects a label", provenance.get("decides", {})),
                 ("Settings of the command", provenance.get("settings", {})),
                 ("Versions and platform", others),
             )
@@ -262,7 +262,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "signed": _signed,
+        "signed": _signed_number,
         "share": _share,
         "plain": _plain,
         "whole": _whole,
@@ -277,8 +277,8 @@ def _asset(name: str) -> Any:
     return Markup((_PAGE / name).read_text(encoding="utf-8"))
 
 
-def _signed(value: float) -> str:
-    """Return a number with its sign and two decimals, and the minus of print."""
+def _signed_number(value: float) -> str:
+    """Return a number with its sign and two decimals, and a typographic minus."""
     return f"{value:+.2f}".replace("-", "−")
 
 

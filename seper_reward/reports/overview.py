@@ -1,4 +1,4 @@
-"""What a folder of labels shows at a glance: how they are distributed, how sure they are, and which move most."""
+"""Overview of a folder of labels: their distribution, their reliability, and the most extreme passages."""
 
 import bisect
 import statistics
@@ -15,26 +15,26 @@ from seper_reward.statistics import interval_over_questions, rounded
 from seper_reward.types import LabeledQuery
 
 Verdict = Literal["harmful", "unsure", "helpful"]
-VERDICTS: tuple[Verdict, ...] = ("harmful", "unsure", "helpful")  # from left to right of an axis
+VERDICTS: tuple[Verdict, ...] = ("harmful", "unsure", "helpful")  # from left to right
 _RESAMPLES = 2000
-_SIGMAS = 2.0  # standard errors by which the labels of a sure pair differ
-_P_VALUE = 0.1  # of questions whose passages differ by more than chance
+_SIGMAS = 2.0  # number of standard errors between the labels of a sure pair
+_P_VALUE = 0.1  # below it, passages of a question differ by more than chance
 
 
 @dataclass(frozen=True)
 class LabeledPassage:
-    """A passage as the overview takes it.
+    """A passage in the overview.
 
     Attributes:
-        question: Number of its question in the folder, from 0.
-        place: Its place among the question's passages, from 0.
+        question: Position of its question in the folder, from 0.
+        place: Position among the question's passages, from 0.
         label: The label.
-        low: Lower end of the label's 95 % interval; the label itself where the labeler knows no error.
-        high: Upper end of it.
+        low: Lower end of the label's 95 % interval; the label itself for labelers without errors.
+        high: Upper end of the interval.
         verdict: ``"helpful"`` or ``"harmful"`` if the whole interval is beyond the margin, else ``"unsure"``.
-        group: Group of its question, ``"all"`` where it has none.
-        role: What people say of it, by ``role_of``.
-        relevant: Whether people marked it relevant; ``None`` where no passage of its question has a mark.
+        group: Group of its question, ``"all"`` if it has none.
+        role: Role by people's marks (``role_of``).
+        relevant: Whether people marked it relevant; ``None`` if no passage of its question has a mark.
         baseline: SePer without a passage, in [0, 1]; ``None`` for labelers that do not measure it.
     """
 
@@ -59,7 +59,7 @@ def labeled_passages(
         rows: Label rows.
         labeled: The labelled queries of these rows (``labeled_query``).
         column: Field of the labels.
-        margin: How far the interval of a label must be from 0 to be help or harm, >= 0.
+        margin: Value above which the interval of a label means help (harm: below ``-margin``), >= 0.
     """
     found = []
     for number, (row, query) in enumerate(zip(rows, labeled, strict=True)):
@@ -85,11 +85,11 @@ def labeled_passages(
 
 
 def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[Counter[str]]:
-    """Return how many labels fall into each bin, by verdict.
+    """Return the number of labels in each bin, by verdict.
 
     Args:
         passages: The labelled passages; their labels are within the edges.
-        edges: Ascending bounds of the bins; each bin holds its lower bound, and the last one its upper bound, too.
+        edges: Ascending bounds of the bins; each bin includes its lower bound, and the last one also its upper bound.
     """
     bins: list[Counter[str]] = [Counter() for _ in edges[1:]]
     for passage in passages:
@@ -103,7 +103,7 @@ def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]
     Returns:
         Rows in the order of groups in the folder and of ``role_order``: ``group``, ``role``, numbers of ``questions``
         and ``passages``, ``mean`` label over the passages, its 95 % ``interval`` (bootstrap over questions, ``None``
-        for a single one), and ``helpful`` and ``harmful``, shares of the passages.
+        for a single question), and ``helpful`` and ``harmful``, shares of the passages.
     """
     groups = list(dict.fromkeys(passage.group for passage in passages))
     cells: dict[tuple[str, str], list[LabeledPassage]] = {}
@@ -116,12 +116,12 @@ def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]
 def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -> list[LabeledPassage]:
     """Return the passages that help most, or harm most: at most one per question.
 
-    They are ordered by the end of the interval that is nearer to 0, so that chance alone puts none in front.
+    They are ordered by the end of the interval that is nearer to 0, so noisy labels do not come first.
 
     Args:
         passages: The labelled passages.
         verdict: ``"helpful"`` or ``"harmful"``.
-        count: Most passages to return.
+        count: Maximum number of passages to return.
     """
     chosen: dict[int, LabeledPassage] = {}
     kept = [passage for passage in passages if passage.verdict == verdict]
@@ -131,18 +131,18 @@ def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -
 
 
 def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
-    """Return how much of what labels say of the passages of one question is not chance.
+    """Return how much of the variance of labels within questions is not chance.
 
     Args:
-        labeled: The labelled queries; those with a single passage have no part in it.
+        labeled: The labelled queries; queries with a single passage are left out.
 
     Returns:
         ``questions`` with at least two passages; ``reliability``, 1 - mean squared error / variance of the labels
         within questions, in [0, 1] (Lord and Novick, Statistical Theories of Mental Test Scores, 1968), where errors
         are without the baseline's, which cancels; ``sure_pairs``, the share of the pairs of passages whose labels
         differ by more than two standard errors of the difference; ``differing``, the share of questions whose passages
-        differ by more than chance (``heterogeneity_p_value`` of at most .1); and ``std_error``, the median. ``None``
-        stands for what is not known: all of it where labels have no errors.
+        differ by more than chance (``heterogeneity_p_value`` of at most .1); and ``std_error``, the median. All but
+        ``questions`` are ``None`` if labels have no errors.
     """
     several = [row for row in labeled if len(row.labels) > 1]
     if not several or not any(error for row in several for error in row.passage_errors):
@@ -163,16 +163,16 @@ def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
 
 
 def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, Any]]:
-    """Return how many of the passages with such a label people marked relevant.
+    """Return the share of passages in each bin of labels that people marked relevant.
 
     Args:
-        passages: The labelled passages; those of unmarked questions have no part in it.
+        passages: The labelled passages; passages of unmarked questions are left out.
         edges: Ascending bounds of the bins, as for ``histogram``.
 
     Returns:
-        Per bin that is not empty: ``low`` and ``high``, its bounds; ``n``, its passages; ``share`` of them that are
-        marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22, 1927), which takes passages for
-        independent.
+        Per non-empty bin: ``low`` and ``high``, its bounds; ``n``, its number of passages; ``share`` of these that are
+        marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22, 1927), which assumes independent
+        passages.
     """
     from scipy.stats import binomtest
 

@@ -1,4 +1,4 @@
-"""Figures of policies that decide when to search: accuracy over searches, and how a training went."""
+"""Figures of policies that decide when to search: accuracy over searches, and training curves."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 
-#: What tells how the training of a policy went, by the trainer's names.
+#: Measures of the training of a policy, by the trainer's names.
 TRAINING_MEASURES = ("reward", "seper/exact_match", "seper/searches")
 
 
@@ -16,7 +16,7 @@ class Tradeoff(NamedTuple):
 
     Attributes:
         rules: (searches per question, accuracy) of fixed rules, by name.
-        path: (searches per question, accuracy) of a policy in the course of its training.
+        path: (searches per question, accuracy) of a policy during its training.
     """
 
     rules: Mapping[str, tuple[float, float]]
@@ -28,7 +28,7 @@ def plot_tradeoff(found: Tradeoff, path: Path) -> None:
 
     Args:
         found: The numbers to plot.
-        path: Image file; its ending decides the format (svg, png, pdf).
+        path: Image file; its extension sets the format (svg, png, pdf).
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -56,14 +56,14 @@ def plot_training(
     measures: Sequence[str] = TRAINING_MEASURES,
     window: int = 8,
 ) -> None:
-    """Plot what trainings measured over their steps, a panel per measure: thin lines are runs, thick ones their means.
+    """Plot measures of trainings over steps, one panel per measure: thin lines are runs, thick lines their means.
 
     Args:
-        arms: By name of what is compared, the logs of its runs (one per seed): rows of ``step`` and measures. Rows
+        arms: By name of the compared setting, the logs of its runs (one per seed): rows of ``step`` and measures. Rows
             without a measure are left out of its panel.
-        path: Image file; its ending decides the format (svg, png, pdf).
-        measures: Names of what to plot, as the trainer logs them.
-        window: Steps that each point is the mean of, as those of one step are few questions, >= 1.
+        path: Image file; its extension sets the format (svg, png, pdf).
+        measures: Measures to plot, by the trainer's names.
+        window: Number of steps that each point averages, >= 1, since one step has few questions.
 
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
@@ -86,7 +86,7 @@ def plot_training(
 
 
 def smoothed(log: Sequence[Mapping[str, float]], measure: str, window: int) -> dict[float, float]:
-    """Return the mean of a measure over each step and those before it, up to ``window`` in all, by step."""
+    """Return the mean of a measure over each step and the steps before it, ``window`` in all, by step."""
     rows = [(row["step"], row[measure]) for row in log if measure in row]
     return {
         step: statistics.fmean(value for _, value in rows[max(0, at + 1 - window) : at + 1])

@@ -14,17 +14,17 @@ from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.labels.summary import KNOWN
 from seper_reward.runtime.profiling import Profile
 
-_DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that the tables call ΔSePer
+_DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that tables call ΔSePer
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as plain text, its first column aligned left and the others right."""
-    return _laid_out(header, rows, "simple", "right")
+    """Return a table as plain text, the first column aligned left, all others right."""
+    return _layout(header, rows, "simple", "right")
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
-    return _laid_out(header, rows, "github", "left")
+    return _layout(header, rows, "github", "left")
 
 
 def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[str] | None = None) -> str:
@@ -32,7 +32,7 @@ def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[st
 
     Args:
         found: Values by name and measure: a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash.
-        measures: The measures to show; ``None`` takes all numbers of the first name.
+        measures: The measures to show; ``None`` shows all numbers of the first name.
     """
     first = next(iter(found.values()))
     keys = measures or [key for key, value in first.items() if value is None or _is_number(value)]
@@ -54,7 +54,7 @@ def interval_cell(row: Mapping[str, Any]) -> str:
 
 
 def lead_text(row: Mapping[str, Any]) -> str:
-    """Return ``{"lead", "interval"}`` as text, which says so where the interval holds 0 and no difference is seen.
+    """Return ``{"lead", "interval"}`` as text, with a note if the interval contains 0 (no difference seen).
 
     >>> lead_text({"lead": -0.002, "interval": [-0.02, 0.02]})
     'no difference seen: -0.002 [-0.020, 0.020]'
@@ -77,7 +77,7 @@ def tau_cell(row: Mapping[str, Any]) -> str:
 
 
 def questions_text(questions: int, left_out: int) -> str:
-    """Return how many questions were used, and how many left out if there are any."""
+    """Return the number of questions used, and of questions left out if there are any."""
     return f"{questions} questions" + (f", {left_out} left out" if left_out else "")
 
 
@@ -85,7 +85,7 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     """Return a label run's mean labels as text, one row per group of questions and one column per role of passages.
 
     Args:
-        summary: Content of ``summary.json``, as ``summarize`` returns it.
+        summary: Content of ``summary.json``, as returned by ``summarize``.
         column: Field of the labels.
     """
     groups, name = summary["groups"], "ΔSePer" if column in _DELTA_SEPER else column
@@ -105,8 +105,8 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 
 def sets_line(sets: Mapping[str, Any]) -> str:
-    """Return what a summary tells of labels of sets."""
-    line = f"{sets['labels']} labels beside given passages, {sets['reader_calls']} contexts measured"
+    """Return a line on labels of sets from a summary."""
+    line = f"{sets['labels']} labels next to given passages, {sets['reader_calls']} contexts measured"
     if (effect := sets["order_effect"]) is None:
         return line
     return (
@@ -116,7 +116,7 @@ def sets_line(sets: Mapping[str, Any]) -> str:
 
 
 def coverage_line(summary: Mapping[str, Any]) -> str:
-    """Return how many questions no passage helps, and what follows for retrievers over these passages."""
+    """Return the number of questions that no passage helps, and its consequence for rankings of these passages."""
     line = f"no passage helps in {summary['unmoved']} of {summary['questions']} questions"
     if "uncovered" in summary:
         line += (
@@ -127,14 +127,14 @@ def coverage_line(summary: Mapping[str, Any]) -> str:
 
 
 def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
-    """Return in a line what a passage that answers nothing does to the labels.
+    """Return a line on the label of a passage that contains no answer.
 
     Args:
-        effect: What ``placebo_effect`` returned.
+        effect: Result of ``placebo_effect``.
         column: Field of the labels.
     """
     if not effect["questions"]:
-        return "placebo: no question could be asked with it"
+        return "placebo: no question could be measured with it"
     name = "ΔSePer" if column in _DELTA_SEPER else column
     interval = "" if effect["interval"] is None else " (95 %: {:+.3f} to {:+.3f})".format(*effect["interval"])
     label = f"{name} {effect[column]:+.3f}{interval}"
@@ -142,11 +142,11 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 
 def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
-    """Return what an audit of negatives found and wrote as text.
+    """Return the results of an audit of negatives as text.
 
     Args:
-        found: What ``write_audit`` returned.
-        folder: Folder that it wrote to.
+        found: Result of ``write_audit``.
+        folder: Folder of its files.
     """
     share = "" if found["share"] is None else f" ({100 * found['share']:.1f} %)"
     lines = [
@@ -156,7 +156,7 @@ def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
     ]
     left = found["questions"] - found["audited_questions"]
     if left:
-        lines.append(f"{left} questions were not audited, {found['unanswered']} of them for want of answers")
+        lines.append(f"{left} questions were not audited, {found['unanswered']} of them because they have no answers")
     if "output" in found:
         lines.append(
             f"{found['action']}: {found['rows_written']} rows in {found['output']}, from {found['rows']}; "
@@ -181,16 +181,16 @@ def profile_table(profile: Profile) -> str:
 
 
 def forecast_lines(found: Forecast, processes: int = 1) -> str:
-    """Return what a dry run estimates, one line each."""
+    """Return the estimates of a dry run, one line each."""
     left = found.questions - found.finished
     lines = [f"questions: {found.questions}, in {found.contexts} contexts; {found.finished} finished, {left} left"]
     if found.measured:
         on = f" on {processes} processes" if processes > 1 else ""
         on_gpu = "" if found.device_peak_bytes is None else f", {found.device_peak_bytes / 2**30:.1f} GB on its GPU"
         lines += [
-            f"time: about {duration(found.seconds)}{on}, by {found.measured} questions that were measured",
-            f"tokens: about {found.prompt_tokens} of prompts and {found.response_tokens} of responses",
-            f"memory: {found.peak_bytes / 2**30:.1f} GB of a process{on_gpu}",
+            f"time: about {duration(found.seconds)}{on}, estimated from {found.measured} questions",
+            f"tokens: about {found.prompt_tokens} in prompts and {found.response_tokens} in responses",
+            f"memory: {found.peak_bytes / 2**30:.1f} GB per process{on_gpu}",
         ]
     if found.unscorable:
         lines.append(f"{len(found.unscorable)} of the measured questions cannot be scored: {found.unscorable[0]}")
@@ -198,7 +198,7 @@ def forecast_lines(found: Forecast, processes: int = 1) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as a person would say them.
+    """Return seconds in a readable unit.
 
     >>> [duration(each) for each in (0.4, 89, 91, 5400, 7300, 200000)]
     ['1 s', '89 s', '2 min', '90 min', '2 h', '2.3 d']
@@ -219,12 +219,12 @@ def clusters_text(responses: Sequence[Mapping[str, Any]]) -> str:
 
 
 def clusters_of(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, list[int]]]:
-    """Return (mass, places of its responses) per cluster of a label row's responses, heaviest first."""
+    """Return (mass, positions of its responses) per cluster of a label row's responses, heaviest first."""
     return heaviest_clusters([row["cluster"] for row in responses], [row["weight"] for row in responses])
 
 
 def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float, str, float]]:
-    """Return (mass, shortest text, mean support) per cluster; those that support the answer first, then by mass."""
+    """Return (mass, shortest text, mean support) per cluster; clusters that support the answer first, then by mass."""
     segments = []
     for mass, places in clusters_of(responses):
         members = [responses[place] for place in places]
@@ -233,7 +233,7 @@ def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float
     return sorted(segments, key=lambda segment: segment[2] < 0.5)
 
 
-def _laid_out(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, align: str) -> str:
+def _layout(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, align: str) -> str:
     alignment = ["left", *[align] * (len(header) - 1)]
     cells = [list(map(str, row)) for row in rows]
     return tabulate(

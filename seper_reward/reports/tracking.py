@@ -1,6 +1,6 @@
-"""Trackers of a run, W&B, TensorBoard and Trackio, through Accelerate's interface: numbers, tables, histograms, files.
+"""Trackers of a run (W&B, TensorBoard and Trackio) through Accelerate: numbers, tables, histograms, files.
 
-The trackers' own environment variables win over what is said here: W&B's (``WANDB_PROJECT``, ``WANDB_NAME``,
+Environment variables of the trackers override arguments: W&B's (``WANDB_PROJECT``, ``WANDB_NAME``,
 ``WANDB_MODE=offline``, ...), Trackio's (``TRACKIO_SPACE_ID``, ``TRACKIO_SERVER_URL``, ``TRACKIO_DIR``) and, as in
 transformers, ``TENSORBOARD_LOGGING_DIR``.
 """
@@ -21,29 +21,29 @@ from seper_reward.types import answer_items
 
 PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
-_IDENTITIES = "tracking.json"  # what a resumed run goes on as, by tracker
+_IDENTITIES = "tracking.json"  # identity of the run in each tracker, for resuming
 _TRACKERS = ("wandb", "tensorboard", "trackio")
 _LOGGING_DIR = "TENSORBOARD_LOGGING_DIR"
 
 
 class Run:
-    """A run in trackers that ends with its ``with`` block; without trackers all its methods do nothing.
+    """A run in trackers, as a context manager; without trackers all methods do nothing.
 
-    A trainer of transformers that reports to the same trackers inside the block goes on in the same run: W&B's run is
-    the process's, the folder of TensorBoard is in the environment, and Trackio's has ``name``.
+    A trainer of transformers inside the ``with`` block continues the same run: W&B's run belongs to the process,
+    TensorBoard's folder is in the environment, and Trackio's run is found by ``name``.
 
     Args:
-        report_to: Trackers by name: ``"wandb"``, ``"tensorboard"``, ``"trackio"``, ``"all"`` of these that are
-            installed, or a list; those of a list that are none of these are left to the trainer.
+        report_to: Trackers by name: ``"wandb"``, ``"tensorboard"``, ``"trackio"``, ``"all"`` for all installed ones,
+            or a list; other names in a list are left to the trainer.
         job_type: Kind of the run, such as ``"label"``.
         config: The run's settings.
-        folder: Folder of the outputs, which keeps what a resumed run goes on as in the trackers, and the files of
-            TensorBoard; ``None`` for a new run.
+        folder: Folder of the outputs, with the identity of the run in the trackers, for resuming, and TensorBoard's
+            files; ``None`` for a new run.
         name: Name of a new run; ``None`` lets the trackers choose one.
-        project: Project of Trackio; W&B's is ``$WANDB_PROJECT``, else the same as this default.
+        project: Project of Trackio; W&B's is ``$WANDB_PROJECT``, else this default.
 
     Raises:
-        OSError: A tracker is not installed, or cannot start a run.
+        OSError: A tracker is not installed, or fails to start a run.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Run:
         project: str = PROJECT,
     ) -> None:
         self.name, self.project = name, project
-        self._lent: str | None = None  # environment variable that is set while the run lasts
+        self._lent: str | None = None  # environment variable that is set during the run
         self._trackers: list[Any] = []
         named = _trackers(report_to) if process_state().is_main_process else []
         if not named:
@@ -65,7 +65,7 @@ class Run:
         known = read_json(path) if path is not None and path.is_file() else {}
         for each in named:
             tracker = self._start(each, job_type, known.get(each), folder)
-            if each != "tensorboard" or each not in known:  # it would keep the settings of each start
+            if each != "tensorboard" or each not in known:  # else the settings of each start would be logged
                 tracker.store_init_configuration(_flat(config) if each == "tensorboard" else dict(config))
             known[each] = _identity(tracker)
             self._trackers.append(tracker)
@@ -74,7 +74,7 @@ class Run:
             write_json(path, known)
 
     def _start(self, name: str, job_type: str, identity: str | None, folder: Path | None) -> Any:
-        """Start one of Accelerate's trackers, which goes on as ``identity`` if there is one."""
+        """Start one of Accelerate's trackers, and resume ``identity`` if given."""
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
         project, options = self.project, dict[str, Any]()
@@ -92,15 +92,15 @@ class Run:
         tracker = LOGGER_TYPE_TO_CLASS[name](project, **options)
         try:
             tracker.start()
-        except Exception as error:  # each library has errors of its own, such as wandb.Error
+        except Exception as error:  # each library raises its own errors, such as wandb.Error
             hint = "run `wandb login`, set WANDB_MODE=offline, or " if name == "wandb" else ""
-            raise OSError(f"{name} cannot start a run: {error}; {hint}leave out --report_to {name}") from error
+            raise OSError(f"{name} cannot start a run: {error}; {hint}omit --report_to {name}") from error
         if name == "trackio":
             self.name = tracker.tracker.name
         return tracker
 
     def _logging_dir(self, folder: Path | None) -> Path:
-        """Return the folder of TensorBoard, for trainers, too, which would make a new one for each start."""
+        """Return the folder of TensorBoard, also for trainers, which would create a new one at each start."""
         if _LOGGING_DIR not in os.environ:
             self._lent = _LOGGING_DIR
             os.environ[_LOGGING_DIR] = str((folder or Path("runs")) / "tensorboard")
@@ -119,12 +119,12 @@ class Run:
             del os.environ[self._lent]
 
     def log(self, row: Mapping[str, Any], step: int | None = None) -> None:
-        """Log numbers, at a step of TensorBoard; the others count steps themselves, on from those of a resumed run."""
+        """Log numbers, at a step of TensorBoard; other trackers count steps themselves, also in resumed runs."""
         for tracker in self._trackers:
             tracker.log(_flat(row), step=step if tracker.name == "tensorboard" else None)
 
     def histogram(self, name: str, values: Sequence[float]) -> None:
-        """Log the distribution of some values."""
+        """Log the distribution of values."""
         import torch
 
         for tracker in self._trackers:
@@ -134,7 +134,7 @@ class Run:
                 tracker.log({f"histogram/{name}": _library(tracker).Histogram(list(values))})
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows, which have the same keys, as a table; values other than numbers and texts are turned into text."""
+        """Log rows with equal keys as a table; values other than numbers and texts are converted to text."""
         if not rows:
             return
         columns = list(rows[0])
@@ -146,7 +146,7 @@ class Run:
                 tracker.log({name: _library(tracker).Table(columns=columns, data=data)})
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        """Set the run's summary; of trackers without one, log its numbers."""
+        """Set the run's summary; for trackers without a summary, log its numbers."""
         for tracker in self._trackers:
             if tracker.name == "wandb":
                 tracker.tracker.summary.update(dict(values))
@@ -155,7 +155,7 @@ class Run:
                 tracker.log({f"summary/{key}": value for key, value in numbers.items()})
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
-        """Log files and folders as one artifact, ``kind`` being its type and ``about`` its metadata.
+        """Log files and folders as one artifact, with ``kind`` as its type and ``about`` as its metadata.
 
         TensorBoard has no artifacts.
         """
@@ -168,10 +168,10 @@ class Run:
 
 
 def _trackers(report_to: str | Sequence[str]) -> list[str]:
-    """Return the names of our trackers among those that are asked for.
+    """Return the supported trackers among the requested ones.
 
     Raises:
-        OSError: One is not installed.
+        OSError: A tracker is not installed.
     """
     from accelerate.tracking import get_available_trackers
 
@@ -187,7 +187,7 @@ def _trackers(report_to: str | Sequence[str]) -> list[str]:
 
 
 def _identity(tracker: Any) -> str:
-    """Return what a tracker goes on as when a run is resumed: W&B's id, Trackio's name, TensorBoard's folder."""
+    """Return the identity of a run in a tracker, for resuming: W&B's id, Trackio's name, TensorBoard's folder."""
     run = tracker.tracker
     return str(run.id if tracker.name == "wandb" else run.name if tracker.name == "trackio" else run.log_dir)
 
@@ -198,7 +198,7 @@ def _library(tracker: Any) -> Any:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested values as numbers and texts, under keys with dots; ``None`` is left out."""
+    """Return nested values as numbers and texts, under keys joined by dots; ``None`` is left out."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -212,9 +212,9 @@ class LabelTracker:
     """Logs one label run: progress, the distribution of labels, and examples.
 
     Args:
-        run: The run in its trackers.
+        run: The run in trackers.
         column: Field of the labels in the rows.
-        cache: Cache whose hits and misses are logged; ``None`` if there is none.
+        cache: Cache whose hits and misses are logged; ``None`` for none.
         finished: Number of questions that an interrupted run finished.
     """
 

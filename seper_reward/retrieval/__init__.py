@@ -1,4 +1,4 @@
-"""Where candidate passages come from: a corpus, a ready index or a search service. Queries no reader and no judge."""
+"""Retrievers of candidate passages: from a corpus, a ready index or a search service. Uses no reader and no judge."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: BM25 and a search service need no torch."""
+    """Import a public name on first use, since BM25 and search services do not need torch."""
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)

@@ -12,7 +12,7 @@ class Retriever(Protocol):
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the ``top_k`` best passages for each question, best first.
 
-        There are fewer, or none, where the corpus is smaller or, by words, nothing else fits.
+        Fewer are returned if the corpus is smaller or, for retrievers by words, if no further passage matches.
 
         Raises:
             ValueError: ``top_k`` is below 1.

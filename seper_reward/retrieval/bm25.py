@@ -9,7 +9,7 @@ from seper_reward.types import Passage
 
 
 class BM25Retriever:
-    """BM25 over a corpus held in memory, with English stop words and stemming.
+    """BM25 over a corpus in memory, with English stop words and stemming.
 
     Args:
         corpus: Passages by id.
@@ -27,7 +27,7 @@ class BM25Retriever:
         self._index.index(tokens, show_progress=False)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first: fewer where fewer share a word with it.
+        """Return the ``top_k`` best passages for each question, best first; fewer if fewer share a word with it.
 
         Raises:
             ValueError: ``top_k`` is below 1.
@@ -45,8 +45,8 @@ class BM25Retriever:
         return need("bm25s", "bm25").tokenize(
             list(texts),
             stopwords="en",
-            # made anew: it cannot be pickled, as other processes need a retriever
+            # created per call: a stemmer cannot be pickled, but other processes need a copy of the retriever
             stemmer=need("Stemmer", "bm25").Stemmer("english"),
-            token_pattern=r"(?u)\b\w+\b",  # bm25s's default drops single digits, which tell "mill 3" from "mill 5"
+            token_pattern=r"(?u)\b\w+\b",  # bm25s's default drops single digits, as in "mill 3" and "mill 5"
             show_progress=False,
         )

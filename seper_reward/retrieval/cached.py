@@ -1,4 +1,4 @@
-"""A retriever that is asked once for each query, and for those of several rollouts together."""
+"""A cache of search results that also batches the queries of several rollouts."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -9,16 +9,16 @@ from seper_reward.types import Passage
 
 
 class CachedRetriever:
-    """Remembers what a retriever found, and asks it for many queries at once.
+    """Caches the results of a retriever, and sends it many queries in one call.
 
-    A dense retriever embeds a batch of queries much faster than one query after another. Batches are made of queries
-    that threads asked for while another search was under way, as with ``AsyncGRPOTrainer``, and of queries that
-    ``expect`` announced, as ``prefetch_searches`` does for TRL's other trainers. Embeddings of a batch differ from
-    those of single queries in low digits, so that near-ties may rank otherwise.
+    A dense retriever embeds a batch of queries much faster than single queries. A batch consists of the queries that
+    other threads sent during the previous search, as with ``AsyncGRPOTrainer``, and of queries announced by
+    ``expect``, as ``prefetch_searches`` does for TRL's other trainers. Embeddings of a batch differ from those of
+    single queries in low digits, so near-ties can be ranked differently.
 
     Args:
-        retriever: Retriever to ask.
-        size: Number of queries that are remembered, >= 1; when there are more, all are forgotten.
+        retriever: The retriever.
+        size: Number of cached queries, >= 1; a full cache is emptied.
 
     Raises:
         ValueError: ``size`` is below 1.
@@ -33,20 +33,20 @@ class CachedRetriever:
         self._asking = threading.Lock()
 
     def expect(self, queries: Iterable[str]) -> None:
-        """Announce queries that will be asked: the next search that is not remembered asks for all of them."""
+        """Announce queries: the next search that is not in the cache includes all of them."""
         self._expected |= dict.fromkeys(queries)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the ``top_k`` best passages for each question, best first.
 
         Raises:
-            ValueError: ``top_k`` is below 1, or the retriever refuses one of these questions; what it refuses of
-                others, it is asked without.
+            ValueError: ``top_k`` is below 1, or the retriever rejects one of these questions; announced queries that
+                it rejects are dropped.
         """
         found = [self._found.get((each, top_k)) for each in questions]
         if None not in found:
             return [each for each in found if each is not None]
-        self.expect(questions)  # whoever asks next asks for these, too
+        self.expect(questions)  # batch these queries into the next search
         with self._asking:
             known, expected, self._expected = self._found, self._expected, {}
             missing = [each for each in dict.fromkeys([*questions, *expected]) if (each, top_k) not in known]
@@ -68,5 +68,5 @@ class CachedRetriever:
         return {(each, top_k): row for each, row in zip(missing, passages, strict=True)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave what was found, and the lock, out of a pickle."""
+        """Leave the cache and the lock out of a pickle."""
         return CachedRetriever, (self._retriever, self._size)

@@ -14,35 +14,35 @@ from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 
 IndexKind = Literal["exact", "ivf", "hnsw"]
-EXACT_BELOW = 50_000  # passages; above, "auto" searches a part of them
-_PROBED = 16  # a search looks at one in so many of the lists of "ivf"
+EXACT_BELOW = 50_000  # passages; larger corpora are searched approximately by default
+_LISTS_PER_PROBE = 16  # "ivf" searches one of this many lists
 
 
 class DenseRetriever:
     """Search by similarity of a bi-encoder's embeddings, cosine or dot product, over a corpus in memory.
 
-    It can be pickled, for processes without an accelerator too: its copy embeds questions on the CPU.
+    It can be pickled, even for processes without an accelerator: a copy embeds questions on the CPU.
 
     Args:
         encoder: A ``SentenceTransformer``; its ``similarity_fn_name``, prompts and routes are used (``Embedder``).
         corpus: Passages by id.
         batch_size: Number of texts per forward pass.
-        share: Whether each process embeds a share of the corpus only; all must then construct the retriever together,
-            and each gets the whole index.
-        dtype: The dtype of the encoder's matrix products, as in ``Embedder``; vectors are compared in fp32.
-        cache_dir: Folder that keeps the corpus's embeddings by the encoder's weights; ``None`` makes them anew.
-        index: ``"exact"`` compares every passage, ``"ivf"`` those of the clusters nearest to the question, ``"hnsw"``
-            walks a graph of neighbours; ``None`` is exact below ``EXACT_BELOW`` passages, else ``"ivf"``. Or a ready
-            faiss index of inner products of this encoder's vectors, in the order of the corpus.
+        share: Whether each process embeds only its share of the corpus; all processes must then construct the
+            retriever together, and each gets the whole index.
+        dtype: The dtype of the encoder's matrix products, as in ``Embedder``; similarities are computed in fp32.
+        cache_dir: Folder for the corpus's embeddings, by the encoder's weights; ``None`` does not store them.
+        index: ``"exact"`` compares all passages, ``"ivf"`` only those in the clusters nearest to the question,
+            ``"hnsw"`` searches a graph of neighbours; ``None`` is exact below ``EXACT_BELOW`` passages, else
+            ``"ivf"``. Or a ready faiss index of inner products of this encoder's vectors, in the order of the corpus.
 
     Attributes:
         index: The faiss index.
-        passages: The passages in its order.
+        passages: The passages, in the order of the index.
 
     Raises:
         OSError: faiss is not installed.
-        ValueError: There is no such kind of index, a ready one does not fit to corpus and encoder, or the encoder's
-            similarity is neither cosine nor dot product.
+        ValueError: The kind of index is unknown, a ready index does not fit the corpus and the encoder, or the
+            encoder's similarity is neither cosine nor dot product.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class DenseRetriever:
             texts = [passage.full_text for passage in self.passages]
             self.index = build_index(self._embedder.passages(texts, cache_dir, share), index)
         else:
-            self.index = _fitting(index, len(corpus), encoder.get_embedding_dimension())
+            self.index = _check_index(index, len(corpus), encoder.get_embedding_dimension())
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the ``top_k`` best passages for each question, best first.
@@ -72,7 +72,7 @@ class DenseRetriever:
         if not questions:
             return []
         _, rows = self.index.search(self._embedder.questions(questions), top_k)
-        # -1 where an index that is not exact finds fewer
+        # -1 if an approximate index finds fewer
         return [tuple(self.passages[place] for place in row if place >= 0) for row in rows.tolist()]
 
 
@@ -85,18 +85,18 @@ def build_index(vectors: np.ndarray, kind: str | None = None) -> Any:
 
     Raises:
         OSError: faiss is not installed.
-        ValueError: There is no such kind.
+        ValueError: The kind is unknown.
     """
     faiss = need("faiss", "retrieval")
     passages, dimension = vectors.shape
     kind = kind or ("exact" if passages < EXACT_BELOW else "ivf")
-    lists = min(4 * math.isqrt(passages), passages)  # faiss's advice: 4 to 16 times the root
+    lists = min(4 * math.isqrt(passages), passages)  # faiss recommends 4 to 16 times the root
     names = {"exact": "Flat", "ivf": f"IVF{lists},Flat", "hnsw": "HNSW32,Flat"}
     if kind not in names:
         raise ValueError(f"index must be one of {', '.join(get_args(IndexKind))}, got {kind!r}")
     index = faiss.index_factory(dimension, names[kind], faiss.METRIC_INNER_PRODUCT)
     if kind == "ivf":
-        index.nprobe = math.ceil(lists / _PROBED)
+        index.nprobe = math.ceil(lists / _LISTS_PER_PROBE)
     if kind == "hnsw":
         index.hnsw.efSearch = 128
     index.train(vectors)
@@ -104,10 +104,10 @@ def build_index(vectors: np.ndarray, kind: str | None = None) -> Any:
     return index
 
 
-def _fitting(index: Any, passages: int, dimension: int) -> Any:
+def _check_index(index: Any, passages: int, dimension: int) -> Any:
     if (index.ntotal, index.d) != (passages, dimension):
         raise ValueError(
-            f"index must hold {passages} vectors, one a passage, of the encoder's {dimension} dimensions, got "
+            f"index must hold {passages} vectors, one per passage, of the encoder's {dimension} dimensions, got "
             f"{index.ntotal} of {index.d}"
         )
     return index

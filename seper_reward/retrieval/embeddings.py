@@ -1,4 +1,4 @@
-"""Embeddings of texts by a sentence-transformers bi-encoder, kept on disk where that is wished."""
+"""Embeddings of texts by a sentence-transformers bi-encoder, optionally stored on disk."""
 
 import copy
 import math
@@ -15,22 +15,22 @@ from seper_reward.runtime.distributed import gather_in_order, process_state, sha
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.pretrained import fast_dtype
 
-CHUNK = 2048  # passages that are embedded together, sorted by length, and kept in one file
+CHUNK = 2048  # passages that are embedded together, sorted by length, and stored in one file
 
 
 class Embedder:
-    """Makes vectors of questions and passages.
+    """Embeds questions and passages.
 
     Args:
         encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any, and its
             routes, if it has one encoder for questions and another for passages.
         batch_size: Number of texts per forward pass; texts of similar length share one.
-        dtype: The dtype of the encoder's matrix products: ``torch.float32`` leaves the encoder as it is, a shorter one
-            is autocast; ``None`` takes bf16 where the device is faster with it (``fast_dtype``).
-        unit: Whether vectors get the length 1; ``None`` takes what the encoder's similarity needs.
+        dtype: The dtype of the encoder's matrix products: ``torch.float32`` does not change the encoder, a shorter
+            dtype is autocast; ``None`` uses bf16 if the device is faster with it (``fast_dtype``).
+        unit: Whether vectors are scaled to length 1; ``None`` decides by the encoder's similarity.
 
     Raises:
-        ValueError: The encoder compares vectors by another similarity than cosine or dot product.
+        ValueError: The encoder's similarity is neither cosine nor dot product.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Embedder:
         self._unit = compares_unit_vectors(encoder) if unit is None else unit
 
     def __getstate__(self) -> dict[str, Any]:
-        """Put the encoder of a pickle on the CPU: the process that reads it may have no accelerator."""
+        """Move a pickled encoder to the CPU: the receiving process may have no accelerator."""
         on_cpu = self._encoder.device.type == "cpu"
         return {**self.__dict__, "_encoder": self._encoder if on_cpu else copy.deepcopy(self._encoder).to("cpu")}
 
@@ -57,17 +57,17 @@ class Embedder:
 
         Args:
             texts: The passages' texts.
-            cache_dir: Folder that keeps vectors by the encoder's weights and the texts, ``CHUNK`` texts a file. So the
-                same command goes on where an interrupted one ended, and only what is appended to a corpus is embedded
-                anew. ``None`` keeps nothing.
-            share: Whether each process embeds a share only; all must then call this together, and each gets all
-                vectors.
+            cache_dir: Folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
+                Interrupted commands thus resume, and only new passages of a corpus are embedded. ``None`` stores
+                nothing.
+            share: Whether each process embeds only its share; all processes must then call this together, and each
+                gets all vectors.
         """
         processes = process_state().num_processes if share else 1
         size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))
         chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
         mine = shard(chunks) if share else chunks
-        embed = _Kept(cache_dir, self._identity(), self._passage_chunk) if cache_dir else self._passage_chunk
+        embed = _StoredVectors(cache_dir, self._identity(), self._passage_chunk) if cache_dir else self._passage_chunk
         vectors = [embed(chunk) for chunk in tqdm(mine, "embedding passages", unit="chunk", disable=len(mine) < 2)]
         together: np.ndarray = np.concatenate(gather_in_order(vectors) if share else vectors)
         return together
@@ -83,7 +83,7 @@ class Embedder:
         return vectors.astype(np.float32)  # type: ignore[no-any-return]
 
     def _identity(self) -> str:
-        """Return a hash of all that decides the vector of a passage."""
+        """Return a hash of everything that affects the vector of a passage."""
         encoder = self._encoder
         # the kinds of modules and their settings: pooling, lower case
         modules = str(encoder) + ("" if self._unit else ", vectors as they are")
@@ -92,10 +92,10 @@ class Embedder:
 
 
 def compares_unit_vectors(encoder: Any) -> bool:
-    """Return whether the encoder's similarity is the cosine, which needs vectors of length 1, and not the dot product.
+    """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product.
 
     Raises:
-        ValueError: It is another similarity.
+        ValueError: It is a different similarity.
     """
     similarity = encoder.similarity_fn_name
     if similarity not in ("cosine", "dot"):
@@ -103,8 +103,8 @@ def compares_unit_vectors(encoder: Any) -> bool:
     return bool(similarity == "cosine")
 
 
-class _Kept:
-    """Vectors of chunks of texts, each in a file that is named by the hash of its content."""
+class _StoredVectors:
+    """Vectors of chunks of texts, each in a file named by the hash of the texts."""
 
     def __init__(self, folder: Path, identity: str, embed: Callable[[Sequence[str]], np.ndarray]) -> None:
         self._folder, self._identity, self._embed = Path(folder), identity, embed
@@ -114,7 +114,7 @@ class _Kept:
         path = self._folder / f"{content_key(self._identity, list(texts))}.npy"
         if not path.is_file():
             embedded = self._embed(texts)
-            # a name of its own: other processes and other runs may embed the same
+            # a unique name: other processes and runs may embed the same texts
             unfinished = path.with_suffix(f".{uuid4().hex}.tmp")
             with unfinished.open("wb") as file:
                 np.save(file, embedded, allow_pickle=False)

@@ -1,21 +1,21 @@
-"""Several retrievers as one, by reciprocal rank fusion."""
+"""Reciprocal rank fusion of several retrievers."""
 
 from collections.abc import Sequence
 
 from seper_reward.retrieval.base import Retriever, checked_top_k
 from seper_reward.types import Passage
 
-_DAMPING = 60  # the constant of the paper: how little the first ranks count more than the next ones
+_DAMPING = 60  # the paper's constant: larger values flatten the weights of the first ranks
 
 
 class FusedRetriever:
-    """Mixes what several retrievers find by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
+    """Merges the results of several retrievers by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    A passage's score is the sum of 1 / (60 + rank) over the retrievers that find it among their ``depth`` best.
+    A passage's score is the sum of 1 / (60 + rank) over the retrievers that return it in their ``depth`` best.
 
     Args:
         retrievers: At least one retriever; all have the same corpus.
-        depth: How many passages of each count, >= 1; more where more are asked for.
+        depth: Number of passages from each retriever, >= 1; at least ``top_k``.
 
     Raises:
         ValueError: There is no retriever, or ``depth`` is below 1.
@@ -27,7 +27,7 @@ class FusedRetriever:
         self._retrievers, self._depth = list(retrievers), checked_top_k(depth, depth)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first; of equal ones the one found first.
+        """Return the ``top_k`` best passages for each question, best first; in a tie, the passage found first.
 
         Raises:
             ValueError: ``top_k`` is below 1.

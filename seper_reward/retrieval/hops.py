@@ -1,4 +1,4 @@
-"""Retrieval in hops, for questions that need several passages: read the best one, ask again with what was read."""
+"""Retrieval in hops, for questions that need several passages: read the best one, then search again with its text."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,19 +6,19 @@ from dataclasses import replace
 from seper_reward.retrieval.base import Retriever
 from seper_reward.types import Passage, Query
 
-_SEPARATOR = " [SEP] "  # BERT's own token between two texts
+_SEPARATOR = " [SEP] "  # BERT's separator of two texts
 _WORDS_READ = 120  # about half of the 256 tokens that the embedded encoder reads
 
 
 def next_query(question: str, read: Sequence[Passage]) -> str:
-    """Return the text that finds the next passage: the question, then what was read (MDR, arXiv:2009.12756).
+    """Return the query for the next passage: the question, then the passages read (MDR, arXiv:2009.12756).
 
-    The question comes first, so that an encoder that cuts long texts still sees it, and the read passages share 120
-    words, so that it sees something of each.
+    The question comes first because encoders cut long texts at the end. The read passages share 120 words: the encoder
+    sees a part of each.
 
     Args:
         question: The question.
-        read: Passages that were read, in order; without any, the text is the question.
+        read: Passages that were read, in order; without any, the query is the question.
 
     >>> next_query("Who runs the mill?", [Passage("The mill is Ida Voss's.", title="Hallow")])
     "Who runs the mill? [SEP] Hallow: The mill is Ida Voss's."
@@ -27,7 +27,7 @@ def next_query(question: str, read: Sequence[Passage]) -> str:
 
 
 def next_hop(query: Query, read: Sequence[Passage]) -> Query:
-    """Return a query with the ``next_query`` as its question, and the ids of the read passages behind its own.
+    """Return a query with the ``next_query`` as its question, and the ids of the read passages appended to its own id.
 
     >>> next_hop(Query("q1", "Who runs the mill?", ("Ida",)), [Passage("Fog.", id="p1"), Passage("Rain.", id="p2")]).id
     'q1|p1+p2'
@@ -39,18 +39,18 @@ def next_hop(query: Query, read: Sequence[Passage]) -> Query:
 
 
 def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top_k: int) -> list[tuple[Passage, ...]]:
-    """Retrieve several times, each time with ``next_query`` of the question and the best passages found so far.
+    """Retrieve several times, each time with the ``next_query`` of the question and the best passages found so far.
 
     Each hop reads one passage: the best one that was not read before.
 
     Args:
-        retriever: Any retriever; it is asked once per hop, with all questions.
+        retriever: Any retriever; it is called once per hop, with all questions.
         questions: The questions.
-        hops: How often is retrieved, >= 1; one hop is the retriever as it is.
-        top_k: Most passages per question, >= 1.
+        hops: Number of searches, >= 1; one hop is plain retrieval.
+        top_k: Maximum number of passages per question, >= 1.
 
     Returns:
-        Per question the passages that were read, in order, then the others by their best rank in a hop.
+        Per question the passages that were read, in order, then all other passages by their best rank in a hop.
 
     Raises:
         ValueError: ``hops`` or ``top_k`` is below 1.
@@ -61,7 +61,7 @@ def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top
     best_ranks: list[dict[Passage, int]] = [{} for _ in questions]
     for hop in range(hops):
         queries = [next_query(*asked) for asked in zip(questions, read, strict=True)]
-        # those that were read may be found again
+        # passages that were read can be found again
         for known, ranks, found in zip(read, best_ranks, retriever.retrieve(queries, top_k + hop), strict=True):
             unread = [passage for passage in found if passage not in known]
             for rank, passage in enumerate(unread):

@@ -1,4 +1,4 @@
-"""Retrievers by the names that settings give them."""
+"""Load retrievers by their names in settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,10 +15,10 @@ from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.pretrained import EMBEDDED, embedded_encoder_folder, helpful_errors, no_accelerator
 from seper_reward.types import Passage
 
-INDEX = "index.json"  # of a ready index; it names the bi-encoder
+INDEX = "index.json"  # file of a ready index with the name of its bi-encoder
 _FAISS, _PASSAGES = "index.faiss", "passages.jsonl"
 _ADDRESSES = ("http://", "https://")
-_EMBEDDED = ("minilm", EMBEDDED)
+_MINILM_NAMES = ("minilm", EMBEDDED)
 
 
 def load_retriever(
@@ -27,16 +27,16 @@ def load_retriever(
     """Return a retriever.
 
     Args:
-        name: Over a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), the hub id or folder of another
-            bi-encoder, or several of these with plus signs between them, as in ``"bm25+minilm"``, which are mixed
-            (``FusedRetriever``). With passages of its own: the address of a search service (``SearchService``), or the
-            folder of a ready index (``save_index``).
-        corpus: Passages by id; ``None`` for a retriever with passages of its own.
-        embeddings_dir: Folder that keeps embeddings of corpora by the bi-encoder's weights; ``None`` keeps none.
+        name: With a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), the hub id or folder of another
+            bi-encoder, or several of these joined by plus signs, such as ``"bm25+minilm"``, which are merged
+            (``FusedRetriever``). Without a corpus: the address of a search service (``SearchService``), or the folder
+            of a ready index (``save_index``).
+        corpus: Passages by id; ``None`` for a retriever that needs no corpus.
+        embeddings_dir: Folder for embeddings of corpora, by the bi-encoder's weights; ``None`` stores none.
 
     Raises:
         OSError: A bi-encoder or an index cannot be loaded, or a library is not installed.
-        ValueError: No passage has a word to search for, or a corpus is needed.
+        ValueError: No passage has a word to search for, or a corpus is missing.
     """
     if has_own_passages(name):
         return SearchService(name) if name.startswith(_ADDRESSES) else load_index(name)
@@ -57,12 +57,12 @@ def has_own_passages(name: str) -> bool:
 def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> None:
     """Write a ready index: ``index.faiss``, ``passages.jsonl`` in its order, and the encoder's name in ``index.json``.
 
-    A folder of these three files may as well be made by hand, from an index of inner products that faiss wrote.
+    A folder of these three files can also be made by hand, from a faiss index of inner products.
 
     Args:
-        folder: Folder to write, which may exist.
+        folder: Folder to write; may exist.
         retriever: The retriever whose index and passages are written.
-        encoder: Name of its bi-encoder, by which ``load_retriever`` finds it again.
+        encoder: Name of its bi-encoder, with which ``load_index`` loads the bi-encoder.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> N
 
 
 def load_index(folder: str | Path) -> DenseRetriever:
-    """Return the retriever over the ready index in a folder, as ``save_index`` writes it.
+    """Return the retriever over the ready index in a folder, in the layout of ``save_index``.
 
     Raises:
         OSError: A file is missing or cannot be read, or the bi-encoder cannot be loaded.
@@ -82,7 +82,9 @@ def load_index(folder: str | Path) -> DenseRetriever:
     folder = Path(folder)
     encoder = read_json(folder / INDEX).get("encoder")
     if not isinstance(encoder, str):
-        raise ValueError(f'{folder / INDEX}: expected {{"encoder": NAME}}, got no name; who made the vectors?')
+        raise ValueError(
+            f'{folder / INDEX}: expected {{"encoder": NAME}}, got no name; name the bi-encoder of the vectors'
+        )
     corpus = read_corpus(folder / _PASSAGES)
     faiss = need("faiss", "retrieval")
     try:
@@ -96,9 +98,9 @@ def load_encoder(name: str) -> Any:
     """Return the bi-encoder of a dense retriever by name: ``"minilm"``, a hub id or a folder.
 
     Raises:
-        OSError: It cannot be loaded, or sentence-transformers is not installed.
+        OSError: The encoder cannot be loaded, or sentence-transformers is not installed.
     """
-    source = str(embedded_encoder_folder()) if name in _EMBEDDED else name
+    source = str(embedded_encoder_folder()) if name in _MINILM_NAMES else name
     library = need("sentence_transformers", "retrieval")
     with helpful_errors("retriever", name, "bm25, minilm, an index folder, a URL, a local folder or a hub id"):
         return library.SentenceTransformer(source, device="cpu" if no_accelerator() else None)

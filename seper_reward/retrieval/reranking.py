@@ -1,4 +1,4 @@
-"""Rerankers: candidates of a question in, the same ones best first out."""
+"""Rerankers: order the candidates of a question, best first."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -11,11 +11,11 @@ from seper_reward.runtime.pretrained import embedded_encoder_folder, helpful_err
 from seper_reward.types import Passage
 
 MINILM = "minilm"
-_SCORES_PAIRS = "ForSequenceClassification"  # ends the architecture's name of every cross-encoder
+_SCORES_PAIRS = "ForSequenceClassification"  # suffix of the architecture names of cross-encoders
 
 
 class Reranker(Protocol):
-    """Puts the candidates of a question into another order."""
+    """Orders the candidates of a question."""
 
     def rerank(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
         """Return all passages, best first; equal ones keep their order."""
@@ -69,7 +69,7 @@ def load_reranker(name: str) -> Reranker:
 
     Raises:
         OSError: The model cannot be loaded, or a library is not installed.
-        ValueError: The model is no cross-encoder: its score would come from a new, random head.
+        ValueError: The model is not a cross-encoder: its scores would come from a new, random head.
     """
     library = need("sentence_transformers", "retrieval")
     device = "cpu" if no_accelerator() else None
@@ -81,6 +81,6 @@ def load_reranker(name: str) -> Reranker:
     if not any(each.endswith(_SCORES_PAIRS) for each in architectures) or model.num_labels != 1:
         raise ValueError(
             f"reranker={name!r} must be a cross-encoder with one score per pair, got {', '.join(architectures)} with "
-            f"{model.num_labels}; train one with trainers.reranker, or take {MINILM}"
+            f"{model.num_labels}; train one with `seper-reward train reranker`, or use {MINILM}"
         )
     return CrossEncoderReranker(model)

@@ -1,4 +1,4 @@
-"""Retrieval by a search service over HTTP, in place of a corpus."""
+"""Retrieval by a search service over HTTP, instead of a corpus."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,24 @@ import httpx2
 
 from seper_reward.types import Passage
 
-_LISTS = ("passages", "results", "documents", "hits")  # fields of an answer that may hold its passages
-_TEXTS = ("text", "contents", "content")  # fields of a passage that may hold its text
-_BUSY = {429, 502, 503, 504}  # HTTP statuses of a service that may answer later
-_REFUSED = {400, 413, 414, 422}  # of one that refuses what it was asked
-_PAUSES = (0.5, 2.0, 8.0, None)  # seconds after each attempt; after the last one there is none
-_AT_ONCE = 16  # requests
+_LISTS = ("passages", "results", "documents", "hits")  # possible fields of the passages in a response
+_TEXTS = ("text", "contents", "content")  # possible fields of the text in a passage
+_BUSY = {429, 502, 503, 504}  # HTTP statuses that are retried
+_REJECTED = {400, 413, 414, 422}  # of rejected queries
+_PAUSES = (0.5, 2.0, 8.0, None)  # seconds after each attempt; None after the last one
+_CONCURRENCY = 16  # requests
 
 
 class SearchService:
-    """Asks a search service: ``POST {"query": question, "top_k": 5}``, one request a question, several at once.
+    """Client of a search service: ``POST {"query": question, "top_k": 5}``, one request per question, several at once.
 
-    It answers with a list of passages, best first, or an object that holds the list as ``passages``, ``results``,
-    ``documents`` or ``hits``. A passage is a text, or an object of ``text`` (or ``contents``, ``content``), ``id`` and
-    ``title``, which may be inside a field ``document``.
+    The response is a list of passages, best first, or an object with the list in ``passages``, ``results``,
+    ``documents`` or ``hits``. A passage is a text, or an object with ``text`` (or ``contents``, ``content``), ``id``
+    and ``title``, possibly inside a field ``document``.
 
     Args:
-        url: Address that takes the requests, such as ``http://localhost:8000/search``.
-        timeout: Longest time for an answer, in seconds.
+        url: Address of the requests, such as ``http://localhost:8000/search``.
+        timeout: Timeout of a request, in seconds.
 
     Raises:
         ValueError: The URL is not an HTTP address.
@@ -43,16 +43,16 @@ class SearchService:
         return SearchService, (self.url, self.timeout)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return what the service finds for each question, best first, at most ``top_k`` passages.
+        """Return the passages that the service finds for each question, best first, at most ``top_k`` passages.
 
         Raises:
-            ValueError: ``top_k`` is below 1, or the service refuses a question.
-            ConnectionError: The service did not answer four times, it failed, it is not at this URL or not for us, or
-                it answers in another form.
+            ValueError: ``top_k`` is below 1, or the service rejects a question.
+            ConnectionError: The service did not answer in four attempts, failed, is not at this URL, denies access, or
+                its response has another form.
         """
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_CONCURRENCY) as pool:
             return list(pool.map(lambda question: self._ask(question, top_k), questions))
 
     def _ask(self, question: str, top_k: int) -> tuple[Passage, ...]:
@@ -66,30 +66,30 @@ class SearchService:
                     return self._read(response)[:top_k]
                 problem = f"{response.status_code}: {response.text[:200]}"
                 if response.status_code not in _BUSY:
-                    kind = ValueError if response.status_code in _REFUSED else ConnectionError
+                    kind = ValueError if response.status_code in _REJECTED else ConnectionError
                     raise kind(f"{self.url} answered {problem}")
             if pause is not None:
                 time.sleep(pause)
         raise ConnectionError(
-            f"{self.url} did not answer {len(_PAUSES)} times ({problem}); start it, or correct the URL"
+            f"{self.url} did not answer in {len(_PAUSES)} attempts ({problem}); start it, or correct the URL"
         )
 
     def _read(self, response: httpx2.Response) -> tuple[Passage, ...]:
         try:
             return passages_in(response.json(), self.url)
         except ValueError as error:
-            raise ConnectionError(f"{self.url} answers in another form: {error}") from error
+            raise ConnectionError(f"{self.url} returned a response of another form: {error}") from error
 
 
 def passages_in(answer: Any, source: str) -> tuple[Passage, ...]:
-    """Return the passages in the JSON of a service's answer.
+    """Return the passages in the JSON response of a service.
 
     Args:
-        answer: The answer, in a form that ``SearchService`` names.
-        source: Where it comes from, for errors.
+        answer: The response, in one of the forms in ``SearchService``.
+        source: Origin of the response, for errors.
 
     Raises:
-        ValueError: It has another form.
+        ValueError: The response has another form.
 
     >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]}, "here")
     (Passage(text='The mill burnt down.', title='', id='7'),)

@@ -163,6 +163,6 @@ def test_compressors_by_name(tiny_scorer):
     with pytest.raises(ValueError, match="compressions must be none or of selective_context, selective_context_sent"):
         load_compressor("zip", tiny_scorer.reader)
     slow = SimpleNamespace(sampler=SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))
-    with pytest.raises(ValueError, match="needs a fast tokenizer; take selective_context_sentences"):
+    with pytest.raises(ValueError, match="needs a fast tokenizer; use selective_context_sentences"):
         load_compressor("selective_context", slow)
     load_compressor("selective_context_sentences", slow)

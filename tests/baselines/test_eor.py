@@ -119,7 +119,7 @@ def test_weights_are_of_other_folds():
 def test_too_little_to_learn_from():
     with pytest.raises(ValueError, match="at least two retrievers and two folds, got 1 and 5"):
         eor(Asking(), QUERIES, {"one": SOURCES["one"]})
-    with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that can be asked"):
+    with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
         eor(Asking(), [], {name: [] for name in SOURCES})
 
 
@@ -257,7 +257,7 @@ def test_a_trained_ensemble_answers(lane, vote, capsys):
 def test_load_and_save_exclude_each_other(lane, capsys):
     words = ["baseline", "eor", "--file", str(lane / "lane.jsonl"), "--load", "a", "--save", "b"]
     assert main(words) == 2
-    assert "give one of both" in capsys.readouterr().err
+    assert "set only one of them" in capsys.readouterr().err
 
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):

@@ -51,7 +51,7 @@ def test_short_empty_and_equal_lists():
     [
         ("p", math.nan, "question 1, rank 2: labels must be finite numbers"),
         ("hit", math.inf, "must be finite"),
-        ("map", 0.4, "must be 0 or 1 for map; say from which label on"),
+        ("map", 0.4, "must be 0 or 1 for map; set the label from which a passage is relevant"),
         ("mrr", -1.0, "must be 0 or 1 for mrr"),
         ("ndcg", -0.1, "must be at least 0 for ndcg"),
         ("recall", -0.1, "must be at least 0 for recall"),

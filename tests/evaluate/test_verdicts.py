@@ -64,8 +64,8 @@ def test_own_rows_are_grouped_by_a_field(tmp_path):
     ("row", "message"),
     [
         (own(1, equivalent="yes"), "line 2: expected 'equivalent' as bool, got 'yes'"),
-        (own(1, answers=[]), "line 2: answers must hold at least one text"),
-        (own(1, answers=["Ann", 1912]), "line 2: answers must hold at least one text and nothing else"),
+        (own(1, answers=[]), "line 2: answers must be a list of at least one text"),
+        (own(1, answers=["Ann", 1912]), "line 2: answers must be a list of at least one text"),
         ({**EVOUNA_ROW, "golden_answer": None}, "line 2: expected 'golden_answer' as a text"),
         ({**EVOUNA_ROW, "golden_answer": "/"}, "line 2: expected 'golden_answer' as a text"),
         ({**EVOUNA_ROW, "judge_fid": "yes"}, "line 2: expected 'judge_fid' as true, false or null"),

@@ -95,5 +95,5 @@ def test_errors_add_up(rows):
 def test_errors_are_checked():
     with pytest.raises(ValueError, match="expected at least one question"):
         decompose_errors([], [], [])
-    with pytest.raises(ValueError, match="judge both alike"):
+    with pytest.raises(ValueError, match="use one criterion for both"):
         decompose_errors([True], [False], [True])

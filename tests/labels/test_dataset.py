@@ -34,7 +34,7 @@ def test_columns_of_another_library():
         ValueError, match="the dataset: no column is known to hold answers, got the columns user_input"
     ):
         label_dataset(renamed, ContainsLabeler())
-    with pytest.raises(ValueError, match="got a DatasetDict; take one of its splits, train, dev"):
+    with pytest.raises(ValueError, match="got a DatasetDict; choose one of its splits, train, dev"):
         label_dataset(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
 
 

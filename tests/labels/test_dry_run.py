@@ -43,12 +43,12 @@ def test_the_command_estimates_and_writes_nothing(words, tmp_path, capsys):
     assert not cache.exists()
     lines = shown.out.splitlines()
     assert lines[0] == "questions: 3, in 9 contexts; 0 finished, 3 left"
-    assert re.fullmatch(r"time: about \d+ (s|min), by 3 questions that were measured", lines[1])
-    prompts, responses = map(int, re.fullmatch(r"tokens: about (\d+) of prompts and (\d+) of .*", lines[2]).groups())
+    assert re.fullmatch(r"time: about \d+ (s|min), estimated from 3 questions", lines[1])
+    prompts, responses = map(int, re.fullmatch(r"tokens: about (\d+) in prompts and (\d+) in .*", lines[2]).groups())
     # 9 contexts and the placebo's, of 20 to 100 tokens; 2 samples in each of 1 to 3 tokens
     assert 9 * 20 < prompts < 15 * 100
     assert 9 * 2 <= responses <= 16 * 6
-    assert float(re.fullmatch(r"memory: ([\d.]+) GB of a process.*", lines[3])[1]) > 0.3  # the models
+    assert float(re.fullmatch(r"memory: ([\d.]+) GB per process.*", lines[3])[1]) > 0.3  # the models
     assert "3 questions with 6 passages from " in shown.err
     assert ", 0 finished; labels by delta_seper into " in shown.err
     assert shown.err.endswith("next: the same command without --dry_run\n")
@@ -142,7 +142,7 @@ def test_lines():
     )  # fmt: skip
     assert forecast_lines(found, 4).splitlines() == [
         "questions: 100, in 500 contexts; 20 finished, 80 left",
-        "time: about 2 h on 4 processes, by 3 questions that were measured",
-        "tokens: about 9000 of prompts and 4000 of responses",
-        "memory: 3.0 GB of a process, 10.0 GB on its GPU",
+        "time: about 2 h on 4 processes, estimated from 3 questions",
+        "tokens: about 9000 in prompts and 4000 in responses",
+        "memory: 3.0 GB per process, 10.0 GB on its GPU",
     ]

@@ -209,7 +209,7 @@ def test_lists_are_refused_in_csv(tmp_path, layout):
 
 
 def test_qrels_are_text(tmp_path):
-    with pytest.raises(ValueError, match=r"trec is a text file, which \.csv cannot hold; name another ending"):
+    with pytest.raises(ValueError, match=r"trec is a text format, not for \.csv; use another extension"):
         write_labels(labeled(), tmp_path / "x.csv", "trec")
     write_labels(labeled(), tmp_path / "x.tsv", "trec")
     assert (tmp_path / "x.tsv").read_text().splitlines()[0].startswith("q1 0 ")

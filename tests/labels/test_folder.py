@@ -95,7 +95,7 @@ def test_a_changed_file_is_written_again_while_progress_is_there(folder, tmp_pat
     (tmp_path / "new" / "labels.jsonl").write_text("")
     labeler = Counting(0)
     assert LabelRun(tmp_path / "new", labeler, QUERIES).run()["questions"] == 4
-    assert "labels.jsonl changed after the run ended; written again from progress/" in capsys.readouterr().err
+    assert "labels.jsonl changed after the run ended; writing it again from progress/" in capsys.readouterr().err
     assert [(tmp_path / "new" / name).read_bytes() for name in PUBLISHED] == before
     assert not (tmp_path / "new" / "progress").exists()
 

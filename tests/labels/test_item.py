@@ -86,7 +86,7 @@ def test_a_reply_of_another_form_is_asked_for_again(make):
 
 def test_a_reply_that_is_never_understood_leaves_no_labels(make):
     labeler, asked = make({"set": ["Well"], "again": ["I", "see"]}, method="vanilla")
-    with pytest.raises(UnscorableError, match="could not be understood, however often it was asked"):
+    with pytest.raises(UnscorableError, match="could not be parsed after repeated requests"):
         labeler.label(QUERY)
     assert len(asked) == 3
 
@@ -251,8 +251,8 @@ def test_prompts_of_ones_own(tmp_path):
     for text, said in {
         "readyy: x": "has readyy, expected some of opening, ready",
         "set: 'Which? {question}'": r"set must be a text with \{given\}, \{question\} and no other brace",
-        "- set": "must hold names with texts",
-        "set: 3": "must hold names with texts",
+        "- set": "must map names to texts",
+        "set: 3": "must map names to texts",
         "set: [": "must be YAML",
     }.items():
         path.write_text(text)
@@ -310,7 +310,7 @@ def test_options_reach_the_labeler(tiny_scorer):
     judge = options.item(tiny_scorer, "a_s:rounds=2,same_answer=0.9")
     assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=2, same_answer=0.9)
     assert judge.name == "a_s:rounds=2,same_answer=0.9"
-    with pytest.raises(ValueError, match="method=ar_s puts them in order"):
+    with pytest.raises(ValueError, match="method=ar_s orders the passages"):
         LabelerOptions(item_method="ar_s", item_form="pointwise")
 
 
@@ -347,4 +347,4 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(tiny_reader, tiny
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 2
-    assert all("could not be understood" in row["reason"] for row in rejected)
+    assert all("could not be parsed" in row["reason"] for row in rejected)

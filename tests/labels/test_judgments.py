@@ -183,12 +183,12 @@ def test_rank_gpt_ranks_once_without_an_answer():
     ],
 )
 def test_what_was_not_understood_is_never_guessed(method, script):
-    with pytest.raises(UnscorableError, match="could not be understood"):
+    with pytest.raises(UnscorableError, match="could not be parsed"):
         played(JudgmentOptions(method), *script)
 
 
 def test_one_passage_that_was_not_understood_leaves_the_question_without_labels():
-    with pytest.raises(UnscorableError, match="could not be understood"):
+    with pytest.raises(UnscorableError, match="could not be parsed"):
         played(JudgmentOptions("vanilla", form="pointwise"), [True, None, True, False])
 
 
@@ -214,8 +214,8 @@ def test_presets(method):
         ({"pseudo_answer": "none"}, "pseudo_answer must be one of explicit, implicit"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"same_answer": 0.0}, r"same_answer must be in \(0, 1\], got 0.0"),
-        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s puts them in order; take vanilla or a_s"),
-        ({"method": "exp_a", "form": "pointwise"}, "method=exp_a answers from all of them in the same reply; take"),
+        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s orders the passages; use vanilla or a_s"),
+        ({"method": "exp_a", "form": "pointwise"}, "method=exp_a answers from all passages in the same reply; use"),
     ],
 )
 def test_options_are_checked(changes, said):

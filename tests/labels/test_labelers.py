@@ -109,7 +109,7 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_s
 def test_delta_belief_needs_to_know_how_likely_the_answer_is(tiny_scorer):
     options = Estimator.preset("paper")
     paper = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
-    with pytest.raises(ValueError, match="and weighting=mass; take delta_seper"):
+    with pytest.raises(ValueError, match="and weighting=mass; or take delta_seper"):
         DeltaSePerLabeler(paper, "delta_belief")
     with pytest.raises(ValueError, match="label must be one of delta_seper, delta_seper_hard, delta_belief"):
         DeltaSePerLabeler(tiny_scorer, "seper")
@@ -137,7 +137,7 @@ LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
 
 def test_delta_belief_needs_one_answer(tiny_scorer):
     judge = DeltaSePerLabeler(tiny_scorer, "delta_belief")
-    with pytest.raises(UnscorableError, match="but a list has no one wording; take delta_seper"):
+    with pytest.raises(UnscorableError, match="but a list has no single wording; use delta_seper"):
         judge.label(LIST)
 
 

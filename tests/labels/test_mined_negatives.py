@@ -88,7 +88,7 @@ def test_scores_that_would_be_false_are_refused(tmp_path):
     assert triplets.refusal(relabel=False) is None
     assert "column 'label' scores the passages" in triplets.refusal(relabel=True)
     tuples = mined(tmp_path, [{"anchor": "Q", "positive": "A", "negative_1": "B", "negative_2": "C", "scores": [1]}])
-    assert tuples.layout.refusal(relabel=False).endswith("or take action=list")
+    assert tuples.layout.refusal(relabel=False).endswith("or use action=list")
     assert mined(tmp_path, TRIPLETS).layout.refusal(relabel=True) is None
 
 
@@ -100,9 +100,9 @@ def test_scores_that_would_be_false_are_refused(tmp_path):
             r"line 1: expected mined negatives of FlagEmbedding .*got columns question",
         ),
         ([TRIPLETS[0], {"anchor": "Q", "positive": "P"}], r"line 2: expected rows of .*got no 'negative'"),
-        ([{**TRIPLETS[0], "negative": None}], r"line 1: .* with texts in them, got nothing"),
-        ([{"query": "Q", "pos": ["P"], "neg": ["N", " "]}], r"line 1: .* with texts in them, got ' '"),
-        ([{"query": "Q", "pos": ["P"], "neg": ["N", 3]}], r"line 1: .* with texts in them, got 3"),
+        ([{**TRIPLETS[0], "negative": None}], r"line 1: .* with texts, got nothing"),
+        ([{"query": "Q", "pos": ["P"], "neg": ["N", " "]}], r"line 1: .* with texts, got ' '"),
+        ([{"query": "Q", "pos": ["P"], "neg": ["N", 3]}], r"line 1: .* with texts, got 3"),
     ],
 )
 def test_rows_that_are_no_mined_negatives_are_named(tmp_path, rows, message):
@@ -111,7 +111,7 @@ def test_rows_that_are_no_mined_negatives_are_named(tmp_path, rows, message):
 
 
 def test_an_empty_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"expected mined negatives, one row each, got an empty file"):
+    with pytest.raises(ValueError, match=r"expected rows with mined negatives, got an empty file"):
         mined(tmp_path, [])
 
 

@@ -89,12 +89,12 @@ def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
 def test_labels_that_cannot_be_estimated_again_are_refused(words, tmp_path, capsys):
     assert main(words("label", "labels", "--labeler", "erag")) == 0
     assert main(words("rescore", "found")) == 2
-    assert "holds labels of 'erag_exact_match'; only those of ΔSePer" in capsys.readouterr().err
+    assert "has labels of 'erag_exact_match'; only labels of ΔSePer" in capsys.readouterr().err
 
 
 def test_old_rows_and_wrong_folders_are_refused(words, tmp_path, capsys):
     assert main(words("rescore", "found")) == 2
-    assert "holds no finished labels (no summary.json)" in capsys.readouterr().err
+    assert "has no finished labels (no summary.json)" in capsys.readouterr().err
     assert main(words("label", "labels")) == 0
     assert main(words("rescore", "labels")) == 2
     assert "output_dir must not be the folder of the labels" in capsys.readouterr().err

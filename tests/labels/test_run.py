@@ -295,7 +295,7 @@ def test_a_label_that_is_no_number_is_rejected(tmp_path, value):
             return LabeledQuery(query, (0.5, value if query.id == "q1" else 0.1), (0.0, 0.0))
 
     queries = [as_query(row) for row in rows(3)]
-    with pytest.raises(UnscorableError, match=r"question id='q1': the labeler gave (nan|-inf), expected a finite"):
+    with pytest.raises(UnscorableError, match=r"question id='q1': the labeler returned (nan|-inf), expected a finite"):
         LabelRun(tmp_path, Broken(), queries).run(strict=True)
     assert LabelRun(tmp_path, Broken(), queries).run()["rejected"] == 1
     assert [row["id"] for row in labels_of(tmp_path)] == ["q0", "q2"]
@@ -340,7 +340,7 @@ def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path
 
 def test_two_questions_of_one_id_are_refused(tmp_path):
     queries = [as_query({**row, "id": "1"}) for row in rows(2)]
-    with pytest.raises(ValueError, match="ids of their own, got '1' more than once"):
+    with pytest.raises(ValueError, match="unique ids, got '1' more than once"):
         LabelRun(tmp_path / "out", load_labeler("contains", lambda: None), queries)
 
 
@@ -589,7 +589,7 @@ def test_help_teaches(capsys):
         main(["label", "--help"])
     text = capsys.readouterr().out
     assert "--num_samples" in text
-    assert "Responses per prompt" in text
+    assert "responses per prompt" in text
     assert main([]) == 2
     assert main(["lable"]) == 2
 

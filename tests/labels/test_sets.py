@@ -141,7 +141,7 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
         assert one.gain.value == pytest.approx(other.gain.value, abs=1e-6)
         assert one.interaction.high == pytest.approx(other.interaction.high, abs=1e-6)
     assert read_labels(tmp_path / "out", "delta_seper_hard")[0].sets == ()  # the sets have the labeler's own label
-    with pytest.raises(ValueError, match="holds labels of sets"):
+    with pytest.raises(ValueError, match="has labels of sets"):
         rescore(tmp_path / "out", tmp_path / "again", tiny_scorer.judge)
     # fewer passages keep the sets of those that are left
     first = (0, 1) if found.labels[2] > found.labels[0] else (1, 0)  # the better one was given
@@ -149,6 +149,6 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
 
 
 def test_marks_ask_no_reader(tiny_scorer):
-    with pytest.raises(ValueError, match="'gold' has no measure of a reader"):
+    with pytest.raises(ValueError, match="'gold' does not use a reader"):
         load_labeler("gold", lambda: tiny_scorer, SetOptions())
     assert GoldLabeler().whole is False

@@ -25,7 +25,7 @@ def test_contexts_whose_responses_tell_little_are_counted_and_warned_of():
     assert "max_new_tokens" in warnings[0]
     assert not summary_warnings(summarize([{"baseline": fine, "passages": [{**fine, "delta_seper": 0.0}] * 3}]))
     broken = summary_warnings(summarize([{"baseline": equal, "passages": [{**equal, "delta_seper": 0.0}]}]))
-    assert broken == ["in every context all responses are the same; is the temperature 0, or the reader broken?"]
+    assert broken == ["in every context all responses are equal; check the temperature (0?) and the reader"]
 
 
 def test_answers_that_no_response_can_be_are_counted_and_warned_of():

@@ -109,7 +109,7 @@ def test_evaluations_are_found_in_folders(tmp_path):
 
 def test_what_is_no_evaluation_is_named(tmp_path):
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(ValueError, match=r"broken\.json: expected a JSON object as"):
+    with pytest.raises(ValueError, match=r"broken\.json: expected a JSON object written by"):
         read_evaluations([tmp_path / "broken.json"])
     with pytest.raises(ValueError, match=r"expected JSON files of evaluations, got none with 'settings' among 1"):
         read_evaluations([tmp_path])

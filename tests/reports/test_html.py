@@ -206,8 +206,8 @@ def test_labels_without_beliefs(tmp_path):
     ("words", "message"),
     [
         (["--labels", "absent", "--output", "x.html"], "absent/labels.jsonl: no such file"),
-        (["--output", "x.html", "--question", "q1"], "question goes with a plot"),
-        (["--output", "x.svg", "--evaluations", "runs"], "evaluations go with a page"),
+        (["--output", "x.html", "--question", "q1"], "question needs a plot"),
+        (["--output", "x.svg", "--evaluations", "runs"], "evaluations need a page"),
         (["--output", "x.html", "--evaluations", "absent"], "No such file or directory: 'absent'"),
     ],
 )

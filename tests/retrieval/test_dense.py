@@ -99,7 +99,7 @@ def test_a_ready_index_needs_no_corpus(tiny_encoder, tmp_path):
         load_retriever("bm25")
     rows = (tmp_path / "passages.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "passages.jsonl").write_text("".join(rows[:2]))
-    with pytest.raises(ValueError, match=r"index must hold 2 vectors, one a passage, of the encoder's .* got 3"):
+    with pytest.raises(ValueError, match=r"index must hold 2 vectors, one per passage, of the encoder's .* got 3"):
         load_retriever(str(tmp_path))
     (tmp_path / "index.faiss").write_bytes(b"no index")
     with pytest.raises(OSError, match=r"index.faiss: expected an index that faiss wrote"):

@@ -59,7 +59,7 @@ def test_a_busy_service_is_asked_again(search_service, monkeypatch):
     assert len(SearchService(search_service.url).retrieve(["who"], 3)[0]) == 3
     assert pauses == [0.5, 2.0]
     search_service.answers = [(503, {"why": "warming up"})] * 4
-    with pytest.raises(ConnectionError, match=r"did not answer 4 times .503: .*warming up"):
+    with pytest.raises(ConnectionError, match=r"did not answer in 4 attempts .503: .*warming up"):
         SearchService(search_service.url).retrieve(["who"], 3)
 
 

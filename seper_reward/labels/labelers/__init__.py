@@ -1,4 +1,4 @@
-"""Ways to measure how much a passage helps to answer a question, behind one protocol."""
+"""Methods that measure how much a passage helps to answer a question, behind one protocol."""
 
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler

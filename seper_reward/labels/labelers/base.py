@@ -1,4 +1,4 @@
-"""What a labeler is: whatever measures how much a passage helps to answer a question."""
+"""The protocols of labelers, which measure how much a passage helps to answer a question."""
 
 import functools
 from abc import abstractmethod
@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 class PassageLabeler(Protocol):
-    """Labels each passage of a query by itself; subclass it to write one, with either ``label`` or ``label_batch``.
+    """Labels each passage of a query separately; subclasses define either ``label`` or ``label_batch``.
 
     Attributes:
-        name: Name of the labels, which is the field of label rows that holds them.
-        scorer: Scorer whose reader is asked; ``None`` if no reader is.
-        samples: Whether labels come from the reader's sampled responses, which an engine can begin ahead.
-        whole: Whether labels depend on which passages a query has, so that they are made anew with any other ones.
+        name: Name of the labels, and of their field in label rows.
+        scorer: Scorer with the reader; ``None`` for labelers without a reader.
+        samples: Whether labels come from the reader's sampled responses, which an engine can sample ahead.
+        whole: Whether a label depends on the query's other passages, and must be computed again if they change.
         needs_answers: Whether a query must have a gold answer.
     """
 
@@ -35,33 +35,33 @@ class PassageLabeler(Protocol):
         """Return one label and one standard error per passage of one query.
 
         Raises:
-            UnscorableError: This query cannot be labelled, others can.
+            UnscorableError: This query cannot be labelled; other queries can.
         """
         if type(self).label_batch is PassageLabeler.label_batch:
             raise TypeError(f"{type(self).__name__} must define label(query) or label_batch(queries)")
         return unwrap(self.label_batch([query])[0])
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries side by side; a query that cannot be labelled has its error in the place of labels.
+        """Label several queries in one batch; a query that cannot be labelled has an error in place of labels.
 
-        In low digits, labels may depend on the whole batch.
+        Low digits of labels can depend on the whole batch.
         """
         return [attempt(functools.partial(self.label, query)) for query in queries]
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything of this labeler that decides a label, JSON-able; a callable counts by its name alone."""
+        """Everything in this labeler that affects a label, JSON-able; of a callable only the name."""
         return {"labeler": self.name, **(self.scorer.fingerprint if self.scorer is not None else {})}
 
     @property
     def device(self) -> torch.device:
-        """Device that decides low digits: the reader's, or the judge's if the reader is on a server; else the CPU."""
+        """Device that affects low digits: the reader's, or the judge's if the reader is on a server; else the CPU."""
         if self.scorer is None:
             return torch.device("cpu")
         return self.scorer.sampler.device or self.scorer.entailment.device
 
     def ahead(self, batches: Iterable[Sequence[Query]]) -> Iterator[Sequence[Query]]:
-        """Yield batches of queries; a labeler that samples announces the next ones to an engine before."""
+        """Yield batches of queries; a labeler that samples announces the next batches to an engine first."""
         if self.scorer is None or not self.samples:
             return iter(batches)
         return ahead(self.scorer.reader, batches)
@@ -69,10 +69,10 @@ class PassageLabeler(Protocol):
 
 @runtime_checkable
 class ReaderLabeler(PassageLabeler, Protocol[R]):
-    """Labels by a measure of the reader in a context: a label is what the measure gains with more passages there.
+    """Labels by a measure of the reader in a context: a label is the gain of the measure from added passages.
 
-    ``R`` is what is measured in one context. Subclass it to write a labeler that asks a reader; it then labels sets
-    of passages, too.
+    ``R`` is the type of the measure in one context. Subclass it for a labeler with a reader; it can then also label
+    sets of passages.
     """
 
     scorer: SePerScorer
@@ -82,39 +82,40 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
         """Measure the reader in the contexts of several questions.
 
         Args:
-            asked: Questions with their contexts. Contexts that begin with the same passages are cheaper in one record.
-            batch_size: Number of the records that are measured side by side, >= 1.
+            asked: Questions with their contexts. Contexts that begin with the same passages are cheaper in one record
+                (prefix sharing).
+            batch_size: Number of records in one batch, >= 1.
 
         Returns:
-            Per record what was measured in each context, or why it cannot be measured.
+            Per record the measure in each context, or the error that prevents it.
         """
 
     @abstractmethod
     def gain(self, reading: R, given: R) -> Estimate:
-        """Return the label of passages: the measure with them less that in the context they are added to.
+        """Return the label of passages: the measure with them less the measure in the context they are added to.
 
         Raises:
-            UnscorableError: This labeler has no label for such a question.
+            UnscorableError: This labeler has no label for this kind of question.
         """
 
     @abstractmethod
     def error(self, reading: R) -> float:
-        """Return the standard error that a context, as the one that passages are added to, leaves in their labels."""
+        """Return the standard error in labels that is due to the context that passages are added to."""
 
     def baseline_fields(self, reading: R) -> Mapping[str, Any]:
         """Return the fields of a label row for the context without a passage."""
         return {}
 
     def passage_fields(self, reading: R, baseline: R) -> Mapping[str, Any]:
-        """Return the fields of a label row for a passage by itself, beside the label and its error."""
+        """Return the fields of a label row for a single passage, next to the label and its error."""
         return {}
 
     def set_fields(self, reading: R) -> Mapping[str, Any]:
-        """Return the fields of a label row for several passages together, beside labels and errors."""
+        """Return the fields of a label row for several passages together, next to labels and errors."""
         return {}
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries side by side, which is faster if one query does not fill the device."""
+        """Label several queries in one batch, which is faster if one query does not fill the device."""
         asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
         readings = self.read(asked, len(queries))
         return [
@@ -123,7 +124,7 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
         ]
 
     def labeled(self, query: Query, readings: Sequence[R]) -> LabeledQuery:
-        """Return the labels of a query's passages from what was measured in its ``contexts``."""
+        """Return the labels of a query's passages from the measures in its ``contexts``."""
         baseline, *others = readings
         gains = [self.gain(reading, baseline) for reading in others]
         return LabeledQuery(

@@ -1,4 +1,4 @@
-"""A trained reranker as labeler, to distil it into a bi-encoder (arXiv:2010.02666)."""
+"""A trained reranker as labeler, for distillation into a bi-encoder (arXiv:2010.02666)."""
 
 import functools
 from typing import Any
@@ -31,7 +31,7 @@ class CrossEncoderLabeler(PassageLabeler):
         """Load the cross-encoder from a folder that ``trainers.reranker`` or sentence-transformers saved.
 
         Raises:
-            OSError: sentence-transformers is not installed, or the folder holds no such model.
+            OSError: sentence-transformers is not installed, or the folder has no such model.
         """
         return cls(need("sentence_transformers", "retrieval").CrossEncoder(folder))
 
@@ -42,12 +42,12 @@ class CrossEncoderLabeler(PassageLabeler):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything of this labeler that decides a label, JSON-able."""
+        """Everything in this labeler that affects a label, JSON-able."""
         return {"labeler": self.name, "weights": self.weights_hash}
 
     @property
     def device(self) -> torch.device:
-        """Device that the model is on."""
+        """Device of the model."""
         return torch.device(self._model.device)
 
     def label(self, query: Query) -> LabeledQuery:

@@ -19,16 +19,16 @@ from seper_reward.types import Asked, Belief, Estimate, UnscorableError
 
 
 class DeltaSePerLabeler(ReaderLabeler[Belief]):
-    """Labels a passage by how far it moves the reader's belief in the gold answer, in [-1, 1].
+    """Labels a passage by the change of the reader's belief in the gold answer, in [-1, 1].
 
     Args:
         scorer: Scorer that measures the beliefs.
-        label: Number in the rows that is the label, and the name of the labels: ``"delta_seper"`` (soft),
-            ``"delta_seper_hard"``, or ``"delta_belief"``, half ΔSePer and half the change of the answer's own
-            likelihood (``utility.combined``).
+        label: Number in the rows that is the label, and name of the labels: ``"delta_seper"`` (soft),
+            ``"delta_seper_hard"``, or ``"delta_belief"``, the mean of ΔSePer and the change of the answer's likelihood
+            (``utility.combined``).
 
     Raises:
-        ValueError: There is no such label, or the scorer does not know how likely the answer is.
+        ValueError: There is no such label, or the scorer cannot compute the likelihood of the answer.
     """
 
     samples = True
@@ -37,37 +37,37 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         check_choice("label", label, tuple(SUFFIXES))
         if label == "delta_belief" and not (scorer.known_answers(["x"]) and scorer.sampler.knows_leaves):
             raise ValueError(
-                "delta_belief needs the answers' own probabilities: a reader in this process that does not think, and "
-                "weighting=mass; take delta_seper"
+                "delta_belief needs the probabilities of the answers: use a reader in this process that does not "
+                "think, and weighting=mass; or take delta_seper"
             )
         self.name, self.scorer = label, scorer
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label; equal for soft and hard labels, which the same rows hold.
+        """Everything that affects a label; equal for soft and hard labels, since the same rows have both.
 
-        The rows hold ``delta_belief``, too, but where that is the label, questions that have none are rejected.
+        The rows also have ``delta_belief``, but if that is the label, questions without it are rejected.
         """
         own = {"labeler": self.name} if self.name == "delta_belief" else {}
         return {**self.scorer.fingerprint, **own}
 
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
-        """Measure the beliefs of several questions; a batch is sampled side by side and judged in one call."""
+        """Measure the beliefs of several questions; a batch is sampled together and judged in one call."""
         measured = self.scorer.measure(asked, batch_size)
         return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in measured]
 
     def gain(self, reading: Belief, given: Belief) -> Estimate:
-        """Return how far the belief moved."""
+        """Return the change of the belief."""
         moved = utility(reading, given)
         gain = {DELTA_SEPER: moved.soft, "delta_seper_hard": moved.hard, "delta_belief": moved.combined}[self.name]
         if gain is None:
             raise UnscorableError(
-                f"{self.name} needs to know how likely the answer is, but a list has no one wording; take delta_seper"
+                f"{self.name} needs the likelihood of the answer, but a list has no single wording; use delta_seper"
             )
         return gain
 
     def error(self, reading: Belief) -> float:
-        """Return the standard error of the belief; of ``delta_belief`` half of it, since the other half has none."""
+        """Return the standard error of the belief; half of it for ``delta_belief``, whose other half has no error."""
         return baseline_error(self.baseline_fields(reading), self.name)
 
     def baseline_fields(self, reading: Belief) -> dict[str, Any]:
@@ -79,5 +79,5 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         return utility_fields(utility(reading, baseline))
 
     def set_fields(self, reading: Belief) -> dict[str, Any]:
-        """Return the belief, and what the responses say."""
+        """Return the belief and the texts of the responses."""
         return {"seper": reading.seper, "seper_hard": reading.seper_hard, "responses": said_responses(reading)}

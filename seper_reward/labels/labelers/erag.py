@@ -22,11 +22,11 @@ ERAGPreset = Literal["default", "paper", "official"]
 
 @dataclass(frozen=True)
 class ERAGOptions:
-    """How a passage's label follows from what the reader answers.
+    """How a passage's label is computed from the reader's answers.
 
     Attributes:
-        greedy: Whether the reader gives one response, its likeliest (temperature 0), or the N of its scorer, over
-            which the metric's mean is taken.
+        greedy: Whether the reader gives one greedy response (temperature 0), or the N responses of its scorer, whose
+            mean metric is taken.
         baseline: Whether the metric without a passage is subtracted.
     """
 
@@ -37,10 +37,10 @@ class ERAGOptions:
     def preset(cls, name: ERAGPreset) -> "ERAGOptions":
         """Return published options by name.
 
-        ``"paper"`` and ``"official"`` (the package ``erag``) make the same labels: the metric of one greedy response.
-        What the package does otherwise with lists are faults, which ``evaluation.list_metrics`` leaves out.
-        ``"default"`` takes the mean over samples, which has less noise, less that without a passage, so that 0 means
-        "changes nothing".
+        ``"paper"`` and ``"official"`` (the package ``erag``) give the same labels: the metric of one greedy response.
+        The package's different treatment of lists is a bug, which ``evaluate.list_metrics`` does not repeat.
+        ``"default"`` takes the mean over samples, which has less noise, less the mean without a passage: 0 means "no
+        change".
 
         Raises:
             ValueError: There is no such preset.
@@ -50,7 +50,7 @@ class ERAGOptions:
 
 
 class _Scored(NamedTuple):
-    """The mean score of the responses in one context, and each response with its own."""
+    """The mean score of the responses in one context, and the score of each response."""
 
     mean: Estimate
     responses: list[dict[str, Any]]
@@ -60,17 +60,17 @@ _NOT_ASKED = _Scored(Estimate(0.0, 0.0, 0.0, 0.0), [])
 
 
 class ERAGLabeler(ReaderLabeler[_Scored]):
-    """Labels a passage by the metric of the responses with it alone.
+    """Labels a passage by the metric of the reader's responses with this passage alone.
 
-    By default it is the mean over samples, less that without a passage, in [-1, 1]. What is subtracted is constant in
-    a question: rankings stay the same. ``ERAGOptions.preset("paper")`` takes one greedy response and subtracts
-    nothing, as the paper does: labels are in [0, 1], 0 says that the answer was wrong, and standard errors are 0.
+    By default the label is the mean over samples, less the mean without a passage, in [-1, 1]. The baseline is
+    constant for a question, so rankings do not change. ``ERAGOptions.preset("paper")`` takes one greedy response and
+    no baseline, as the paper does: labels are in [0, 1], 0 is a wrong answer, and standard errors are 0.
 
     Args:
         scorer: Scorer whose reader answers.
         metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer (aliases or,
-            where it is a list, the aliases of each item) that returns a number in [0, 1].
-        options: How labels follow from the answers.
+            for a list, the aliases of each item) that returns a number in [0, 1].
+        options: How labels are computed from the answers.
     """
 
     samples = True
@@ -89,21 +89,21 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label, JSON-able; a metric counts by its name alone."""
+        """Everything that affects a label, JSON-able; of a metric only the name."""
         return {**super().fingerprint, "metric": self._metric_name, "erag": vars(self.options)}
 
     def ahead(self, batches: Iterable[Sequence[Query]]) -> Iterator[Sequence[Query]]:
-        """Yield batches of queries; the next ones are announced to an engine before."""
+        """Yield batches of queries; the next batches are announced to an engine first."""
         return ahead(self.scorer.reader, batches, closed_book=self.options.baseline)
 
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[_Scored] | UnscorableError]:
-        """Score the reader's responses in each context; without a baseline that is subtracted, no passage scores 0."""
+        """Score the reader's responses in each context; if no baseline is subtracted, the empty context scores 0."""
         reader = self.scorer.reader
         read = [replace(each, contexts=tuple(filter(self._is_read, each.contexts))) for each in asked]
         reader.expect(read[1:])
         found: list[list[_Scored] | UnscorableError] = []
         for batch, whole in zip(in_batches(read, batch_size), in_batches(asked, batch_size), strict=True):
-            # a greedy response has no weight that the answers' own probabilities would decide
+            # the probabilities of the answers would not affect the weight of a single greedy response
             answers = [() if self.options.greedy else self.scorer.known_answers(each.answers) for each in batch]
             found += [
                 rows if isinstance(rows, UnscorableError) else self._readings(each, rows)
@@ -120,7 +120,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         return reading.mean.std_error
 
     def baseline_fields(self, reading: _Scored) -> dict[str, Any]:
-        """Return the mean score without a passage and the responses; nothing where it is not subtracted."""
+        """Return the mean score without a passage and the responses; nothing if it is not subtracted."""
         if not self.options.baseline:
             return {}
         return {self.name: reading.mean.value, "std_error": reading.mean.std_error, "responses": reading.responses}
@@ -138,12 +138,12 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         return bool(context) or self.options.baseline
 
     def _readings(self, asked: Asked, sampled: Sequence[Responses]) -> list[_Scored]:
-        """Return the scores in all contexts of a question, of which the reader answered in those that are read."""
-        scored = (self._scored(row, asked.answers) for row in sampled)
+        """Return the scores in all contexts of a question; the reader answered only in contexts that are read."""
+        scored = (self._score(row, asked.answers) for row in sampled)
         return [next(scored) if self._is_read(context) else _NOT_ASKED for context in asked.contexts]
 
-    def _scored(self, sampled: Responses, answers: Answers) -> _Scored:
-        """Return the mean score over all responses, as the scorer's estimator weighs them, and each one's score."""
+    def _score(self, sampled: Responses, answers: Answers) -> _Scored:
+        """Return the mean score over all responses, weighted by the scorer's estimator, and the score of each."""
         draws = weigh(self.scorer.estimator, sampled)
         scores = [float(self._metric(text, answers)) for text in draws.responses.texts]
         if any(not 0 <= score <= 1 for score in scores):
@@ -152,6 +152,6 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
             {"text": text, "count": count, "score": score}
             for text, count, score in zip(draws.responses.texts, draws.counts.tolist(), scores, strict=True)
         ]
-        if self.options.greedy:  # nothing was left to chance
+        if self.options.greedy:  # greedy responses have no sampling error
             return _Scored(Estimate(scores[0], 0.0, scores[0], scores[0]), rows)
         return _Scored(estimate(draws, torch.tensor(scores)), rows)

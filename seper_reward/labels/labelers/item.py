@@ -15,22 +15,22 @@ from seper_reward.reader.writer import Turn, Writer, first_text
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 
-_ASKED_AGAIN = 2  # times, after a reply that could not be understood
+_RETRIES = 2  # times, after a reply that cannot be parsed
 _YES_OR_NO_TOKENS = 16
 
 
 class ItemLabeler(PassageLabeler):
-    """Labels a passage 1 if the reader judges it useful beside the others, else 0; standard errors are 0.
+    """Labels a passage 1 if the reader judges it useful among the others, else 0; standard errors are 0.
 
-    The reader is asked at temperature 0: for answers as it is asked any question, for judgments in a conversation. A
-    reply of another form than asked for is never guessed at: the reader is told so, twice at most, and then the
-    question has no labels.
+    The reader is queried at temperature 0: for answers with its prompt for questions, for judgments in a conversation.
+    A reply that cannot be parsed is never guessed at: the reader is asked again, twice at most, and then the question
+    has no labels.
 
     Args:
         scorer: Scorer whose reader judges.
         options: How passages are judged.
-        prompts: What the reader is told and asked; ``None`` for ours.
-        max_new_tokens: Longest reply in tokens, >= 1; yes or no takes at most 16.
+        prompts: Prompts for the reader; ``None`` for the defaults.
+        max_new_tokens: Longest reply in tokens, >= 1; 16 for yes or no.
         name: Name of the labels in rows and logs.
 
     Raises:
@@ -59,12 +59,12 @@ class ItemLabeler(PassageLabeler):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label, JSON-able."""
+        """Everything that affects a label, JSON-able."""
         judged = {"options": asdict(self.options), "prompts": asdict(self.prompts), "writing": self.writer.sampling}
         return {**super().fingerprint, "judgments": judged}
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries; what all of them ask next is one batch of the reader."""
+        """Label several queries; their next requests to the reader are one batch."""
         questions = [_Question(self, query) for query in queries]
         while wanted := [_Conversation(each, ask) for each in questions for ask in each.wanted]:
             self._converse(wanted)
@@ -74,14 +74,14 @@ class ItemLabeler(PassageLabeler):
         return [each.labeled() for each in questions]
 
     def writer_for(self, ask: Ask) -> Writer | None:
-        """Return who writes the reply; ``None`` for an answer, which the reader gives as to any question."""
+        """Return the writer of the reply; ``None`` for an answer, which uses the reader's prompt for questions."""
         if ask.task == "answer":
             return None
         return self.deciding if ask.task == "point" else self.writer
 
     def _converse(self, wanted: Sequence["_Conversation"]) -> None:
-        """Ask until each conversation has a reply or an error, or was asked often enough."""
-        for _ in range(1 + _ASKED_AGAIN):
+        """Repeat requests until each conversation has a reply or an error, or no retries are left."""
+        for _ in range(1 + _RETRIES):
             for writer in (None, self.writer, self.deciding):
                 asked = [each for each in wanted if each.open and each.writer is writer]
                 texts = self._texts(writer, [each.prompt for each in asked])
@@ -98,20 +98,20 @@ class ItemLabeler(PassageLabeler):
 
 @dataclass(frozen=True)
 class _Replied:
-    """What was replied to one ``Ask``, and how many of the reader's texts could not be understood before."""
+    """The reply to one ``Ask``, and the number of earlier texts that could not be parsed."""
 
     reply: Reply
     unclear: int
 
 
 class _Conversation:
-    """One ``Ask`` of a question, until it has a reply.
+    """One ``Ask`` of a question, until it has a reply or an error.
 
     Attributes:
-        open: Whether the reader is to be asked, once more.
-        writer: Who continues the conversation; ``None`` where the reader is asked as for any answer.
-        prompt: What the reader is asked with next.
-        found: The reply; ``UnscorableError`` where the reader cannot be asked.
+        open: Whether the reader is to be asked (again).
+        writer: Writer that continues the conversation; ``None`` for answers, which use the prompt for questions.
+        prompt: The next prompt for the reader.
+        found: The reply; ``UnscorableError`` if the reader cannot be asked.
     """
 
     def __init__(self, question: "_Question", ask: Ask) -> None:
@@ -125,7 +125,7 @@ class _Conversation:
         self._prepare()
 
     def take(self, text: str | UnscorableError) -> None:
-        """Take the reader's text; if it is no reply, prepare to ask again."""
+        """Parse the reader's text; if it is not a valid reply, prepare the next request."""
         if isinstance(text, UnscorableError):
             self.found, self.open = text, False
             return
@@ -139,14 +139,14 @@ class _Conversation:
 
     def _prepare(self) -> None:
         try:
-            self.prompt = self._answered() if self.writer is None else self._written(self.writer)
+            self.prompt = self._answer_prompt() if self.writer is None else self._judgment_prompt(self.writer)
         except UnscorableError as error:
             self.found, self.open = error, False
 
-    def _answered(self) -> str:
+    def _answer_prompt(self) -> str:
         return self._labeler.answering.prompts.build(self._question, self._passages)
 
-    def _written(self, writer: Writer) -> str:
+    def _judgment_prompt(self, writer: Writer) -> str:
         prompts, kind = self._labeler.prompts, self._labeler.options.kind
         question = writer.as_data(self._question)
         ask = Ask(self._ask.task, self._ask.shown, writer.as_data(self._ask.pseudo_answer))
@@ -157,7 +157,7 @@ class _Conversation:
         return writer.prompt(self._passages, turns)
 
     def _read(self, text: str) -> Reply:
-        """Return what a text replies, in places of the question's passages; ``None`` if it is no reply."""
+        """Return the parsed reply, with positions of the question's passages; ``None`` if it is not valid."""
         if self._ask.task in ("answer", "information"):
             return text
         if self._ask.task == "point":
@@ -174,10 +174,10 @@ class _Conversation:
 
 
 class _Question:
-    """One question while it is judged.
+    """State of one question while it is judged.
 
     Attributes:
-        wanted: What is to be asked next; nothing at the end.
+        wanted: The next requests; empty at the end.
     """
 
     def __init__(self, labeler: ItemLabeler, query: Query) -> None:
@@ -188,7 +188,7 @@ class _Question:
         self.wanted: list[Ask] = next(self._plan) if query.passages else []
 
     def after(self, asked: Sequence[_Conversation]) -> None:
-        """Take the replies to what was wanted, and go on to what is wanted next."""
+        """Pass the replies to the plan, and prepare its next requests."""
         if not self.wanted:
             return
         self.wanted, replies = [], []
@@ -206,7 +206,7 @@ class _Question:
             self._judged = error
 
     def labeled(self) -> LabeledQuery | UnscorableError:
-        """Return the labels, or why there are none."""
+        """Return the labels, or the error that prevents them."""
         judged, passages = self._judged, self.query.passages
         if isinstance(judged, UnscorableError):
             return judged

@@ -11,16 +11,16 @@ from seper_reward.types import Asked, Estimate, UnscorableError, answer_aliases
 
 
 class LikelihoodLabeler(ReaderLabeler[float]):
-    """Labels a passage by the mean log-probability per token of the likeliest gold answer, less that without it.
+    """Labels a passage by the mean log-probability per token of the likeliest gold answer, less the one without it.
 
-    Where the answer is a list, it is the mean over its items, each by its likeliest alias and as if it were all of the
-    answer.
+    If the answer is a list, the label is the mean over its items, each by its likeliest alias and scored as if it were
+    the whole answer.
 
-    Labels are in nats per token and unbounded. Nothing is sampled, so that standard errors are 0. What is subtracted
-    is constant in a question and changes no softmax over its passages.
+    Labels are in nats per token and unbounded. Nothing is sampled, so standard errors are 0. The baseline is constant
+    for a question and does not change a softmax over its passages.
 
     Args:
-        scorer: Scorer whose reader is asked.
+        scorer: Scorer with the reader.
     """
 
     name = "likelihood"
@@ -40,7 +40,7 @@ class LikelihoodLabeler(ReaderLabeler[float]):
         return found
 
     def gain(self, reading: float, given: float) -> Estimate:
-        """Return the difference of log-probabilities, which is known."""
+        """Return the difference of log-probabilities, which has no sampling error."""
         change = reading - given
         return Estimate(change, 0.0, change, change)
 

@@ -1,4 +1,4 @@
-"""The labelers by the names that settings give them."""
+"""The registry of labelers, by the names in settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ LoadScorer = Callable[[], SePerScorer]
 
 @dataclass(frozen=True)
 class LabelerOptions:
-    """Options of those labelers that have some; the others ignore them.
+    """Options of all labelers; each labeler ignores the options of the other ones.
 
     Attributes:
         label: Label of the labeler ``delta_seper``, see ``DeltaSePerLabeler``.
-        erag_preset: How eRAG's labels follow from answers, see ``ERAGOptions.preset``.
+        erag_preset: How eRAG's labels are computed, see ``ERAGOptions.preset``.
         erag_metric: Metric of the labeler ``erag``, see ``answer_metric``.
         item_preset: Published options of ITEM, see ``JudgmentOptions.preset``.
         item_method: How passages are judged, see ``JudgmentOptions`` for this and the next six.
         item_form: Whether the reader sees all passages at once.
-        item_pseudo_answer: What passages are judged by.
-        item_rounds: Most rounds; ``None`` keeps the preset's, as for the next two.
-        item_top_k: How many passages of an order are chosen.
-        item_samples: Orders that are voted over.
-        item_same_answer: Likeness of two successive pseudo-answers that ends the rounds; ``None`` compares none.
-        item_prompts: YAML file with prompts in place of ours; ``None`` for none.
+        item_pseudo_answer: Kind of answer that passages are judged by.
+        item_rounds: Maximum number of rounds; ``None`` for the preset's value, as for the next two.
+        item_top_k: Number of passages of an order that are chosen.
+        item_samples: Number of orders that are voted over.
+        item_same_answer: Similarity of successive pseudo-answers that ends the rounds; ``None`` does not compare them.
+        item_prompts: YAML file with prompts that override the defaults; ``None`` for the defaults.
         item_max_new_tokens: Longest judgment in tokens.
 
     Raises:
@@ -83,7 +83,7 @@ class LabelerOptions:
         return JudgmentOptions.preset(self.item_preset, method, **{**options, **changes})
 
     def item(self, scorer: SePerScorer, judge: str | None = None) -> ItemLabeler:
-        """Return ITEM's labeler; a judge overrides the options, and is the name of the labels."""
+        """Return ITEM's labeler; a judge overrides the options and names the labels."""
         return ItemLabeler(
             scorer,
             self.judgments(judge),
@@ -125,8 +125,8 @@ def load_labeler(
     Args:
         name: Name of the labeler, or a reranker's folder.
         load_scorer: Function that loads the scorer; called only for a labeler that needs one.
-        sets: Which sets of passages it labels, too; ``None`` for none.
-        options: Options of the labelers that have some.
+        sets: Sets of passages to label as well; ``None`` for none.
+        options: Options of labelers.
 
     Raises:
         ValueError: There is no such labeler, one of its options is not allowed, or it labels single passages only.
@@ -137,7 +137,7 @@ def load_labeler(
     if sets is None:
         return labeler
     if not isinstance(labeler, ReaderLabeler):
-        raise ValueError(f"labeler {name!r} has no measure of a reader that sets could be labelled by; take sets=none")
+        raise ValueError(f"labeler {name!r} does not use a reader, which labels of sets need; use sets=none")
     return SetLabeler(labeler, sets)
 
 

@@ -1,4 +1,4 @@
-"""Labels of sets: what a passage adds to passages that the reader is given with it, by any labeler that asks one."""
+"""Labels of sets: the gain of a passage next to given passages, for any labeler with a reader."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -12,14 +12,14 @@ from seper_reward.types import Asked, Estimate, LabeledQuery, Passage, Query, Se
 
 
 class SetLabeler(PassageLabeler):
-    """Labels each passage by itself, and what it adds to others.
+    """Labels each passage alone, and by its gain next to other passages.
 
-    Each set of passages is measured once, in one order; what is called v(ab) for a label of b beside a is the same
-    number as for a label of a beside b. Contexts of a plan's group that begin with the same passages are one batch of
-    the reader, which reads these once where questions are measured one by one (``SePerScorer.batch_size``).
+    Each set of passages is measured once, in one order: v(ab) is the same number for the label of b next to a and of a
+    next to b. Contexts of a plan's group that begin with the same passages are one batch of the reader, which reads
+    the shared passages once if questions are measured one by one (``SePerScorer.batch_size``).
 
     Args:
-        singles: Labeler of single passages, whose measure the sets are labelled by, too.
+        singles: Labeler of single passages, whose measure is used for sets as well.
         options: Which sets are measured.
     """
 
@@ -32,11 +32,11 @@ class SetLabeler(PassageLabeler):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that decides a label, JSON-able; rows of sets hold the label of this name alone."""
+        """Everything that affects a label, JSON-able; rows of sets have the label of this name only."""
         return {**self.singles.fingerprint, "label": self.name, "sets": asdict(self.options)}
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries, round after round of their plans side by side."""
+        """Label several queries; each round of their plans is one batch."""
         found: list[_Question[Any] | UnscorableError] = [
             _Question(self.singles, self.options, query) for query in queries
         ]
@@ -49,7 +49,7 @@ class SetLabeler(PassageLabeler):
 
 
 class _Question(Generic[R]):
-    """One question while its sets are measured: what its plan wants next, and what is known.
+    """State of one question while its sets are measured: its plan, the next contexts, and the measures so far.
 
     Attributes:
         wanted: Groups of contexts to measure next; empty at the end.
@@ -58,7 +58,7 @@ class _Question(Generic[R]):
     def __init__(self, labeler: ReaderLabeler[R], options: SetOptions, query: Query) -> None:
         self._labeler, self._options, self._query = labeler, options, query
         self._readings: dict[Context, R] = {}
-        self._utilities: dict[Context, Estimate] = {}  # what each context is worth, beside none
+        self._utilities: dict[Context, Estimate] = {}  # utility of each context over no passage
         self._known: dict[frozenset[int], Context] = {}  # the order in which passages were first measured together
         self._reversed: dict[Context, R] = {}  # by that order
         self._labelled: Labelled = []
@@ -66,14 +66,14 @@ class _Question(Generic[R]):
         self.wanted = next(self._plan)
 
     def asked(self, group: Sequence[Context]) -> Asked:
-        """Return what the reader is asked in a group of contexts."""
+        """Return the request to the reader for a group of contexts."""
         return Asked(self._query.question, self._query.answers, tuple(map(self._passages, group)))
 
     def after(self, readings: Sequence[list[R] | UnscorableError]) -> "_Question[R] | UnscorableError":
-        """Take what was measured in the wanted groups, and go on to the next that are wanted.
+        """Store the measures of the wanted groups, and advance to the next wanted groups.
 
         Returns:
-            The question itself, or why it cannot be labelled.
+            This object, or the error that prevents labels.
         """
         for group, row in zip(self.wanted, readings, strict=True):
             if isinstance(row, UnscorableError):

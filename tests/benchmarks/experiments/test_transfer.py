@@ -173,7 +173,7 @@ def test_only_what_all_readers_labelled_counts(two):
     [
         (lambda row: row.update(question="Whose?"), "'q0', passage id='p0': a and b have other texts"),
         (lambda row: row["passages"][0].update(text="other"), "'q0', passage id='p0': a and b have other texts"),
-        (lambda row: row.update(labeler="erag"), "holds labels of 'erag'; only those of ΔSePer"),
+        (lambda row: row.update(labeler="erag"), "has labels of 'erag'; only labels of ΔSePer"),
     ],
 )
 def test_labels_that_cannot_be_compared_are_named(two, capsys, change, message):
