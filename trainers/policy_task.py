@@ -83,7 +83,7 @@ class PolicyTaskConfig(InputConfig):
     reader_seed: int = setting(0, "Seed of the reader's sampling; use the seed of labelling to share its cache.")
     cache: str | None = setting(
         None,
-        "SQLite file that caches responses and entailment scores, also for resuming a killed run; runs on this machine "
+        "SQLite file that caches responses and entailment scores, also to resume a killed run; runs on this machine "
         "can share it; not given: the cache of the scorer's file, else one in output_dir.",
     )
 

@@ -114,8 +114,8 @@ def model_card(name: str, /, **fields: Any) -> str:
 def evaluated(trainer: Any) -> None:
     """Evaluate a trainer's model that is trained afterwards; all processes must call this together.
 
-    Accelerate prepares a model only once. After a plain evaluation, ``train`` would not wrap the model in DDP, and each
-    process would train on its own gradients (Accelerate 1.15, ``Accelerator.prepare_model``).
+    Accelerate prepares a model only once. After a plain evaluation, ``train`` would not wrap the model in DDP, and
+    each process would train on its own gradients (Accelerate 1.15, ``Accelerator.prepare_model``).
     """
     wrapped = trainer.model_wrapped
     trainer.evaluate()
