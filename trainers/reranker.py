@@ -66,7 +66,7 @@ class RerankerConfig(RankingConfig):
     retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")
     loss: str = setting(
         "ranknet",
-        "Loss: ranknet (pairs of passages, harmful ones below useless ones) or lambda (nDCG; labels below 0 count as 0 "
+        "Loss: ranknet (pairs of passages, harmful below useless ones) or lambda (nDCG; labels below 0 count as 0 "
         "unless shift raises them).",
     )
 

@@ -70,7 +70,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     )
     hops: int = setting(
         1,
-        "Number of retrievals per question, >= 1, each with the question and the best passages found so far; use 2 for "
+        "Number of retrievals per question, >= 1, each with the question and the best passages found so far; 2 for "
         "questions that need two passages.",
     )
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP, "targets.learn_from", common=True)
@@ -122,7 +122,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     clip_high: float | None = setting(None, "Upper bound to clip labels at; not given: no bound.", "targets.clip_high")
     eval_readers: list[str] = setting(
         ["plain"],
-        "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct without an adapter), "
+        "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct, no adapter), "
         "hub ids or folders. Use readers at least as strong as the labelling reader. 'none': only the labelling "
         "reader measures.",
     )
@@ -142,8 +142,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
             )
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
-                f"learn_from={self.learn_from} needs labels of sets or human labels (labeler gold), got sets=none with "
-                f"labeler {self.labeler!r}; label conditional sets, or learn from singles"
+                f"learn_from={self.learn_from} needs labels of sets or human labels (labeler gold), got sets=none "
+                f"with labeler {self.labeler!r}; label conditional sets, or learn from singles"
             )
         if self.sets != "none" and self.learn_from == "singles":
             raise ValueError(
@@ -247,7 +247,7 @@ def split_questions(
     turned: float = 0.0,
     salt: str = "",
 ) -> dict[str, list[Query]]:
-    """Return the questions of ``train``, ``dev`` and ``test``, in the order of the input; print the number of clusters.
+    """Return the questions of ``train``, ``dev`` and ``test``, in input order; print the number of clusters.
 
     Args:
         queries: The questions, with unique ids.

@@ -62,7 +62,7 @@ class LabelStore:
             self._rows[row["id"]]["passages"] += row["passages"]
 
     def _missing(self, query: Query) -> Query:
-        """Return the query with the passages to label: those without a label, or all if labels depend on each other."""
+        """Return the query with the passages to label: those without a label, or all if labels are interdependent."""
         known = {passage.id for passage in self._known(query).query.passages}
         if self._labeler.whole:
             same = known == {passage.id for passage in query.passages}
