@@ -54,7 +54,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is used: a client of a server needs neither torch nor the time to load it."""
+    """Import a public name on first use: clients of a server work without torch."""
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)

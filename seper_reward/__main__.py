@@ -1,4 +1,4 @@
-"""``python -m seper_reward``, for launchers: ``torchrun --nproc_per_node 2 -m seper_reward label ...``."""
+"""Entry point of ``python -m seper_reward``, for launchers: ``torchrun ... -m seper_reward label ...``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The cost of questions, and measurements of many questions, which processes share."""
+"""Cost estimates of questions, and measurements of many questions shared by processes."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 T = TypeVar("T")
 R = TypeVar("R")
 
-_PROMPT_COST = 50  # sampling the responses to one prompt takes about as long as reading so many tokens
+_PROMPT_COST = 50  # tokens whose prefill takes about as long as sampling the responses to one prompt
 
 
 def query_cost(query: Query) -> float:
@@ -24,13 +24,13 @@ def query_cost(query: Query) -> float:
 
 
 def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
-    """Estimate the work of measuring one belief, in tokens that are read."""
+    """Estimate the work of measuring one belief, in prefill tokens."""
     characters = len(question) + sum(len(passage.title) + len(passage.text) for passage in passages)
     return characters / 4 + _PROMPT_COST
 
 
 def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
-    """Measure the beliefs of many questions, ``scorer.batch_size`` of them side by side, with a progress bar.
+    """Measure the beliefs of many questions in batches of ``scorer.batch_size``, with a progress bar.
 
     All processes must call this together; they share the work.
 
@@ -61,16 +61,16 @@ def measure_shared(
 ) -> list[R]:
     """Measure items batch by batch, with a progress bar; processes share the batches.
 
-    All processes must call this together, and all get all results. The batches do not depend on the number of
-    processes, so neither do the results.
+    All processes must call this together, and get all results. Batches do not depend on the number of processes, so
+    neither do results.
 
     Args:
-        items: What is measured, such as questions.
-        measure: Function of a batch that returns one result per item, which other processes can unpickle.
+        items: The items, such as questions.
+        measure: Function of a batch that returns one picklable result per item.
         title: Title of the progress bar.
         size: Number of items per batch.
-        reader: Reader that is queried about the items, which are then ``Query`` or ``Asked``: an engine begins with
-            the next ones while a batch is measured. ``None`` if there is no reader.
+        reader: Reader of the items, which are then ``Query`` or ``Asked``: an engine starts on the next items while a
+            batch is measured (default: no reader).
         unit: Unit of the progress bar.
 
     Returns:

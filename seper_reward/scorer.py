@@ -1,4 +1,4 @@
-"""SePerScorer: the one place that composes reader and estimators."""
+"""SePerScorer: composes reader and estimators."""
 
 import copy
 import functools
@@ -38,23 +38,23 @@ from seper_reward.types import (
 
 
 class SePerScorer:
-    """Measures a reader's belief in the gold answers, and what passages do to it (ΔSePer).
+    """Measures a reader's belief in the gold answers, and its change by passages (ΔSePer).
 
     Args:
         sampler: Samples the reader's responses, in this process or on servers.
-        entailment: The NLI model that judges what the responses say.
-        prompt: The wording, or the name of a style in ``prompts.STYLES``; it also says what stands for no passage.
-        chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
+        entailment: The NLI model that judges the responses.
+        prompt: The wording, or the name of a style in ``prompts.STYLES``; includes the form of the baseline.
+        chat: Options of the reader's chat template, including thinking.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
-        max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
+        max_passage_tokens: Maximum length of a passage in tokens (default: the reader's window).
         cache: Cache of responses and entailment scores between runs, or the path of its file, made if absent.
 
     Attributes:
-        reader: The prompted reader: its responses, and how likely it finds given answers.
+        reader: The prompted reader: samples responses, and scores given answers.
         judge: The entailment model with the options of SePer.
 
     Raises:
-        ValueError: An option does not go with the reader's chat template or window.
+        ValueError: The reader's chat template or window does not support an option.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class SePerScorer:
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a folder.
 
-        The reader may be loaded already. ``prompt=None`` takes the reader's own style (``READER_DEFAULTS``), else the
-        paper's. ``engine`` names servers that run the reader, such as ``["http://localhost:8000/v1"]``; the reader's
-        name and options are then those of its tokenizer. ``sampling`` has fields of ``SamplingOptions``, by default
-        the paper's (N=10, temperature 1) or the reader's own. The other arguments are those of the class.
+        The reader may already be loaded. ``prompt=None`` uses the reader's own style (``READER_DEFAULTS``), else the
+        paper's. ``engine`` is a list of servers that run the reader, such as ``["http://localhost:8000/v1"]``; the
+        reader's name and options then apply to its tokenizer. ``sampling`` has fields of ``SamplingOptions``, by
+        default the paper's (N=10, temperature 1) or the reader's own. Other arguments are those of the class.
 
         Raises:
-            OSError: A model cannot be loaded; the message says what to do.
+            OSError: A model cannot be loaded; the message names the fix.
             ConnectionError: A server does not answer.
             ValueError: An option is out of range, or a server cannot be used as this reader.
         """
@@ -128,7 +128,7 @@ class SePerScorer:
 
     @property
     def cache(self) -> Cache | None:
-        """Where responses and entailment scores are kept between runs."""
+        """Cache of responses and entailment scores."""
         return self.reader.cache
 
     @functools.cached_property
@@ -143,13 +143,13 @@ class SePerScorer:
 
     @property
     def batch_size(self) -> int:
-        """Default number of questions that are measured side by side: 16 on an accelerator, 1 on a CPU or engine."""
+        """Default batch size in questions: 16 on an accelerator, 1 on a CPU or engine."""
         device = self.sampler.device
         on_cpu = device is not None and device.type == "cpu"
         return 1 if on_cpu or self.sampler.prompts_ahead else 16
 
     def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
-        """Measure each passage of each query by itself: ΔSePer (arXiv:2503.01478, eq. 11).
+        """Measure ΔSePer of each single passage of each query (arXiv:2503.01478, eq. 11).
 
         Args:
             queries: ``Query`` records or dicts ``{question, answers, passages}``.
@@ -180,11 +180,11 @@ class SePerScorer:
 
         Args:
             asked: The questions, with their contexts and texts.
-            batch_size: Number of questions that are measured side by side, >= 1; ``None`` for ``batch_size`` of the
-                scorer. In low digits the results depend on the questions of a batch.
+            batch_size: Number of questions per batch, >= 1 (default: the scorer's ``batch_size``). Low digits of the
+                results depend on the other questions of a batch.
 
         Returns:
-            Per question its beliefs and supports, or the reason why it cannot be measured.
+            Per question its beliefs and supports, or its error.
         """
         batches = ahead(self.reader, in_batches(asked, batch_size or self.batch_size))
         return list(itertools.chain.from_iterable(map(self._measured, batches)))
@@ -204,20 +204,20 @@ class SePerScorer:
         ]
 
     def expect(self, asked: Sequence[Asked]) -> None:
-        """Let an engine begin with the questions that ``measure`` will be called with; only the time changes."""
+        """Let an engine prefetch questions of a later call of ``measure``; this affects only the time."""
         self.reader.expect(asked)
 
     def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
-        """Sample the responses that beliefs are made of; see ``PromptedReader.responses``."""
+        """Sample the responses from which beliefs are computed; see ``PromptedReader.responses``."""
         return self.reader.responses(asked, [self.known_answers(each.answers) for each in asked])
 
     def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose probabilities the estimator uses; none of a list, which has many right wordings."""
+        """Return the answers whose probabilities the estimator uses; none for a list, which has many right wordings."""
         aliases, *more = answer_items(answers)
         return aliases if self.estimator.weighting == "mass" and not more else ()
 
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
-        """Return the same scorer whose reader sees something else if there is no passage."""
+        """Return the same scorer with another form of the baseline, the prompt without a passage."""
         return self._with(self.reader.with_style(replace(self.reader.prompts.style, baseline=baseline)))
 
     def with_sampling(self, **changes: Any) -> "SePerScorer":
@@ -227,7 +227,7 @@ class SePerScorer:
     def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
         """Return the same scorer with another model; see ``PromptedReader.reading_with``."""
         other = self._with(self.reader.reading_with(model, frozen=frozen))
-        # a reader in training seldom repeats a response, so its entailment scores are not cached either
+        # a reader in training rarely repeats a response, so its entailment scores are not cached either
         other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)
         return other
 

@@ -1,6 +1,6 @@
-"""What travels with the package: configurations to copy and recipes to run, from a wheel as from a checkout.
+"""Bundled configurations to copy and recipes to run, in a wheel or a checkout.
 
-In the repository both stand beside the package, as ``configs/`` and ``trainers/``; in a wheel they are in it.
+In the repository they are next to the package, in ``configs/`` and ``trainers/``; in a wheel they are inside it.
 """
 
 from importlib import import_module
@@ -17,28 +17,28 @@ RECIPES = {
 
 
 def configs_folder() -> Path:
-    """Return the folder of the configurations that ship."""
+    """Return the folder of the bundled configurations."""
     return _shipped("configs")
 
 
 def copy_configs(folder: Path) -> list[Path]:
-    """Copy the configurations that ship into a folder, in the folders they are in here.
+    """Copy the bundled configurations into a folder, with their subfolders.
 
     Args:
-        folder: Where to; it is made if it is absent. Files there that are the same stay.
+        folder: Target folder, created if missing. Identical files in it are kept.
 
     Returns:
-        The files, in the order of their names.
+        The files, sorted by name.
 
     Raises:
-        ValueError: A file there has another content.
+        ValueError: A file exists with other content.
         OSError: The folder cannot be written.
     """
     sources = sorted(path for path in configs_folder().rglob("*") if path.is_file())
     copies = {source: folder / source.relative_to(configs_folder()) for source in sources}
     for source, copy in copies.items():
         if copy.is_file() and copy.read_bytes() != source.read_bytes():
-            raise ValueError(f"{copy} is there and differs from ours; name another folder with --to, or move it")
+            raise ValueError(f"{copy} exists and differs from ours; name another folder with --to, or move it")
     for source, copy in copies.items():
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(source.read_bytes())
@@ -53,7 +53,7 @@ def run_recipe(name: str, arguments: list[str]) -> str:
         arguments: Words of its command line.
 
     Returns:
-        Nothing to run next: recipes print that, as they can also be run as modules.
+        An empty text: recipes print the next command themselves, as they can also be run as modules.
 
     Raises:
         OSError: A library that recipes need is not installed.
@@ -69,7 +69,7 @@ def run_recipe(name: str, arguments: list[str]) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a source file is the package's or a recipe's."""
+    """Return whether a source file belongs to the package or a recipe."""
     return any(Path(path).is_relative_to(folder) for folder in (_PACKAGE, _shipped("trainers")))
 
 

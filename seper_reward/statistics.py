@@ -1,4 +1,4 @@
-"""Statistics that evaluations share: intervals over questions and seeds, sample sizes, and rounding. Pure."""
+"""Statistics for evaluations: intervals over questions and seeds, sample sizes, and rounding. Pure functions."""
 
 import math
 import warnings
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 _DIGITS = 4
-_BATCH = 100  # resamples at once
+_BATCH = 100  # resamples per batch
 _POOLED_RESAMPLES = 1000
 _ROUNDING = 1e-12  # share of a sum of squares
 
@@ -18,14 +18,14 @@ def interval_over_questions(
 
     Args:
         statistic: Function of an integer array of question numbers, chosen with replacement; returns a number or NaN.
-            Rows of one question are not independent, so that it must take all rows of a question together.
+            It must use all rows of a question together, since they are not independent.
         questions: Number of questions.
-        resamples: Number of resamples; always the same ones, so that intervals of two statistics are comparable.
-        vectorized: Whether the statistic takes several resamples at once, ``(R, questions)``, and returns R numbers.
+        resamples: Number of resamples; they are always the same, so intervals of two statistics are comparable.
+        vectorized: Whether the statistic accepts several resamples at once, ``(R, questions)``, and returns R numbers.
 
     Returns:
-        Lower and upper bound, rounded to 4 digits; ``None`` for a single question, or where the statistic is NaN in
-        every resample or the same in all.
+        Lower and upper bound, rounded to 4 digits; ``None`` for a single question, or if the statistic is NaN in every
+        resample or equal in all.
     """
     import numpy as np
     from scipy.stats import DegenerateDataWarning, bootstrap
@@ -53,7 +53,7 @@ def mean_over_questions(values: Any) -> dict[str, Any]:
         values: ``(Q,)`` numbers, one per question.
 
     Returns:
-        ``mean`` and ``interval``, as ``interval_over_questions`` returns it; both ``None`` without a question.
+        ``mean`` and ``interval`` (see ``interval_over_questions``); both ``None`` without a question.
     """
     import numpy as np
 
@@ -71,12 +71,12 @@ def ratio_over_questions(
 
     Args:
         questions: The question of each row; rows of one question are resampled together.
-        parts: Of each row, what is counted and out of how much.
+        parts: Numerator and denominator of each row.
         resamples: Number of resamples.
 
     Returns:
-        ``mean``, the sum of the first over the sum of the second, ``None`` where that is 0, and ``interval``, ``None``
-        where ``interval_over_questions`` has none, or all questions agree.
+        ``mean``, the sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and
+        ``interval``, ``None`` if ``interval_over_questions`` has none or all questions are equal.
     """
     import numpy as np
     from scipy.stats import DegenerateDataWarning
@@ -94,7 +94,7 @@ def ratio_over_questions(
 
     interval = None
     if len(set(ratio(sums[:, sums[1] > 0]))) > 1:
-        with warnings.catch_warnings():  # of resamples without such a question, which are left out
+        with warnings.catch_warnings():  # for resamples with denominator 0, which are left out
             warnings.simplefilter("ignore", DegenerateDataWarning)
             interval = interval_over_questions(
                 lambda numbers: ratio(sums[:, numbers].sum(-1)), len(places), resamples=resamples, vectorized=True
@@ -103,16 +103,16 @@ def ratio_over_questions(
 
 
 def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
-    """Return how far one choice leads another on the same questions, with the 95 % paired bootstrap interval.
+    """Return the lead of one choice over another on the same questions, with the 95 % paired bootstrap interval.
 
     Args:
-        first: ``(Q,)`` measures of the one.
-        other: ``(Q,)`` measures of the other, on the same questions.
+        first: ``(Q,)`` measures of the first choice.
+        other: ``(Q,)`` measures of the other choice, on the same questions.
 
     Returns:
-        ``lead``, the mean difference, first less other; ``interval``, as ``interval_over_questions`` returns it; and
-        ``sd``, the standard deviation of the differences, for ``questions_for_lead``. What is not defined for so few
-        questions is ``None``.
+        ``lead``, the mean difference, first minus other; ``interval`` (see ``interval_over_questions``); and ``sd``,
+        the standard deviation of the differences, for ``questions_for_lead``. Values that are undefined for too few
+        questions are ``None``.
     """
     import numpy as np
 
@@ -123,19 +123,19 @@ def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
 
 
 def questions_for_lead(paired_sd: float, lead: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
-    """Return how many questions a comparison needs to see a lead, by the power of the two-sided paired t-test.
+    """Return the number of questions needed to detect a lead, by the power of the two-sided paired t-test.
 
     With n questions the test statistic has the noncentral t-distribution with n - 1 degrees of freedom and
     noncentrality √n · lead / sd (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988).
 
     Args:
         paired_sd: Standard deviation over questions of the difference of two systems, >= 0.
-        lead: The true lead that is to be seen, > 0.
-        power: Probability that it is seen, in (alpha, 1).
-        alpha: Probability that a lead is seen where there is none, in (0, 1).
+        lead: The true lead to detect, > 0.
+        power: Probability of detecting it, in (alpha, 1).
+        alpha: Probability of detecting a lead if there is none, in (0, 1).
 
     Returns:
-        The least number of questions, >= 2.
+        The smallest sufficient number of questions, >= 2.
 
     Raises:
         ValueError: An argument is out of its range.
@@ -161,20 +161,20 @@ def questions_for_lead(paired_sd: float, lead: float, *, power: float = 0.8, alp
 
 
 def _paired_t_power(questions: int, paired_sd: float, lead: float, alpha: float) -> float:
-    """Return the probability that the two-sided paired t-test of so many questions sees a lead."""
+    """Return the power of the two-sided paired t-test for a number of questions."""
     from scipy.stats import f, ncf
 
     if not paired_sd:
         return 1.0
-    # the square of t is F with one degree of freedom; SciPy's noncentral t is NaN for great leads of few questions
+    # the square of t is F with one degree of freedom; SciPy's noncentral t is NaN for large leads on few questions
     critical = f.ppf(1 - alpha, 1, questions - 1)
     return float(ncf.sf(critical, 1, questions - 1, questions * (lead / paired_sd) ** 2))
 
 
 def lead_beyond_seeds(seeds: int, seed_sd: float) -> float:
-    """Return the least lead that so many seeds of two trained systems can show, however many questions are asked.
+    """Return the smallest detectable lead between two trained systems with a number of seeds and unlimited questions.
 
-    It is half of what ``interval_over_questions_and_seeds`` makes of seeds alone, where both systems vary alike.
+    This is half the width of ``interval_over_questions_and_seeds`` from seeds alone, if both systems vary equally.
 
     Args:
         seeds: Number of seeds of each system, >= 2.
@@ -189,24 +189,24 @@ def lead_beyond_seeds(seeds: int, seed_sd: float) -> float:
 
 
 def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | None:
-    """Return the 95 % t-interval of how far one trained system leads another, over questions and seeds.
+    """Return the 95 % t-interval of the lead of one trained system over another, over questions and seeds.
 
-    A seed is all chance of one run: that of its training and, where each run is trained on labels of its own, that of
-    the draws its labels were measured on.
+    A seed covers all randomness of a run: of its training and, if each run has separate labels, of the samples behind
+    the labels.
 
-    The questions that were asked, and the seeds of either system, are three independent sources of chance: their
-    squared standard errors add up, and the degrees of freedom are those of Welch (Biometrika 34, 1947) and
-    Satterthwaite (Biometrics Bulletin 2, 1946). What a seed does to single questions counts in two of the three, so
-    that the interval is too wide rather than too narrow.
+    The choice of questions and the seeds of either system are three independent sources of randomness: their squared
+    standard errors add up, and the degrees of freedom follow Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
+    Bulletin 2, 1946). The effect of a seed on single questions counts in two of the three, so the interval is rather
+    too wide than too narrow.
 
     Args:
-        first: ``(S, Q)`` measures of S runs of the system with seeds of their own, on the same Q questions; ``(Q,)``
-            for a system without seeds, such as one that was not trained.
-        other: The same of the system that is compared with it; S may differ.
+        first: ``(S, Q)`` measures of S runs of the system with different seeds, on the same Q questions; ``(Q,)`` for
+            a system without seeds, such as an untrained one.
+        other: The same for the other system; S may differ.
 
     Returns:
-        Lower and upper bound of the difference of means, first less other, rounded to 4 digits; ``None`` for a single
-        question or a single seed, or where nothing varies.
+        Lower and upper bound of the difference of means, first minus other, rounded to 4 digits; ``None`` for a single
+        question or a single seed, or if nothing varies.
     """
     import numpy as np
     from scipy.stats import t
@@ -226,9 +226,9 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
 
 
 def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
-    """Return the 95 % t-interval of the mean of a measure over runs with seeds of their own.
+    """Return the 95 % t-interval of the mean of a measure over runs with different seeds.
 
-    What chance did in choosing the questions is not in it.
+    It does not cover the choice of questions.
 
     Args:
         values: One number per run.
@@ -250,14 +250,14 @@ def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
 
 
 class PooledPearson:
-    """Pearson's r of measures with one target over the contexts of all questions, which are resampled as wholes.
+    """Pearson's r of measures with one target over the contexts of all questions, resampled by question.
 
-    Contexts of one question, such as its passages, are not independent. Methods take question numbers, ``(..., Q)``
-    for several choices of questions at once.
+    Contexts of one question, such as its passages, are not independent. Methods have question numbers as arguments,
+    ``(..., Q)`` for several resamples at once.
 
     Args:
-        columns: Values by measure, one per context; NaN where it is not known, which leaves the context out.
-        target: What they are correlated with, one number per context.
+        columns: Values by measure, one per context; contexts with NaN are left out.
+        target: The target, one number per context.
         owner: Number of each context's question, from 0.
     """
 
@@ -277,12 +277,12 @@ class PooledPearson:
         return self._over(name, self._known(name), numbers)
 
     def lead(self, name: str, other: str, numbers: Any) -> Any:
-        """Return by how much a measure's correlation exceeds another's, over the contexts that have both."""
+        """Return the difference of two measures' correlations, over the contexts that have both."""
         known = self._known(name, other)
         return self._over(name, known, numbers) - self._over(other, known, numbers)
 
     def p_value(self, name: str) -> float | None:
-        """Return the p-value of a measure's correlation, which takes contexts for independent; ``None`` for none."""
+        """Return the p-value of a measure's correlation, assuming independent contexts; ``None`` if undefined."""
         from scipy.stats import pearsonr
 
         known = self._known(name)
@@ -291,7 +291,7 @@ class PooledPearson:
         return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
 
     def described(self, name: str) -> dict[str, Any]:
-        """Return ``pearson`` of a measure over all questions and its ``interval``; ``None`` where there is none."""
+        """Return ``pearson`` of a measure over all questions and its ``interval``; ``None`` if undefined."""
         value = float(self.pearson(name, range(self._questions))) if self._questions else math.nan
         return {"pearson": rounded_or_none(value), "interval": self.interval(lambda at: self.pearson(name, at))}
 
@@ -301,13 +301,13 @@ class PooledPearson:
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
 
     def _over(self, name: str, known: Any, numbers: Any) -> Any:
-        """Return the correlation over known contexts, from sums over those of each question."""
+        """Return the correlation over known contexts, from sums over each question's contexts."""
         import numpy as np
 
         values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
         if not len(values):
             return np.full(np.shape(numbers)[:-1], math.nan)
-        values, target = values - values.mean(), target - target.mean()  # sums of squares then lose no digits
+        values, target = values - values.mean(), target - target.mean()  # centred, so sums of squares lose no digits
         parts = (np.ones(len(values)), values, target, values * values, target * target, values * target)
         by_question = np.stack([np.bincount(owner, part, self._questions) for part in parts], axis=-1)
         sums = by_question[np.asarray(numbers)].sum(axis=-2)
@@ -315,13 +315,13 @@ class PooledPearson:
         with np.errstate(invalid="ignore", divide="ignore"):
             spread, other_spread = squared - one**2 / count, other_squared - other**2 / count
             found = (product - one * other / count) / np.sqrt(spread * other_spread)
-        # a constant has no correlation; of one, rounding alone is left
+        # a constant has no correlation; its sum of squares is only rounding
         constant = (spread <= _ROUNDING * squared) | (other_spread <= _ROUNDING * other_squared)
         return np.where(constant | ~(count > 1), math.nan, found)
 
 
 def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
-    """Return how far two measures rank the questions alike, with 95 % bootstrap intervals over questions.
+    """Return rank correlations of two measures, with 95 % bootstrap intervals over questions.
 
     Args:
         values: ``(Q,)`` numbers.
@@ -330,22 +330,24 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
 
     Returns:
         ``kendall`` (tau-b; Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with
-        ``value`` and ``interval``, both ``None`` where a measure is the same for all questions, as intervals are where
-        ``interval_over_questions`` has none.
+        ``value`` and ``interval``. Both are ``None`` if a measure is constant over questions; an interval is ``None``
+        if ``interval_over_questions`` has none.
 
     Raises:
         ValueError: The numbers of questions differ.
     """
     import numpy as np
 
-    # sums in another order differ in the last digits, and equal numbers would not be ties
+    # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
     columns = [np.asarray(each, dtype=float).round(12) for each in (values, others)]
     questions = len(columns[0])
     if len(columns[1]) != questions:
-        raise ValueError(f"expected as many numbers on either side, got {questions} and {len(columns[1])}")
+        raise ValueError(
+            f"expected the same number of values for both measures, got {questions} and {len(columns[1])}"
+        )
     if not questions or any(each.min() == each.max() for each in columns):
         return {name: {"value": None, "interval": None} for name in ("kendall", "spearman")}
-    # of a resample only the pairs of its questions count, each as often as both are in it
+    # in a resample, a pair of questions counts as often as both are drawn together
     first, second = (np.sign(each[:, None] - each[None, :]) for each in columns)
 
     def counts(numbers: Any) -> Any:
@@ -360,7 +362,7 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
 
     def spearman(numbers: Any) -> Any:
         drawn = counts(numbers)
-        one, other = (drawn @ each.T for each in (first, second))  # twice the ranks, less a constant
+        one, other = (drawn @ each.T for each in (first, second))  # twice the ranks, minus a constant
         covariance, own, others_own = ((drawn * each).sum(-1) for each in (one * other, one**2, other**2))
         with np.errstate(invalid="ignore"):
             return covariance / np.sqrt(own * others_own)
@@ -375,7 +377,7 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
 
 
 def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
-    """Return how far the means of two measures put systems into the same order: Kendall's tau-b.
+    """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
     Args:
         values: ``(R, Q)`` numbers of R systems on the same Q questions.
@@ -383,7 +385,7 @@ def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dic
         resamples: Number of resamples of questions for the interval.
 
     Returns:
-        ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` where a measure has one mean for all
+        ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` if a measure has the same mean for all
         systems, in particular for a single system.
 
     Raises:
@@ -398,7 +400,7 @@ def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dic
         return {"value": None, "interval": None}
 
     def tau(numbers: Any) -> Any:
-        # sums in another order differ in the last digits, and equal means would not be ties
+        # sums in different order differ in the last digits; without rounding, equal means would not be ties
         means = (each[:, np.atleast_2d(numbers)].mean(-1).round(12) for each in columns)  # (R, resamples)
         one, other = (np.sign(each[:, None] - each[None, :]) for each in means)
         with np.errstate(invalid="ignore"):
@@ -418,7 +420,7 @@ def rounded(value: float) -> float:
 
 
 def rounded_or_none(value: float) -> float | None:
-    """Return a number rounded to 4 digits; ``None`` for NaN, which JSON cannot hold."""
+    """Return a number rounded to 4 digits; ``None`` for NaN, which JSON does not support."""
     return None if math.isnan(value) else rounded(value)
 
 

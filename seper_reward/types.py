@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class UnscorableError(ValueError):
-    """One input cannot be scored, though others can: labelling reports the row, rewards are ``None``."""
+    """One input cannot be scored, but others can: labelling reports the row, and its reward is ``None``."""
 
 
 def unwrap(found: T | UnscorableError) -> T:
@@ -35,19 +35,19 @@ def all_or_error(pieces: Iterable[T | UnscorableError]) -> list[T] | UnscorableE
 
 
 def attempt(act: Callable[[], T]) -> T | UnscorableError:
-    """Return what a call returns, or the error of an input that cannot be scored."""
+    """Return the result of a call, or its ``UnscorableError``."""
     try:
         return act()
     except UnscorableError as error:
-        return error.with_traceback(None)  # its frames would keep tensors alive
+        return error.with_traceback(None)  # the traceback's frames would keep tensors alive
 
 
-#: A gold answer: its aliases or, of an answer that is a list, the aliases of each of its items. Records have tuples.
+#: A gold answer: its aliases, or for a list the aliases of each item. Records have tuples.
 Answers = Sequence[str] | Sequence[Sequence[str]]
 
 
 def answer_items(answers: Answers) -> tuple[tuple[str, ...], ...]:
-    """Return the aliases of each item of an answer; one that is not a list has one item.
+    """Return the aliases of each item of an answer; an answer that is not a list has one item.
 
     >>> answer_items(["Ida Voss", "Mrs Voss"]), answer_items([["Ida Voss", "Mrs Voss"], ["Bob"]])
     ((('Ida Voss', 'Mrs Voss'),), (('Ida Voss', 'Mrs Voss'), ('Bob',)))
@@ -57,12 +57,12 @@ def answer_items(answers: Answers) -> tuple[tuple[str, ...], ...]:
 
 
 def answer_aliases(answers: Answers) -> tuple[str, ...]:
-    """Return the aliases of an answer, item after item."""
+    """Return the aliases of all items of an answer, in order."""
     return tuple(itertools.chain.from_iterable(answer_items(answers)))
 
 
 def answer_text(answers: Answers) -> str:
-    """Return an answer as one would say it: the first alias of each item.
+    """Return an answer as a text: the first alias of each item.
 
     >>> answer_text([["Ida Voss", "Mrs Voss"], ["Bob"]])
     'Ida Voss, Bob'
@@ -90,7 +90,7 @@ class Passage:
 
     @property
     def full_text(self) -> str:
-        """The text that readers, retrievers and trainers see, with the title, if there is one, in front."""
+        """The text for readers, retrievers and trainers, after the title if there is one."""
         return f"{self.title}: {self.text}" if self.title else self.text
 
 
@@ -98,8 +98,8 @@ class Passage:
 class Query:
     """A question, its gold answer, and candidate passages.
 
-    ``answers`` are the aliases of the one answer or, where the answer is a list, the aliases of each of its items.
-    ``metadata`` is copied to the labels unchanged.
+    ``answers`` are the aliases of the answer or, if the answer is a list, the aliases of each item. ``metadata`` is
+    copied to the labels unchanged.
     """
 
     id: str
@@ -110,24 +110,24 @@ class Query:
 
     @property
     def contexts(self) -> list[tuple[Passage, ...]]:
-        """The sets of passages that the reader is asked with: none (the baseline), then each passage by itself."""
+        """The sets of passages for the reader's prompts: no passage (the baseline), then each single passage."""
         return [(), *((passage,) for passage in self.passages)]
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """How likely a reader is to draw one given response: exactly these tokens, and an end right after them.
+    """Probability that a reader draws exactly a given response: its tokens, and an end right after them.
 
     Attributes:
-        text: The response as it would be sampled.
+        text: The response in the form of a sampled one.
         token_ids: Ids of its T tokens, without the end.
-        log_prob: Natural-log probability of the tokens and any end that leaves the text as it is, under the model
-            itself at temperature 1; -inf for a text that cannot be a response, because it goes on behind an end or is
-            longer than the longest response. A text as long as that needs no end.
-        draw_log_prob: The same in the distribution that responses are drawn from, at the sampling temperature and
+        log_prob: Natural-log probability, at temperature 1, of the tokens and any end that does not change the text;
+            -inf for a text that cannot be a response, because it continues after an end or exceeds the maximum length.
+            A text of maximum length needs no end.
+        draw_log_prob: The same in the distribution from which responses are drawn, at the sampling temperature and
             within the nucleus.
-        mean_log_prob: Mean natural-log probability of a token at temperature 1, of the T without the end; of a text
-            longer than the longest response, of as many as that has.
+        mean_log_prob: Mean natural-log probability per token at temperature 1, without the end; of a text that exceeds
+            the maximum length, only over tokens up to this length.
     """
 
     text: str
@@ -137,7 +137,7 @@ class Leaf:
     mean_log_prob: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as a dict that ``json.dumps`` takes; -inf, which JSON does not know, is ``None``."""
+        """Return the record as a dict for ``json.dumps``; -inf, which JSON does not support, becomes ``None``."""
         return {name: None if value == -math.inf else value for name, value in asdict(self).items()}
 
     @classmethod
@@ -147,7 +147,7 @@ class Leaf:
         return cls(row["text"], tuple(row["token_ids"]), *(-math.inf if each is None else each for each in log_probs))
 
     def among(self, responses: Responses) -> list[int]:
-        """Return the places of the sampled responses that are this one, whatever token ended them."""
+        """Return the positions of sampled responses equal to this one, whatever token ended them."""
         length, columns = len(self.token_ids), (responses.texts, responses.token_ids, responses.finished)
         return [
             place
@@ -163,14 +163,14 @@ class Responses:
 
     Attributes:
         texts: The S responses, cut before a stop string and stripped.
-        token_log_probs: S tensors ``(T_s,)`` of natural-log probabilities of the drawn tokens, the end-of-sequence
-            token included, under the model itself (at temperature 1, whatever the sampling temperature).
-        token_ids: The S sequences of ids of those tokens; empty if a server names no ids.
-        finished: Whether each response ended by itself, by end-of-sequence or stop string, rather than by length.
-        draw_log_probs: S natural-log probabilities of the responses, as sequences of tokens, in the distribution that
-            they were drawn from: at the sampling temperature, within the nucleus. Empty where that is not known: a
-            reader that thinks, a server that names no token ids or draws at another temperature than 1.
-        known_leaves: Given responses whose probabilities were asked for, drawn or not.
+        token_log_probs: S tensors ``(T_s,)`` of natural-log probabilities of the drawn tokens, including the
+            end-of-sequence token, at temperature 1, whatever the sampling temperature.
+        token_ids: S sequences of token ids; empty if a server returns no ids.
+        finished: Whether each response ended with end-of-sequence or a stop string, rather than at the maximum length.
+        draw_log_probs: S natural-log probabilities of the responses, as sequences of tokens, in the distribution from
+            which they were drawn: at the sampling temperature, within the nucleus. Empty if unknown: for a reader that
+            thinks, or a server that returns no token ids or samples at another temperature than 1.
+        known_leaves: Given responses with their probabilities, drawn or not.
     """
 
     texts: tuple[str, ...]
@@ -182,11 +182,11 @@ class Responses:
 
     @property
     def log_probs(self) -> tuple[float, ...]:
-        """The S natural-log probabilities of the responses under the model itself, at temperature 1."""
+        """The S natural-log probabilities of the responses at temperature 1."""
         return tuple(float(row.double().sum()) for row in self.token_log_probs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as a dict that ``json.dumps`` takes."""
+        """Return the record as a dict for ``json.dumps``."""
         return {
             **asdict(self),
             "token_log_probs": [row.tolist() for row in self.token_log_probs],
@@ -194,7 +194,7 @@ class Responses:
         }
 
     def at(self, places: Sequence[int]) -> Responses:
-        """Return the responses at ``places`` only, in that order."""
+        """Return only the responses at the given positions, in the given order."""
 
         def chosen(column: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(column[place] for place in places) if column else ()
@@ -209,7 +209,7 @@ class Responses:
         )
 
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
-        """Return the responses with known leaves behind them, each with its whole log-probability as one token's."""
+        """Return the responses with known leaves appended, each with its whole log-probability as a single token's."""
         import torch
 
         return replace(
@@ -238,11 +238,11 @@ class Responses:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number that was measured on sampled responses.
+    """A number measured on sampled responses.
 
     Attributes:
         value: The number.
-        std_error: Its standard error over the sampling of the responses.
+        std_error: Its standard error over the sampling of responses.
         low: Lower end of its 95 % interval.
         high: Upper end of its 95 % interval.
     """
@@ -258,25 +258,25 @@ class Estimate:
 
 @dataclass(frozen=True, repr=False)
 class Belief:
-    """How strongly the reader believes in the gold answer in one context.
+    """The reader's belief in the gold answer in one context.
 
     Attributes:
         soft: Soft SePer, in [0, 1].
         hard: Hard SePer, in [0, 1].
         log_odds: log (s + .02) / (1 - s + .02) of soft SePer s, in nats.
-        answer_log_prob: Mean natural-log probability of a token of the gold answer, of the likeliest alias; ``None``
-            where it is not known: a reader that thinks or runs on a server, or an estimator that does not weigh by
-            mass.
+        answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
+            unknown: for a reader that thinks or a server that does not return it, or if the estimator does not weigh
+            by mass.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
-        unseen_mass: Probability of all responses that were not drawn, in [0, 1]; ``None`` where it is not known.
-        sampled: The L distinct ones of the S responses, in order of their first draw.
-        counts: How often each was drawn; the sum is S.
-        weights: The L probabilities of what each stands for, which sum to 1.
-        cluster_ids: The semantic cluster of each, numbered from 0 in order of appearance.
-        support: ``L`` rows of ``A`` numbers in [0, 1]: how far each response entails each gold answer.
-        best_support: L numbers in [0, 1]: how far each response entails the alias it fits best; where the answer is a
-            list, the mean of that over its items.
+        unseen_mass: Probability of all responses that were not drawn, in [0, 1]; ``None`` if unknown.
+        sampled: The L distinct responses among S, in order of their first draw.
+        counts: Number of draws of each response, with sum S.
+        weights: Probability mass that each response represents; the L weights sum to 1.
+        cluster_ids: Semantic cluster of each response, numbered from 0 in order of appearance.
+        support: ``L`` rows of ``A`` numbers in [0, 1]: entailment of each gold answer by each response.
+        best_support: L numbers in [0, 1]: entailment of the best alias by each response; if the answer is a list, the
+            mean over items.
     """
 
     soft: Estimate
@@ -335,14 +335,14 @@ class Belief:
 
 @dataclass(frozen=True, repr=False)
 class Utility:
-    """What one passage (or one set of passages) did to the reader's belief in the gold answer.
+    """The effect of a passage (or a set of passages) on the reader's belief in the gold answer.
 
     Attributes:
         soft: Soft SePer with the passage minus soft SePer without: ΔSePer (arXiv:2503.01478, eq. 11), in [-1, 1];
             below 0 the passage misled the reader.
-        hard: The same of hard SePer.
-        combined: Half of ΔSePer and half of what the passage did to how likely the reader finds the gold answer, word
-            for word, in [-1, 1] (``utility.combined``); ``None`` where that is not known.
+        hard: The same for hard SePer.
+        combined: Mean of ΔSePer and the relative change of the gold answer's likelihood, word for word, in [-1, 1]
+            (``utility.combined``); ``None`` if the likelihood is unknown.
         belief: Belief with the passage.
         baseline: Belief without any passage.
         passage_id: Id of the passage.
@@ -372,7 +372,7 @@ class Utility:
 
     @property
     def delta_log_odds(self) -> float:
-        """Change of the log-odds of soft SePer, in nats; it still moves where SePer is near 0 or 1."""
+        """Change of the log-odds of soft SePer, in nats; it remains sensitive if SePer is near 0 or 1."""
         return self.belief.log_odds - self.baseline.log_odds
 
     @property
@@ -401,15 +401,14 @@ class Utility:
 
 @dataclass(frozen=True)
 class SetLabel:
-    """What a passage adds to passages that the reader is given with it, by ΔSePer or another labeler.
+    """The label of a passage in addition to other passages in the reader's prompt, by ΔSePer or another labeler.
 
     Attributes:
-        shown: Places in the query of the passages that the reader sees together, in the order in which it sees them.
-        passage: Place of the passage that is labelled, one of ``shown``; the others are given.
-        gain: The label: the labeler's measure of the reader with all of ``shown``, less that with the given ones.
-        utility: The same measure with all of ``shown``, less that without any passage.
-        interaction: How much more the passage adds to the given ones than to none: ``gain`` less its label by itself,
-            v(ab) - v(a) - v(b) + v(∅).
+        shown: Positions in the query of the passages in the prompt, in the prompt's order.
+        passage: Position of the labelled passage, one of ``shown``; the remaining passages are given.
+        gain: The label: the labeler's measure of the reader with all of ``shown``, minus that with the given passages.
+        utility: The same measure with all of ``shown``, minus that without any passage.
+        interaction: ``gain`` minus the label of the passage alone: v(ab) - v(a) - v(b) + v(∅).
         details: Further fields of the set in the label row.
     """
 
@@ -422,7 +421,7 @@ class SetLabel:
 
     @property
     def given(self) -> tuple[int, ...]:
-        """Places of the given passages, in the order in which the reader sees them."""
+        """Positions of the given passages, in the prompt's order."""
         return tuple(place for place in self.shown if place != self.passage)
 
 
@@ -432,14 +431,14 @@ class LabeledQuery:
 
     Attributes:
         query: The query, with the P labelled passages.
-        labels: P numbers; higher = the passage helps more, 0 = as good as no passage, below 0 it harms.
-        std_errors: P standard errors of the labels; 0 where the labeler knows none.
-        baseline_error: Standard error of what is measured without a passage and subtracted from all P labels, so that
-            it is part of each of ``std_errors`` and cancels in differences of labels.
-        sets: Labels of passages beside given ones; empty where each passage was measured by itself only.
+        labels: P numbers: above 0 the passage helps, 0 is as good as no passage, below 0 it harms.
+        std_errors: P standard errors of the labels; 0 if the labeler estimates none.
+        baseline_error: Standard error of the measure without a passage. The measure is subtracted from all P labels,
+            so its error is part of all ``std_errors``, and cancels in differences of labels.
+        sets: Labels of passages in addition to given ones; empty if only single passages were measured.
         fields: Further fields of the label row about the question.
         baseline: Fields of the label row that describe the question without a passage.
-        details: Further fields of the label row for each passage, beside the label; P mappings, or none.
+        details: Further fields of the label row for each passage; P mappings, or none.
     """
 
     query: Query
@@ -460,11 +459,11 @@ class LabeledQuery:
 
     @property
     def passage_errors(self) -> tuple[float, ...]:
-        """P standard errors of the labels without the baseline's: those that differences of labels have."""
+        """P standard errors of the labels without the baseline's error, for differences of labels."""
         return tuple(math.sqrt(max(error**2 - self.baseline_error**2, 0.0)) for error in self.std_errors)
 
     def keep(self, places: Sequence[int]) -> LabeledQuery:
-        """Return the query with the passages at ``places`` only, in that order, and the sets of these alone."""
+        """Return the query with only the passages at the given positions, in the given order, and sets within them."""
         moved = {old: new for new, old in enumerate(places)}
         return replace(
             self,
@@ -482,13 +481,13 @@ class LabeledQuery:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be measured about one question; scorers and clients take it, and it travels to a server.
+    """A request to measure one question, for scorers, clients and servers.
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer or, where that is a list, those of each of its items.
-        contexts: Sets of passages that the reader is asked with; an empty set is the baseline.
-        texts: Texts of a policy, each judged for how surely it states a gold answer.
+        answers: Aliases of its gold answer or, if the answer is a list, aliases of each item.
+        contexts: Sets of passages for the reader's prompts; an empty set is the baseline.
+        texts: Texts of a policy to be scored for stating a gold answer.
     """
 
     question: str
@@ -499,18 +498,18 @@ class Asked:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured about one question.
+    """The measurements of one question.
 
     Attributes:
         beliefs: One belief per context, in order.
-        supports: How surely each text states a gold answer, in [0, 1], in order (``BeliefJudge.mutual_support``).
+        supports: Mutual support of each text and the gold answer, in [0, 1] (``BeliefJudge.mutual_support``).
     """
 
     beliefs: tuple[Belief, ...] = ()
     supports: tuple[float, ...] = ()
 
 
-#: Measures questions, such as ``SePerScorer.measure``.
+#: A function that measures questions, such as ``SePerScorer.measure``.
 Measure = Callable[[Sequence[Asked]], Sequence[Measured | UnscorableError]]
 
 

@@ -1,1 +1,1 @@
-"""Training recipes, run with ``seper-reward train NAME``, which in a checkout is ``python -m trainers.NAME``."""
+"""Training recipes, run with ``seper-reward train NAME``, or ``python -m trainers.NAME`` in a checkout."""

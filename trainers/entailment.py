@@ -4,9 +4,9 @@
     seper-reward label --entailment runs/entailment --input questions.jsonl ...
 
 Rows of both files are ``{premise, hypothesis, label, question?}``; labels are entailment, neutral, contradiction, and
-not_entailment for one of the latter two. With a question the model reads "question answer" on both sides, as it does
-when it judges responses. The logits are divided by the temperature that fits the dev pairs. A killed run goes on from
-its last checkpoint. The adapter (safetensors), ``scores.json`` and the model card are written into ``--output_dir``.
+not_entailment for either of the latter two. A question is prepended to the texts, as in the judgment of responses. The
+logits are divided by the temperature that fits the dev pairs. A killed run resumes from its last checkpoint. The
+adapter (safetensors), ``scores.json`` and the model card are written into ``--output_dir``.
 """
 
 import re
@@ -38,11 +38,11 @@ from seper_reward.runtime.settings import check_types, setting
 from .models import new_lora
 from .runs import SETTINGS, ThisMachine, last_checkpoint, locked, model_card, suggest
 
-NOT_ENTAILMENT = 3  # people say "not the same answer", which may be neutral or contradiction
+NOT_ENTAILMENT = 3  # human verdicts "not the same answer", which may be neutral or contradiction
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
-_INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature"}  # settings that decide no weight
+_INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature"}  # settings without effect on the weights
 
 
 class LabeledPair(NamedTuple):
@@ -52,8 +52,8 @@ class LabeledPair(NamedTuple):
         premise: The premise.
         hypothesis: The hypothesis.
         label: A class of ``LABELS``.
-        source: Name of the set that the pair is from.
-        question: The question that both answer; blank if they are statements.
+        source: Name of the pair's data set.
+        question: The question that both texts answer; blank if they are statements.
     """
 
     premise: str
@@ -65,7 +65,7 @@ class LabeledPair(NamedTuple):
 
 @dataclass
 class EntailmentArguments(ThisMachine, TrainingArguments):
-    """Transformers' training arguments; the CPU and bf16 as they suit the machine."""
+    """Transformers' training arguments, with CPU and bf16 chosen by the machine."""
 
     bf16: bool | None = None
 
@@ -76,16 +76,16 @@ class EntailmentTrainingConfig:
 
     pairs: str = setting("pairs.jsonl", "Training pairs: rows {premise, hypothesis, label, question?}, JSONL.")
     dev_pairs: str | None = setting(
-        None, "Pairs that training does not use, which the temperature is fitted on; not given: the logits stay."
+        None, "Held-out pairs to fit the temperature on; not given: the logits are not changed."
     )
     output_dir: str = setting("runs/entailment", "Folder to write adapter, scores and model card into.")
     init_adapter: str | None = setting(None, "Folder of an adapter to start from; not given: a new one.")
     lora_r: int = setting(32, "Rank of the LoRA matrices on all linear layers.")
     learning_rate: float = setting(1e-3, "Peak learning rate.")
-    batch_size: int = setting(64, "Pairs of premise and hypothesis per step.")
+    batch_size: int = setting(64, "Number of pairs per step.")
     max_steps: int = setting(2500, "Number of optimizer steps.")
     temperature: float | None = setting(
-        None, "Temperature that logits are divided by; not given: fitted on the dev pairs."
+        None, "Temperature that divides the logits; not given: fitted on the dev pairs."
     )
     seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
 
@@ -97,7 +97,7 @@ def read_pairs(path: str | Path) -> list[LabeledPair]:
     """Read pairs from a file of rows ``{premise, hypothesis, label, question?}``.
 
     Raises:
-        BadRowError: A row lacks a text, or its label is none of ``LABELS``.
+        BadRowError: A row lacks a text, or its label is not in ``LABELS``.
         ValueError: The file has no row.
         OSError: The file is missing or cannot be read.
     """
@@ -120,12 +120,12 @@ def read_pairs(path: str | Path) -> list[LabeledPair]:
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
     """Return the mean cross-entropy over pairs, in nats.
 
-    Where a label is ``NOT_ENTAILMENT``, neutral and contradiction count as one class.
+    For the label ``NOT_ENTAILMENT``, neutral and contradiction count as one class.
 
     Args:
         outputs: The model's outputs, with ``logits`` ``(B, 3)``.
         labels: ``(B,)`` classes, as in ``LABELS``.
-        num_items_in_batch: Not used; the trainer passes it.
+        num_items_in_batch: Unused argument of the trainer.
     """
     log_probs = outputs["logits"].float().log_softmax(-1)  # (B, 3)
     not_entailed = log_probs[:, 1:].logsumexp(-1, keepdim=True)  # (B, 1)
@@ -180,14 +180,14 @@ def train(config: EntailmentTrainingConfig) -> Path:
     )
     checkpoints.mkdir(parents=True, exist_ok=True)
     trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
-    # the path on this machine means nothing elsewhere
+    # the local path is meaningless on other machines
     model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
     return output
 
 
 def _short_statements(inputs: StatementEncoder, pairs: Sequence[LabeledPair]) -> list[Statement]:
-    """Return pairs as they are judged; of a long premise, the part that shares most words with the hypothesis."""
+    """Return pairs as statements; of a long premise only the part that shares most words with the hypothesis."""
     asked = {question: inputs.asked(question) for question in {pair.question for pair in pairs}}
     statements = [Statement(pair.premise, pair.hypothesis, asked[pair.question]) for pair in pairs]
     parts = inputs.parts(statements)
@@ -208,11 +208,11 @@ def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
 
     Args:
         adapter: Folder of the adapter.
-        dev: Verdicts that training did not use.
+        dev: Held-out verdicts.
     """
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
     verdicts = torch.tensor([float(row.equivalent) for row in dev])
-    uncertain = probs.max(dim=-1).values < 1  # equal texts get probability 1 without the model
+    uncertain = probs.max(dim=-1).values < 1  # rules give equal texts probability 1 without the model
     log_probs, outcomes = probs[uncertain].log(), verdicts[uncertain]
 
     def loss(temperature: float) -> float:
@@ -223,7 +223,7 @@ def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
 
 
 def divide_logits(adapter: Path, temperature: float) -> None:
-    """Divide the saved classifier's last layer, and so its logits, by a temperature: no loader has to know of it."""
+    """Divide the saved classifier's last layer, and so its logits, by a temperature; loaders need no change."""
     file = adapter / "adapter_model.safetensors"
     weights = load_file(file)
     weights |= {name: tensor / temperature for name, tensor in weights.items() if ".classifier." in name}
@@ -231,17 +231,17 @@ def divide_logits(adapter: Path, temperature: float) -> None:
 
 
 def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
-    """Return pairs as verdicts on responses: whether the premise states the hypothesis."""
+    """Return pairs as verdicts on responses: the premise is right if it entails the hypothesis."""
     return [
         Verdict(pair.question, (pair.hypothesis,), pair.premise, pair.label == LABELS["entailment"]) for pair in pairs
     ]
 
 
 def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
-    """Return how well the saved adapter agrees with verdicts.
+    """Return the agreement of the saved adapter with verdicts.
 
     Returns:
-        ``n``; ``accuracy`` in %, where an entailment of at least .5 says yes; ``ece``, the expected calibration error.
+        ``n``; ``accuracy`` in %, with threshold .5 for entailment; ``ece``, the expected calibration error.
     """
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)[:, 0].tolist()
     outcomes = [row.equivalent for row in dev]
@@ -250,9 +250,9 @@ def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def card(config: EntailmentTrainingConfig, count: int, scores: dict[str, Any]) -> str:
-    """Return the model card of an adapter that ``count`` pairs trained."""
+    """Return the model card of an adapter trained on ``count`` pairs."""
     dev = scores.get("dev")
-    agreement = "No dev pairs were given, so it is neither calibrated nor scored."
+    agreement = "No dev pairs were given, so the adapter is neither calibrated nor scored."
     if dev is not None:
         agreement = (
             f"Accuracy on {dev['n']} dev pairs, entailed or not: {dev['accuracy']} %. Expected calibration error (10 "
@@ -266,7 +266,7 @@ def make(config: EntailmentTrainingConfig) -> None:
     """Train and calibrate the adapter, score it on the dev pairs, and write its model card.
 
     Raises:
-        ValueError: The folder holds a training with other settings or pairs, or a row cannot be used.
+        ValueError: The folder contains a run with other settings or pairs, or a row is unusable.
         OSError: A file is missing or cannot be read.
     """
     adapter, pairs = Path(config.output_dir), read_pairs(config.pairs)
@@ -280,7 +280,7 @@ def make(config: EntailmentTrainingConfig) -> None:
     write_json(adapter / SCORES, scores)
     (adapter / "README.md").write_text(card(config, len(pairs), scores), encoding="utf-8")
     print(scores)
-    shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # only now: until here the same command goes on
+    shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # not earlier: until here the same command resumes
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,12 +13,12 @@ from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID, embedded_e
 
 
 def new_lora(task: TaskType, r: int, **more: Any) -> LoraConfig:
-    """Return the LoRA settings that recipes share: all linear layers, scaled by 2.
+    """Return the LoRA settings of all recipes: all linear layers, scaled by 2.
 
     Args:
         task: Task of the model.
         r: Rank of the matrices.
-        **more: Other fields of ``LoraConfig``, which replace these.
+        **more: Further fields of ``LoraConfig``, which override the defaults.
     """
     return LoraConfig(**{"task_type": task, "r": r, "lora_alpha": 2 * r, "target_modules": "all-linear", **more})
 
@@ -29,7 +29,7 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
     Args:
         model: A causal language model of transformers.
         r: Rank of the matrices.
-        last_layers: Number of last blocks to adapt; no gradient flows below them. ``None`` adapts all blocks.
+        last_layers: Number of last blocks to adapt (default: all); no gradient flows below them.
 
     Raises:
         ValueError: ``last_layers`` is below 1 or above the number of blocks.
@@ -44,20 +44,20 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
     return new_lora(
         TaskType.CAUSAL_LM,
         r,
-        # peft refuses "all-linear" together with layer numbers
+        # PEFT rejects "all-linear" together with layer numbers
         target_modules=sorted({name.rpartition(".")[2] for name in linear}),
         layers_to_transform=list(range(depth - last_layers, depth)),
     )
 
 
 def name_base(folder: Path, reader: str) -> None:
-    """Write into a saved adapter which reader it is for; PEFT notes a path, which means nothing on other machines.
+    """Write the reader's name into a saved adapter; PEFT writes a path, which is meaningless on other machines.
 
-    Not before it is saved: PEFT would ask the hub for the reader's name.
+    This must happen after saving, since PEFT would look up the name on the hub.
 
     Args:
         folder: Folder of the adapter.
-        reader: Name that the reader was loaded by.
+        reader: Name from which the reader was loaded.
     """
     path = folder / "adapter_config.json"
     base = READER_HUB_ID if reader == PLAIN else reader
@@ -69,10 +69,10 @@ def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransf
 
     Args:
         name: The name.
-        max_seq_length: Most tokens of a text that it reads, >= 1; ``None`` for its own limit.
+        max_seq_length: Maximum number of tokens per text, >= 1 (default: the model's limit).
 
     Raises:
-        ValueError: ``max_seq_length`` is above the number of positions that the model has.
+        ValueError: ``max_seq_length`` is above the model's number of positions.
     """
     source = str(embedded_encoder_folder()) if name == EMBEDDED else name
     encoder = SentenceTransformer(source, device=model_device())
@@ -87,10 +87,10 @@ def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransf
 
 
 def model_device() -> str | None:
-    """Return ``"cpu"`` if there is no accelerator; else ``None``, which lets the library choose."""
+    """Return ``"cpu"`` if there is no accelerator, else ``None``: the library then chooses."""
     return "cpu" if no_accelerator() else None
 
 
 def base_name(model: str) -> str:
-    """Return the hub id of the embedded bi-encoder, and any other name as it is; for model cards."""
+    """Return a model's name for model cards: a hub id for the embedded bi-encoder, other names unchanged."""
     return ENCODER_HUB_ID if model == EMBEDDED else model

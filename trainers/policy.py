@@ -1,9 +1,9 @@
-"""Train a policy that decides, per question, to answer from memory or to search first: GRPO with ΔSePer as reward.
+"""Train a policy that decides per question to answer from memory or to search first: GRPO with ΔSePer as reward.
 
     seper-reward train sft --config configs/sft/policy.yaml          # warm-up: teaches the format of both actions
     seper-reward train policy --config configs/policy/demo.yaml
 
-The settings are those below and those of TRL's ``GRPOConfig``; ``scorer`` names a YAML file with those of the reader.
+Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YAML file with the reader's settings.
 """
 
 import hashlib
@@ -56,9 +56,9 @@ from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpo
 
 _TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 _LENGTH = {"max_steps", "num_train_epochs"}
-_ANSWER = 8  # tokens that a rollout should have room for after its searches
+_ANSWER = 8  # tokens to leave for the answer after the searches of a rollout
 _CREDIT = ("discount", "credit_baseline")  # settings of the credit of turns
-# settings that may change when a run is resumed; how the input was read shows in the hash of the data
+# settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
 
@@ -73,26 +73,24 @@ class PolicyConfig(PolicyTaskConfig):
     lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts; not given: all.")
     credit: Literal["rollout", "turn"] = setting(
         "rollout",
-        "What gets an advantage of its own: the rollout, or each turn for what it earned and what followed; this "
+        "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
         "needs scale_rewards none.",
     )
-    discount: float = setting(
-        1.0, "How much of what follows is credited to a turn, in [0, 1]; 0: nothing. For credit turn."
-    )
+    discount: float = setting(1.0, "Discount of later rewards in the credit of a turn, in [0, 1]; for credit turn.")
     credit_baseline: CreditBaseline = setting(
         "group",
-        "What the advantages of turns are taken over: group (means over the rollouts of a question), or reader (what "
-        "the reader would earn by answering in a turn's place; needs both weights above 0). The reader tells what a "
-        "search is worth also where all rollouts of a question search.",
+        "Baseline of the advantages of turns: group (means over the rollouts of a question), or reader (the reward of "
+        "the reader's answer in place of the turn; needs both weights above 0). The reader's baseline also measures "
+        "the value of a search if all rollouts of a question search.",
     )
     price_warmup: float = setting(
         0.0,
-        "Steps over which the price grows from 0, >= 0; below 1 a share of all steps. A policy that still answers "
-        "badly after a search then keeps exploring searches early in training. 0: the whole price from the start.",
+        "Steps over which the price grows from 0, >= 0; below 1 a share of all steps. With a warm-up, a policy that "
+        "still answers badly after a search keeps exploring searches early in training. 0: full price from the start.",
     )
     evaluate_only: bool = setting(
         False,
-        "Whether init_adapter (a trained policy: RUN/model) is only measured, beside fixed rules, without training.",
+        "Whether to only measure init_adapter (a trained policy: RUN/model) and the fixed rules, without training.",
     )
     weights: RewardWeights = field(default=RewardWeights(), init=False)
 
@@ -101,7 +99,7 @@ class PolicyConfig(PolicyTaskConfig):
         if self.credit != "turn" and self.credit_settings != defaults:
             raise ValueError(
                 f"{', '.join(_CREDIT)} are settings of credit 'turn', got {self.credit_settings} with "
-                f"{self.credit!r}; give --credit turn, or {defaults}"
+                f"{self.credit!r}; set --credit turn, or {defaults}"
             )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
@@ -109,19 +107,19 @@ class PolicyConfig(PolicyTaskConfig):
             raise ValueError(f"price_warmup must be a number of steps, or a share of them, got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
             raise ValueError(
-                f"init_adapter={self.init_adapter!r} holds no adapter; warm up first with `seper-reward train sft "
-                "--config configs/sft/policy.yaml` (a small policy never calls a tool by itself), or give 'none'"
+                f"init_adapter={self.init_adapter!r} contains no adapter; warm up first with `seper-reward train sft "
+                "--config configs/sft/policy.yaml` (a small policy never calls a tool untrained), or set 'none'"
             )
 
     @property
     def credit_settings(self) -> dict[str, Any]:
-        """Settings of the credit of turns, as ``TurnCreditGRPOTrainer`` takes them."""
+        """Settings of the credit of turns, as arguments of ``TurnCreditGRPOTrainer``."""
         return {name: getattr(self, name) for name in _CREDIT}
 
 
 @dataclass
 class PolicyArguments(ThisMachine, GRPOConfig):
-    """TRL's GRPOConfig with short completions; the CPU is used where there is no accelerator."""
+    """TRL's GRPOConfig with short completions; without an accelerator, the CPU is used."""
 
     help_group = "the trainer"
 
@@ -129,10 +127,10 @@ class PolicyArguments(ThisMachine, GRPOConfig):
         default="runs/policy", metadata={"help": "Folder of the run; the same command resumes there."}
     )
     max_completion_length: int = field(
-        default=128, metadata={"help": "Most tokens of a rollout, tool results included."}
+        default=128, metadata={"help": "Maximum number of tokens of a rollout, including tool results."}
     )
     max_tool_calling_iterations: int | None = field(
-        default=None, metadata={"help": "Most rounds of tool calls; not given: max_turns."}
+        default=None, metadata={"help": "Maximum number of rounds of tool calls; not given: max_turns."}
     )
     report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 
@@ -147,24 +145,24 @@ class PolicyArguments(ThisMachine, GRPOConfig):
                 "search for different numbers of turns; give vllm_mode 'colocate' with vllm_tensor_parallel_size 1, "
                 "or use AsyncGRPOTrainer"
             )
-        # TRL asks this only of runs that evaluate while they train; here every run is measured before and after
+        # TRL checks this only for evaluation during training; here every run is measured before and after
         size = self.per_device_eval_batch_size * self.world_size
         generations = self.num_generations_eval or self.num_generations
         if size % generations:
             raise ValueError(
                 f"per_device_eval_batch_size must give whole groups of {generations} rollouts (num_generations_eval, "
-                f"or num_generations), got {size} over {self.world_size} processes; take a multiple of {generations}"
+                f"or num_generations), got {size} over {self.world_size} processes; use a multiple of {generations}"
             )
 
 
 def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
-    """Return a data set for TRL: prompts in the reader's wording, and the columns that the reward needs."""
+    """Return a dataset for TRL: prompts in the reader's wording, and the columns needed by the reward."""
     return Dataset.from_list(
         [
             {
                 "prompt": messages_of(query.question, style),
                 "question": query.question,
-                # a column has one type: an answer that is no list is a list of one item
+                # a column has one type, so an answer that is not a list becomes a list of one item
                 "answers": answer_items(query.answers),
             }
             for query in queries
@@ -173,9 +171,9 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
 
 
 def new_policy(config: PolicyConfig, network: Any) -> Any:
-    """Return the network as policy: with the warmed-up or a new adapter, or with all weights trainable.
+    """Return the policy: the network with the warmed-up or a new adapter, or with all weights trainable.
 
-    With ``lora_r`` 0 a warmed-up adapter is merged into the weights.
+    With ``lora_r=0`` a warmed-up adapter is merged into the weights.
     """
     if config.init_adapter != "none":
         policy = PeftModel.from_pretrained(network, config.init_adapter, is_trainable=True)
@@ -187,16 +185,16 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
 
 @contextmanager
 def project_completions_only() -> Iterator[None]:
-    """Let TRL project only the completions' positions to the vocabulary, also on the CPU.
+    """Make TRL project only the completions' positions to the vocabulary, also on the CPU.
 
-    Without Triton TRL projects prompts and padding as well (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
-    which takes more than a quarter of a step of the demo on a CPU. Losses are the same.
+    Without Triton, TRL also projects prompts and padding (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
+    which takes more than a quarter of the demo's step on a CPU. Losses are the same.
     """
     original = getattr(trl.trainer.utils, "_use_triton", None)
     if original is None:
         warnings.warn(
-            f"TRL {trl.__version__} decides otherwise than {_TRL_TESTED} where to project to the vocabulary "
-            "(trl.trainer.utils._use_triton is gone): steps are right, and slower on a CPU",
+            f"TRL {trl.__version__} differs from {_TRL_TESTED} in the projection to the vocabulary "
+            "(trl.trainer.utils._use_triton is missing): training is correct, but slower on a CPU",
             stacklevel=2,
         )
         yield
@@ -209,11 +207,11 @@ def project_completions_only() -> Iterator[None]:
 
 
 class PriceWarmup(TrainerCallback):
-    """Lets the price of a reward grow linearly from 0 at the first step.
+    """Increases the price of a reward linearly from 0 at the first step.
 
     Args:
-        reward: The reward; it has its own price before and after training.
-        steps: Number of steps after which it has its own price, >= 0; below 1 a share of all steps.
+        reward: The reward; before and after training it has its full price.
+        steps: Number of steps to the full price, >= 0; below 1 a share of all steps.
     """
 
     def __init__(self, reward: SePerReward, steps: float) -> None:
@@ -226,7 +224,7 @@ class PriceWarmup(TrainerCallback):
         self._reward.weights = replace(self._whole, price=grown * self._whole.price)
 
     def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Give the reward its own price back."""
+        """Restore the full price."""
         self._reward.weights = self._whole
 
 
@@ -246,8 +244,8 @@ def new_trainer(
         arguments: Arguments of TRL.
         loaded: Model of the policy, before its adapter.
         reward: The reward.
-        tool: Function that makes the search tool of a rollout.
-        questions: Questions to train on, and held-out ones.
+        tool: Function that creates the search tool of a rollout.
+        questions: Training and held-out questions.
         style: The reader's wording.
     """
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
@@ -260,7 +258,7 @@ def new_trainer(
         args=arguments,
         train_dataset=rows_of(questions.train, style),
         eval_dataset=rows_of(questions.test, style),
-        # another tokenizer than the reader's, which must keep its chat template
+        # a separate tokenizer: the reader's must keep its chat template
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
         callbacks=[PriceWarmup(reward, config.price_warmup)],
@@ -280,7 +278,7 @@ def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights
 
 
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Log the numbers of results with the trainer, to where it reports."""
+    """Log the numbers of results with the trainer's trackers."""
     trainer.log(
         {
             f"{name}/{key}": value
@@ -294,12 +292,12 @@ def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) 
 def claim_policy_folder(
     folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer, questions: Questions
 ) -> None:
-    """Write everything that decides the result into the folder, or compare it with what the folder has.
+    """Write everything that decides the result into the folder, or compare it with the folder's content.
 
-    A run whose steps do not depend on how many there are may go on for longer than was said first.
+    A run may be resumed with more steps if its steps do not depend on their number.
 
     Raises:
-        ValueError: The folder holds a run with other settings, data, weights or number of processes.
+        ValueError: The folder contains a run with other settings, data, weights or number of processes.
     """
     of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
@@ -316,35 +314,35 @@ def claim_policy_folder(
     checkpoint = last_checkpoint(folder)
     done = 0 if checkpoint is None else checkpoint_step(Path(checkpoint))
     if 0 < arguments.max_steps < done:
-        raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; give no fewer")
+        raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; set at least {done}")
 
 
 def no_room(lengths: Sequence[int], room: int) -> str | None:
-    """Return what to say where rollouts are cut off before their answers; ``None`` where they have room.
+    """Return a warning if rollouts are cut off before their answers, else ``None``.
 
     Args:
-        lengths: What ``rollout_lengths`` returns.
-        room: Most tokens of a rollout.
+        lengths: Result of ``rollout_lengths``.
+        room: Maximum number of tokens of a rollout.
     """
     cut = sum(length + _ANSWER > room for length in lengths)
     if not cut:
         return None
     return (
-        f"after as many searches as it may make, {cut} of {len(lengths)} held-out questions leave no room for an "
-        f"answer of {_ANSWER} tokens in max_completion_length={room}, so that searching cannot pay there; give at "
-        f"least {max(lengths) + _ANSWER}"
+        f"after the maximum number of searches, {cut} of {len(lengths)} held-out questions leave no room for an "
+        f"answer of {_ANSWER} tokens in max_completion_length={room}, so searching cannot pay for them; set at least "
+        f"{max(lengths) + _ANSWER}"
     )
 
 
 def never_calls(episodes: Sequence[Episode | None]) -> bool:
-    """Return whether nobody tried to search: without a call, right or faulty, there is nothing to learn from."""
+    """Return whether no episode has a call, valid or invalid: then there is no search to learn from."""
     return not any(episode.queries or episode.failed for episode in episodes if episode is not None)
 
 
 def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
-    """Return the questions that the reader can be asked, after it was asked all of them without a search.
+    """Return the questions that the reader can score; measures all of them without a search.
 
-    What it believes goes into the cache, from which a killed run resumes and the reward takes it.
+    The beliefs are cached for the reward and for resuming a killed run.
     """
     splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
     beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
@@ -353,13 +351,13 @@ def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
 
 
 def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> None:
-    """Write results, what was done with each held-out question, table, plot and the training's log; print the table.
+    """Write results, episodes of held-out questions, table, plot and training log; print the table.
 
     Args:
         folder: Output folder.
         name: Name of the files.
         played: Episodes of the policy before and after training.
-        rules: What fixed rules did.
+        rules: Episodes of fixed rules.
         policy: The policy to compare with the rules, ``"after"`` or ``"before"``.
         log: Log of the trainer.
     """
@@ -413,7 +411,7 @@ def learn(
         arguments: Arguments of TRL.
         loaded: Model of the policy, before its adapter.
         scorer: The reader.
-        questions: Questions to train on, and held-out ones.
+        questions: Training and held-out questions.
     """
     folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
@@ -426,12 +424,12 @@ def learn(
         say(cut)
     with project_completions_only():  # also for measuring, which computes the loss
         rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
-        bench.reward.failures.clear()  # those of the rules are no rollouts of the policy
+        bench.reward.failures.clear()  # failures of the rules are not rollouts of the policy
         played = measure(trainer, bench, questions.test, "before")
         log_results(trainer, results_of(played, rules, "before"))
         if process_state().is_main_process and never_calls(played["before"]):
             say(
-                "the policy calls its search tool for no held-out question, so that it has no search to learn from; "
+                "the policy never calls its search tool on held-out questions, so it has no search to learn from; "
                 "warm it up for longer: `seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`"
             )
         if not config.evaluate_only:
@@ -443,7 +441,7 @@ def learn(
             log_results(trainer, {name: summarize(episodes) for name, episodes in after.items()})
             played |= after
     if process_state().is_main_process:
-        # the results of training stay in place
+        # do not overwrite the results of training
         name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
         publish(folder, name, played, rules, policy, trainer.state.log_history)
         for reason, count in bench.reward.failures.most_common():
@@ -453,17 +451,17 @@ def learn(
 def prepared(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> tuple[GRPOTrainer, Bench]:
-    """Return the trainer of the policy, and what policies are measured with.
+    """Return the trainer of the policy, and the bench that measures policies.
 
     Args:
         config: Settings of the recipe.
         arguments: Arguments of TRL.
         loaded: Model of the policy, before its adapter.
         scorer: The reader.
-        questions: Questions to train on, and held-out ones, that the reader can be asked.
+        questions: Training and held-out questions that the reader can score.
 
     Raises:
-        ValueError: The policy's weights are to read, and are sharded.
+        ValueError: The reader uses the policy's weights, which are sharded.
     """
     style = scorer.reader.prompts.style
     reward = new_reward(config, scorer, config.weights)
@@ -475,8 +473,8 @@ def prepared(
     if config.reader != "separate":
         if is_sharded(trainer):
             raise ValueError(
-                f"reader={config.reader!r}: this recipe measures policies question by question, on each rank its own, "
-                "while sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; give --reader separate"
+                f"reader={config.reader!r}: this recipe measures policies on different questions per rank, but "
+                "sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; set --reader separate"
             )
         for each in (reward, judge):
             each.attach(trainer)

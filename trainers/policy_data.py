@@ -1,4 +1,4 @@
-"""Questions for a policy, and warm-up examples of both of its actions: answer, or search first."""
+"""Questions for a policy, and warm-up examples of both actions: answer, or search first."""
 
 import functools
 import random
@@ -25,25 +25,29 @@ from .ranking.data import OURS, Questions, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML
-_RIGHT = 0.5  # support from which on a response is right
+_RIGHT = 0.5  # minimum support of a right response
 _CALLS = ("search", "another search")
 _TEXTS = ("prompt", "completion")
 _IGNORED = -100  # label of tokens without a loss
-#: Facts that the embedded reader's adapter was trained on, rows of ``{question, answers}``.
+#: Training facts of the embedded reader's adapter, rows of ``{question, answers}``.
 COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
-_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")  # how the field ``source`` of its other sets begins
+_SOURCES = (
+    "nq-open oracle",
+    "hotpotqa",
+    "2wikimultihopqa",
+)  # prefixes of the field ``source`` of its other training sets
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
-    """Read the questions of a policy, of all inputs together, and split them by SHA-1 of their ids.
+    """Read the questions of a policy from all inputs, and split them by SHA-1 of their ids.
 
     Returns:
-        Questions to train on (``train``), to fix thresholds on (``dev``) and held-out ones (``test``), and the corpus
-        to search. In the metadata, ``group`` is the name of the file where a question has none.
+        Questions for training (``train``), for thresholds (``dev``) and for evaluation (``test``), and the corpus to
+        search. The metadata have ``group``, by default the name of the file.
 
     Raises:
         OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or two inputs have an id in common.
+        ValueError: A split is empty, or two inputs share an id.
     """
     queries: dict[str, Query] = {}
     corpus: dict[str, Passage] = {}
@@ -52,7 +56,7 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
         taken = [f"question id {query.id!r}" for query in found if query.id in queries]
         taken += [f"passage id {name!r}" for name, each in passages.items() if corpus.get(name, each) != each]
         if taken:
-            raise ValueError(f"{source}: {taken[0]} is that of another one in an earlier input; rename one")
+            raise ValueError(f"{source}: {taken[0]} is used in an earlier input; rename one")
         queries |= {query.id: query for query in found}
         corpus |= passages
     sources = ", ".join(task.input)
@@ -64,13 +68,13 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
         source=sources,
         test_share=task.test_share,
         dev_share=task.dev_share,
-        salt="unseen " if task.unseen else "",  # the reader's own train split is made by the same hash
+        salt="unseen " if task.unseen else "",  # without salt it is the hash that chose the reader's own train split
     )
     return Questions(corpus, spread(split["train"], task.limit), split["dev"], spread(split["test"], task.eval_limit))
 
 
 def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
-    """Return the questions of one input that the task takes, and its corpus."""
+    """Return the questions of one input selected by the task, and its corpus."""
     examples, corpus = read_examples(str(OURS.get(source, source)), task.corpus, task.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
@@ -78,7 +82,7 @@ def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, P
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
     queries: Sequence[Query] = examples.queries
-    if corpus is None:  # also of questions that are not used: a search shall not be easier for it
+    if corpus is None:  # also of unused questions, which must not make searching easier
         corpus, queries = pool_passages(queries)
     name = Path(source).name.partition(".")[0]
     queries = [replace(query, metadata={"group": name, **query.metadata}) for query in queries]
@@ -91,9 +95,9 @@ def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, P
 
 
 def trained_on(query: Query) -> bool:
-    """Return whether the adapter that ships was trained on a question: of a set in ``../shared/data/qa``, or a fact.
+    """Return whether the bundled adapter was trained on a question of ``../shared/data/qa`` or of our facts.
 
-    A set is recognised by the field ``source`` of its rows, and a question by its id there.
+    A set is recognised by the field ``source`` of its rows, and a question by its id in the set.
     """
     of_set = str(query.metadata.get("source", "")).startswith(_SOURCES)
     return (of_set and split_of(query.id) == "train") or normalize_answer(query.question) in _asked_facts()
@@ -105,7 +109,7 @@ def _asked_facts() -> frozenset[str]:
 
 
 def messages_of(question: str, style: PromptStyle) -> list[dict[str, Any]]:
-    """Return the conversation that asks a question, in the reader's wording, which the policy knows."""
+    """Return the conversation with a question in the reader's wording, which the policy was trained on."""
     return [{"role": "user", "content": style.ask(question)}]
 
 
@@ -125,25 +129,24 @@ def warm_up_rows(
     max_turns: int,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Make ``{prompt, completion, kind}`` rows that teach the format of both actions and prefer neither.
+    """Return ``{prompt, completion, kind}`` rows that teach the format of both actions without preferring one.
 
-    Every question has one example of answering from memory and one of searching, so that the question tells nothing
-    about the action. They follow each other, so that a step learns both; otherwise the last one would win. Answers are
-    the reader's own, so that nothing but the format is new: from memory its likeliest right one if it knows the
-    answer, else the likeliest; after a search its likeliest right one with what was found, if it has one. All
-    processes must call this together.
+    Every question has one example of answering from memory and one of searching, so the question does not predict the
+    action. Both are adjacent, so a step learns both; otherwise the last one would dominate. Answers are the reader's
+    own, so only the format is new: from memory its likeliest right one if it knows the answer, else the likeliest;
+    after a search its likeliest right one with the passages found, if any. All processes must call this together.
 
     Args:
         queries: Training questions.
-        scorer: Scorer of the reader, whose wording is that of the policy.
-        tool: Function that makes a search tool; queries are those of ``simple_query``.
+        scorer: Scorer of the reader, with the same wording as the policy.
+        tool: Function that creates a search tool; searches use ``simple_query``.
         tokenizer: Tokenizer with a chat template for tools (``with_tool_template``).
         needed: SePer without a search from which on the reader knows the answer.
-        max_turns: Most searches.
+        max_turns: Maximum number of searches.
         seed: Seed of the questions' order.
 
     Raises:
-        ValueError: The chat template changes earlier messages when one is added.
+        ValueError: The chat template changes earlier messages when a message is added.
     """
     queries = random.Random(seed).sample(queries, len(queries))
     known = closed_book_beliefs(scorer, queries)
@@ -160,13 +163,13 @@ def warm_up_rows(
     return [row_of(tokenizer, *row) for rows_of_question in gather_in_order(rows) for row in rows_of_question]
 
 
-_Reply = tuple[list[dict[str, Any]], dict[str, Any], str]  # messages, what is said to them, and its kind
+_Reply = tuple[list[dict[str, Any]], dict[str, Any], str]  # messages, the reply to them, and its kind
 
 
 def _after_searches(
     query: Query, messages: list[dict[str, Any]], scorer: SePerScorer, tool: SearchTool, max_turns: int
 ) -> list[_Reply]:
-    """Return each call of the tool, and the reader's right answer to what it found, if it has one."""
+    """Return each call of the tool, and the reader's right answer after it, if it has one."""
     replies: list[_Reply] = []
     for turn, (before, call, after) in enumerate(_searches(query.question, messages, tool, max_turns)):
         replies.append((before, call, "search" if not turn else "another search"))
@@ -179,7 +182,7 @@ def _after_searches(
 def _searches(
     question: str, messages: list[dict[str, Any]], tool: SearchTool, max_turns: int
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]]:
-    """Search by ``simple_query``; yield for each search the messages before it, its call, and those after it."""
+    """Search by ``simple_query``; yield for each search the messages before it, its call, and the messages after."""
     for query, said in simple_searches(tool, question, max_turns):
         call = call_of(query)
         after = [*messages, call, {"role": "tool", "name": "search", "content": said}]
@@ -190,14 +193,14 @@ def _searches(
 def rollout_lengths(
     queries: Sequence[Query], tool: SearchTool, tokenizer: Any, style: PromptStyle, max_turns: int
 ) -> list[int]:
-    """Return how many tokens a rollout has after as many searches as it may make, before its answer, by question.
+    """Return the length of each question's rollout in tokens, before its answer, after the maximum number of searches.
 
     Args:
-        queries: The questions; what is searched for is that of ``simple_query``.
+        queries: The questions; searches use ``simple_query``.
         tool: The search tool.
         tokenizer: The policy's tokenizer, with a chat template for tools.
         style: The reader's wording.
-        max_turns: Most searches.
+        max_turns: Maximum number of searches.
     """
 
     def tokens(messages: list[dict[str, Any]]) -> int:
@@ -222,7 +225,7 @@ def _answer_with(scorer: SePerScorer, query: Query, passages: Sequence[Passage])
 
 
 def _likeliest(belief: Belief, right: bool = False) -> str | None:
-    """Return the likeliest sampled response, of those that support the answer if ``right``; ``None`` if none is."""
+    """Return the likeliest sampled response; if ``right``, among those that support the answer, or ``None``."""
     places = [
         place
         for place, text in enumerate(belief.responses)
@@ -236,23 +239,23 @@ def _answer(text: str) -> dict[str, Any]:
 
 
 def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return one ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
+    """Return a ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
     prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
     whole = tokenizer.apply_chat_template([*messages, reply], tools=[SEARCH], tokenize=False)
     if not whole.startswith(prompt):
         raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
-    completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds the same token
+    completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds this token
     return {"prompt": prompt, "completion": completion, "kind": kind}
 
 
 def decision_rows(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, list[int]]]:
-    """Return rows of ``{input_ids, labels}`` whose loss is that of the decision only.
+    """Return rows of ``{input_ids, labels}`` with a loss only on the decision.
 
-    That is a whole call of the tool, which has to be learned, and the first token of an answer, which decides against
-    a call; the rest of an answer stays the reader's own.
+    The decision is the whole call of a tool, which must be learned, or the first token of an answer, which decides
+    against a call. The rest of an answer stays the reader's own.
 
     Args:
-        rows: What ``warm_up_rows`` returned.
+        rows: Result of ``warm_up_rows``.
         tokenizer: The policy's tokenizer.
     """
     found = []

@@ -1,7 +1,7 @@
-"""Tell how well policies and fixed rules of when to search did, of one run or over seeds, in tables and plots.
+"""Summarise policies and fixed search rules, of one run or over seeds, in tables and plots.
 
-python -m trainers.policy_eval --runs runs/policy-demo runs/policy-demo-1 ...     # table of runs, over seeds
-python -m trainers.policy_eval --runs A --against B --plot training.svg          # two settings, and how they trained
+python -m trainers.policy_eval --runs runs/policy-demo runs/policy-demo-1 ...     # table over seeds
+python -m trainers.policy_eval --runs A --against B --plot training.svg          # two settings, with training curves
 """
 
 import argparse
@@ -34,22 +34,23 @@ TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
 
 
 def held_out_file(folder: Path, name: str = "results") -> Path:
-    """Return the file that holds what everyone did with each held-out question, beside ``NAME.json`` of a run."""
+    """Return the file of all episodes of held-out questions, next to ``NAME.json`` of a run."""
     return folder / f"{name}_held_out.jsonl"
 
 
 def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
     """Return measures of episodes with their 95 % bootstrap intervals over questions.
 
-    ``search_rate_needed``, ``_not_needed`` and of each group are shares of questions with a search. ``decision_f1`` is
-    the F1 of the decision to search, which is right where a search is needed: 2 · both / (searched + needed).
+    ``search_rate_needed``, ``search_rate_not_needed`` and the rates of groups are shares of questions with a search.
+    ``decision_f1`` is the F1 of the decision to search, with needed searches as positives:
+    2 · both / (searched + needed).
 
     Args:
-        episodes: Episodes, one or several per question; those of a question are resampled together.
+        episodes: Episodes, one or several per question; a question's episodes are resampled together.
 
     Returns:
         The ``MEASURES``, ``search_rate_GROUP`` and ``unscored``, the share of episodes that could not be scored;
-        ``intervals`` by measure, as ``interval_over_questions`` returns them. A measure without episodes is left out.
+        ``intervals`` by measure, from ``interval_over_questions``. Measures without episodes are left out.
     """
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, Callable[[Episode], tuple[float, float]]] = {
@@ -79,16 +80,16 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 
 
 def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:
-    """Return the measures of all that played, the content of ``results.json``.
+    """Return the measures of all policies and rules, the content of ``results.json``.
 
     Args:
         played: Episodes of policies.
-        rules: What fixed rules did.
-        policy: The policy whose accuracy is compared, in ``accuracy_leads``, with each rule's on the same questions.
+        rules: Episodes of fixed rules.
+        policy: The policy whose accuracy is compared with each rule's on the same questions, in ``accuracy_leads``.
     """
     results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
     for name, limit in rules.thresholds.items():
-        # a finite threshold, or the rule that it comes to
+        # a finite threshold, or the equivalent rule
         results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"
     own = _accuracy_by_question(played[policy])
     results[policy]["accuracy_leads"] = {
@@ -98,7 +99,7 @@ def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, pol
 
 
 def _lead(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, Any]:
-    """Return the lead over the questions that both have."""
+    """Return the lead over their common questions."""
     both = [identity for identity in own if identity in other]
     return lead_over_questions([own[each] for each in both], [other[each] for each in both])
 
@@ -119,8 +120,8 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
 
     Args:
         results: Content of ``results.json``.
-        log: Log of the trainer, whose rows concern training questions.
-        block: Number of log rows that are averaged to one point.
+        log: Log of the trainer, on training questions.
+        block: Number of log rows averaged into one point.
     """
 
     def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> tuple[float, float]:
@@ -141,7 +142,7 @@ def policy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the ``MEASURES`` with their intervals as a Markdown table.
 
     Args:
-        results: By name, one row each, what ``summarize`` returned, or the rows of ``over_seeds``.
+        results: Results of ``summarize`` or rows of ``over_seeds`` by name, one table row each.
     """
     rows = [[name, *(interval_cell(_with_interval(row, each)) for each in MEASURES)] for name, row in results.items()]
     return markdown_table(["", *MEASURES], rows)
@@ -155,13 +156,13 @@ def _with_interval(row: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
 
 
 def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return measures over runs with seeds of their own, by name and measure.
+    """Return measures over runs with different seeds, by name and measure.
 
     Args:
-        runs: Contents of ``results.json``; what not all of them have is left out.
+        runs: Contents of ``results.json``; names and measures that some runs lack are left out.
 
     Returns:
-        ``mean``, ``sd`` (sample standard deviation; 0 of one run) and ``interval``, the 95 % t-interval of the mean
+        ``mean``, ``sd`` (sample standard deviation; 0 for one run) and ``interval``, the 95 % t-interval of the mean
         over seeds (``interval_over_seeds``).
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
@@ -174,14 +175,14 @@ def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dic
 
 
 def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return how far the accuracy of trained policies leads each rule's, with intervals over questions and seeds.
+    """Return the lead in accuracy of trained policies over each rule, with intervals over questions and seeds.
 
     Args:
-        runs: Contents of ``results_held_out.jsonl``, of runs with seeds of their own on the same questions.
+        runs: Contents of ``results_held_out.jsonl`` of runs with different seeds on the same questions.
 
     Returns:
-        By rule ``lead``, and ``interval``, as ``interval_over_questions_and_seeds`` returns it. Questions that a run
-        or a rule could not score are left out.
+        By rule ``lead``, and ``interval`` from ``interval_over_questions_and_seeds``. Questions that a run or a rule
+        could not score are left out.
     """
     own = [_by_question(rows, "after") for rows in runs]
     leads = {}
@@ -200,14 +201,14 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
 def leads_between(
     runs: Sequence[Sequence[Mapping[str, Any]]], against: Sequence[Sequence[Mapping[str, Any]]]
 ) -> dict[str, dict[str, Any]]:
-    """Return how far trained policies of one setting lead those of another on the same questions.
+    """Return the lead of policies trained with one setting over those of another on the same questions.
 
     Args:
-        runs: Contents of ``results_held_out.jsonl`` of the one setting, of one run or several seeds.
-        against: Those of the other.
+        runs: Contents of ``results_held_out.jsonl`` for the first setting, one per seed.
+        against: Contents for the second setting.
 
     Returns:
-        By ``accuracy``, ``seper`` and ``reward`` what ``lead_over_questions`` returns, of means over rollouts and
+        Result of ``lead_over_questions`` for ``accuracy``, ``seper`` and ``reward``, each a mean over rollouts and
         seeds: the interval is over questions alone. Questions that one setting could not score are left out.
     """
     ours, theirs = ([row for rows in arm for row in rows] for arm in (runs, against))
@@ -218,11 +219,11 @@ def leads_between(
 
 
 def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], parts: int = 4) -> str:
-    """Return what trainings measured on the questions trained on, in parts of their steps, as a Markdown table.
+    """Return measures on training questions over parts of the training, as a Markdown table.
 
     Args:
-        logs: By name of what is compared, the logs of its runs (one per seed).
-        parts: Number of parts of about equally many steps, >= 1.
+        logs: Logs of runs (one per seed) by name.
+        parts: Number of parts with about the same number of steps, >= 1.
     """
     table = []
     for name, runs in logs.items():
@@ -247,21 +248,23 @@ def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a table of the results of some runs over seeds, and write it; return 0."""
+    """Print and write a table of the results of runs over seeds; return 0."""
     parser = argparse.ArgumentParser(prog="python -m trainers.policy_eval", description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", nargs="+", type=Path, required=True, help="Output folders of runs, one per seed.")
     parser.add_argument(
-        "--against", nargs="+", type=Path, default=[], help="Those of another setting, which get a table of their own."
+        "--against", nargs="+", type=Path, default=[], help="Output folders of another setting, for a separate table."
     )
-    parser.add_argument("--json", type=Path, help="File to write; not given: over_seeds.json in the first folder.")
+    parser.add_argument(
+        "--json", type=Path, help="JSON file to write; not given: over_seeds.json in the first folder."
+    )
     parser.add_argument(
         "--plot",
         type=Path,
-        help="Image file to plot reward and searches over the steps into; a table tells them, too.",
+        help="Image file for a plot of reward and searches over steps, which are also printed as a table.",
     )
     arguments = parser.parse_args(argv)
     arms = {str(runs[0]): runs for runs in (arguments.runs, arguments.against) if runs}
-    held_out = {  # of the settings whose runs all have it
+    held_out = {  # only settings for which all runs have the file
         name: [list(read_lines(held_out_file(run))) for run in runs]
         for name, runs in arms.items()
         if all(held_out_file(run).is_file() for run in runs)
@@ -281,7 +284,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.plot:
         logs = {name: [list(read_lines(run / TRAINING)) for run in runs] for name, runs in arms.items()}
         plot_training(logs, arguments.plot)
-        print(f"\non the questions trained on:\n\n{training_table(logs)}")
+        print(f"\non training questions:\n\n{training_table(logs)}")
     return 0
 
 

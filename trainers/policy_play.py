@@ -1,4 +1,4 @@
-"""Let policies and fixed rules of when to search answer held-out questions, and tell what came of each."""
+"""Evaluation of policies and fixed search rules on held-out questions, one episode per question."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ _ENTROPIES = ("entropy", "semantic_entropy")
 
 
 class Bench(NamedTuple):
-    """What policies and rules are measured with.
+    """Components that measure policies and rules.
 
     Attributes:
-        reward: The policy's reward, which pays for the reader's answers, too.
+        reward: The policy's reward, also used for the reader's answers.
         judge: A reward for searches only, with the same reader and price; it measures beliefs.
-        tool: Function that makes a search tool.
-        tokenizer: The policy's tokenizer, which counts tokens.
-        max_turns: Most searches per question.
+        tool: Function that creates a search tool.
+        tokenizer: The policy's tokenizer, to count tokens.
+        max_turns: Maximum number of searches per question.
         needed: The reader's SePer without a search below which a question needs one.
     """
 
@@ -45,19 +45,19 @@ class Bench(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """What a policy or a rule did with a question, and what came of it.
+    """Actions of a policy or a rule for one question, and their results.
 
     Attributes:
         id: Id of the question.
         group: Its group.
         needed: Whether it needs a search: the reader's SePer without one is below ``needed``.
         queries: Queries of the searches.
-        answer: The answer; empty where the numbers are means over the reader's responses.
+        answer: The answer; empty if the numbers are means over the reader's responses.
         accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
-        seper: The reader's SePer with what was found, in [0, 1].
-        reward: Reward of the policy, less the whole price.
+        seper: The reader's SePer with the passages found, in [0, 1].
+        reward: Reward of the policy minus the full price.
         tokens: Number of tokens of queries, passages and answer.
-        failed: Number of calls that failed: they found nothing, and cost as much as a search.
+        failed: Number of failed calls, which find nothing and cost as much as a search.
     """
 
     id: str
@@ -77,12 +77,12 @@ class Episode(NamedTuple):
         return bool(self.queries)
 
 
-#: Episodes by the name of who decided; ``None`` stands for one that could not be scored.
+#: Episodes by name of the policy or rule; ``None`` for an episode that could not be scored.
 Played = dict[str, list[Episode | None]]
 
 
 class Rules(NamedTuple):
-    """What fixed rules did: the episodes by rule, and the thresholds of those that have one from other questions."""
+    """Episodes of fixed rules, and the thresholds of rules that are tuned on other questions."""
 
     played: Played
     thresholds: dict[str, float]
@@ -97,22 +97,22 @@ class _Choice(NamedTuple):
 
 
 def is_rule(name: str) -> bool:
-    """Return whether a name of episodes is a fixed rule's, not a policy's."""
+    """Return whether a name in ``Played`` is a fixed rule's, not a policy's."""
     return name in (NEVER, ALWAYS) or name.startswith(ORACLE)
 
 
 def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query]) -> Rules:
-    """Let the reader answer under rules; all processes must call this together.
+    """Measure the reader's answers under fixed search rules; all processes must call this together.
 
-    ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) decide nothing.
-    ``threshold`` searches where the reader's SePer is below ``needed``, which takes the gold answer.
-    ``threshold_entropy`` and ``threshold_semantic_entropy`` search where that entropy of the closed-book answer is
-    above the threshold with the greatest reward on other questions: rules that a user could apply.
+    ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) ignore the question.
+    ``threshold`` searches if the reader's SePer is below ``needed``, which requires the gold answer.
+    ``threshold_entropy`` and ``threshold_semantic_entropy`` search if the entropy of the closed-book answer is above
+    the threshold with the greatest reward on other questions: rules that a user could apply.
 
     Args:
-        bench: What is measured with.
-        queries: Questions to decide about.
-        tuning: Other questions, which fix the thresholds.
+        bench: The bench.
+        queries: Questions to measure.
+        tuning: Other questions, to tune the thresholds.
     """
     choices = _choices(bench, queries)
     others = [choice for choice in _choices(bench, tuning) if choice is not None]
@@ -152,18 +152,18 @@ def _choice(bench: Bench, query: Query) -> _Choice | None:
     if without is None or searching is None:
         return None
     (score,) = bench.judge.score([_rollout(query, ())])
-    assert score is not None  # it was scored above
+    assert score is not None  # scored above
     return _Choice(without, searching, tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES))
 
 
 def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
-    """Return what comes of searches if the reader answers: means over its responses; ``None`` if it cannot be asked.
+    """Return the episode of searches with the reader's answers: means over its responses; ``None`` if unscorable.
 
     Args:
-        bench: What is measured with.
+        bench: The bench.
         query: The question.
         turns: The searches.
-        failed: Number of calls that failed beside them.
+        failed: Number of further calls that failed.
     """
     asked = replace(_rollout(query, turns), failed=failed)
     (score,) = bench.judge.score([asked])
@@ -186,17 +186,17 @@ def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: 
 
 
 def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
-    """Let the policy play the trainer's evaluation set; all processes must call this together.
+    """Roll out the policy on the trainer's evaluation set; all processes must call this together.
 
     Args:
         trainer: TRL's trainer of the policy.
-        bench: What is measured with.
+        bench: The bench.
         queries: Questions of the evaluation set.
         name: Name of the policy.
 
     Returns:
-        The policy's own episodes under ``name``; under ``NAME_reader_answers`` the same searches with the reader's
-        answers.
+        The policy's episodes under ``name``, and the same searches with the reader's answers under
+        ``NAME_reader_answers``.
     """
     with bench.reward.recording() as records:
         evaluated(trainer)
@@ -224,7 +224,7 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
 
 
 def as_often(rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
-    """Return the first ``most`` rows of each question (first item); processes repeat some to have equally many."""
+    """Return the first ``most`` rows of each question (first item); drops rows repeated to fill up processes."""
     count: Counter[Any] = Counter()
     kept = []
     for row in rows:
@@ -239,7 +239,7 @@ def _rollout(query: Query, turns: tuple[Turn, ...]) -> Rollout:
 
 
 def _of(query: Query, needed: bool, turns: Sequence[Turn]) -> dict[str, Any]:
-    """Return the fields of an episode that follow from the question and the searches."""
+    """Return the fields of an episode that depend only on the question and the searches."""
     queries = tuple(turn.query for turn in turns)
     return {"id": query.id, "group": query.metadata.get("group"), "needed": needed, "queries": queries}
 

@@ -1,4 +1,4 @@
-"""What a policy and its warm-up share: the model, the questions, the search tool, and the reader."""
+"""Settings and components shared by a policy and its warm-up: model, questions, search tool and reader."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,13 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
 @dataclass
 class PolicyTaskConfig(InputConfig):
-    """The task of a policy: its questions, its search tool, and the reader that says what a search is worth."""
+    """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     input: list[str] = setting(
         ["demo"],
-        f"{INPUT_HELP} Several are taken together; 'unseen_facts' are ours, unknown to the embedded reader's adapter.",
+        f"{INPUT_HELP} Several inputs are joined; 'unseen_facts' are bundled facts that the embedded reader has not "
+        "been trained on.",
         "input.path",
         common=True,
     )
@@ -40,23 +41,23 @@ class PolicyTaskConfig(InputConfig):
     )
     groups: list[str] = setting(
         [],
-        "Groups of questions to use, by their field group, which is the name of their file where they have none; none "
-        "named: all questions.",
+        "Groups of questions to use, by their field group (or the name of their file, without the field); not given: "
+        "all questions.",
     )
     unseen: bool = setting(
         False,
-        "Whether questions are left out that the adapter of the embedded reader was trained on: train splits of NQ, "
-        "HotpotQA and 2WikiMultihopQA as in ../shared/data, and the common facts.",
+        "Whether to leave out training questions of the embedded reader's adapter: train splits of NQ, HotpotQA and "
+        "2WikiMultihopQA as in ../shared/data, and the common facts.",
     )
     limit_each: int | None = setting(
-        None, "Number of questions to use of each input, evenly spread over it; not given: all."
+        None, "Number of questions to use from each input, evenly spread over it; not given: all."
     )
     limit: int | None = setting(None, "Number of training questions, evenly spread; not given: all.")
     eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread; not given: all.")
-    test_share: float = setting(0.25, "Share of questions, by SHA-1 of their ids, that are held out, above 0.")
+    test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125,
-        "Share of questions that the thresholds of the rules are fixed on; 0 takes the training questions instead.",
+        "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead.",
     )
     split_by: SplitBy = setting(
         "question",
@@ -64,38 +65,38 @@ class PolicyTaskConfig(InputConfig):
     )
     retriever: str = setting(
         "bm25",
-        "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, a ready "
-        "index's folder, or a search service's URL.",
+        "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, the folder of "
+        "an index, or a search service's URL.",
     )
-    search_top_k: int = setting(1, "Passages per search, >= 1.")
-    max_turns: int = setting(1, "Most searches per question, >= 1.")
-    max_passage_tokens: int = setting(64, "Longest passage in tokens of the policy, >= 1; longer ones are cut.")
+    search_top_k: int = setting(1, "Number of passages per search, >= 1.")
+    max_turns: int = setting(1, "Maximum number of searches per question, >= 1.")
+    max_passage_tokens: int = setting(64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut.")
     needed: float = setting(
-        0.5, "A question needs a search if the reader's SePer without one is below this; others it knows."
+        0.5, "Threshold of the reader's SePer without a search, below which a question needs a search."
     )
     reader: Weights = setting(
-        "separate", "Weights of the reader: separate (its own), policy-base (the policy's, adapter off) or policy."
+        "separate", "Weights of the reader: separate, policy-base (the policy's without its adapter) or policy."
     )
     scorer: str | None = setting(
         None, "YAML file with settings of the reader and the entailment model, as for `seper-reward label`."
     )
-    reader_seed: int = setting(0, "Seed of the reader's sampling; with the seed of labelling, both can share a cache.")
+    reader_seed: int = setting(0, "Seed of the reader's sampling; use the seed of labelling to share its cache.")
     cache: str | None = setting(
         None,
-        "SQLite file of what the reader said and the entailment model judged, from which a killed run resumes; runs "
-        "on this machine may share it; not given: that of the scorer's file, else one in output_dir.",
+        "SQLite file that caches responses and entailment scores, also to resume a killed run; runs on this machine "
+        "can share it; not given: the cache of the scorer's file, else one in output_dir.",
     )
 
 
 def read_policy_task(path: str) -> PolicyTaskConfig:
-    """Read the task from the configuration of a policy, a YAML file for ``trainers.policy``."""
+    """Read the task from a YAML file of ``trainers.policy``."""
     task: PolicyTaskConfig
     (task,) = parse_settings((PolicyTaskConfig,), ["--config", path], path, others=True)
     return task
 
 
 def read_scorer_config(path: str | None) -> ScorerConfig:
-    """Read the settings of the reader from a YAML file; ``None`` gives the defaults."""
+    """Read the settings of the reader from a YAML file (default: default settings)."""
     settings: ScorerConfig
     (settings,) = parse_settings((ScorerConfig,), ["--config", path] if path else [], "scorer")
     return settings
@@ -106,17 +107,17 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
 
     Args:
         task: The task.
-        output_dir: Folder of the run, where the cache is if none is named.
-        loaded: The policy's model before its adapter, which reads unless ``task.reader`` is ``"separate"``.
+        output_dir: Folder of the run, with the cache by default.
+        loaded: The policy's model before its adapter; used as the reader unless ``task.reader`` is ``"separate"``.
 
     Raises:
-        ValueError: The policy's weights are to read, and the scorer's file names another reader.
+        ValueError: The reader uses the policy's weights, but the scorer's file names another reader.
     """
     settings = read_scorer_config(task.scorer)
     if task.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, task.model)):
         raise ValueError(
-            f"reader={task.reader!r} reads with the policy's weights, but {task.scorer} names "
-            f"{settings.engine or settings.reader}; give --reader separate, or leave it out there"
+            f"reader={task.reader!r} uses the policy's weights, but {task.scorer} names "
+            f"{settings.engine or settings.reader}; set --reader separate, or remove the reader from the file"
         )
     settings.cache = task.cache or settings.cache or trainer_cache(output_dir)
     return load_scorer(settings, task.reader_seed, None if task.reader == "separate" else loaded)
@@ -125,14 +126,14 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:
     """Return the reader's belief in each answer without a passage; all processes must call this together.
 
-    Processes share the work. With a cache, what a killed run measured is not measured again.
+    Processes share the work. With a cache, measurements of a killed run are reused.
 
     Args:
         scorer: Scorer of the reader.
-        queries: The questions; their passages do not matter.
+        queries: The questions; their passages are ignored.
 
     Returns:
-        One belief per question; ``None`` for a question that the reader cannot be asked, after a message.
+        One belief per question; ``None`` for a question that cannot be scored, with a log message.
     """
     asked = [Asked(query.question, query.answers, ((),)) for query in queries]
     found = beliefs_of(scorer, asked, "closed-book beliefs")
@@ -147,13 +148,13 @@ def _belief(query: Query, beliefs: list[Belief] | UnscorableError) -> Belief | N
 
 
 class SearchTool:
-    """The search tool of one rollout, whose results are worded as the reader is asked with passages.
+    """The search tool of one rollout, whose results have the wording of the reader's prompts with passages.
 
-    A policy that is made from the reader then answers after a search as the reader would. After several searches a
-    result holds the passages of all of them.
+    So a policy initialised from the reader answers after a search like the reader. After several searches, a result
+    contains the passages of all of them.
 
     Args:
-        environment: Environment that searches and keeps the record.
+        environment: Environment that searches and records.
         style: The reader's wording.
     """
 
@@ -167,11 +168,11 @@ class SearchTool:
 
     @property
     def failure(self) -> Exception | None:
-        """What the retriever failed with."""
+        """The retriever's error, if any."""
         return self._environment.failure
 
     def reset(self, question: str, **row: object) -> None:
-        """Forget the searches of the previous rollout; TRL calls this with the row of the data set."""
+        """Clear the searches of the previous rollout; TRL calls this with the row of the dataset."""
         self._environment.reset(question=question, **row)
         self._question = question
 
@@ -186,7 +187,7 @@ class SearchTool:
         """
         before = len(self.turns)
         message = self._environment.search(query)
-        if len(self.turns) == before or not self.turns[-1].passages:  # no more searches, or nothing was found
+        if len(self.turns) == before or not self.turns[-1].passages:  # too many searches, or no passages found
             return message
         found = dict.fromkeys(passage.text for turn in self.turns for passage in turn.passages)
         return self._style.ask(self._question, list(found))
@@ -195,13 +196,13 @@ class SearchTool:
 def new_tool(
     task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle, reward: SePerReward | None = None
 ) -> Callable[[], SearchTool]:
-    """Return the function that makes the policy's search tool, one for each rollout.
+    """Return the function that creates the policy's search tool, one for each rollout.
 
     Args:
         task: The task.
-        retriever: What searches.
-        style: The reader's wording, in which results are told.
-        reward: Reward that is told early what it will be asked; ``None`` tells nobody.
+        retriever: The retriever.
+        style: The reader's wording, also used for results.
+        reward: Reward to prefetch beliefs for; ``None`` disables prefetching.
     """
     environment = environment_factory(
         retriever,
@@ -215,12 +216,12 @@ def new_tool(
 
 
 def simple_searches(tool: SearchTool, question: str, max_turns: int) -> Iterator[tuple[str, str]]:
-    """Search as often as allowed by ``simple_query``; yield each query and what the tool says to it.
+    """Search as often as allowed with ``simple_query``; yield each query and the tool's result.
 
     Args:
         tool: The search tool, which is reset first.
         question: The question.
-        max_turns: Most searches.
+        max_turns: Maximum number of searches.
     """
     tool.reset(question)
     for _ in range(max_turns):
@@ -234,15 +235,15 @@ def found_by(tool: SearchTool) -> list[Passage]:
 
 
 def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str:
-    """Return the query of someone who only knows the question and what was found: for fixed rules, and the warm-up.
+    """Return a query built from the question and the passages found so far, for fixed rules and the warm-up.
 
-    With one search it is the question. With several, the first asks for the names in the question, and the next is
-    the question with its names replaced by the names in the last passage, where there are any.
+    With a single search it is the question. With several, the first query consists of the names in the question; later
+    ones are the question with its names replaced by the names in the last passage, if there are any.
 
     Args:
         question: The question.
         found: Passages of the searches so far, in order.
-        max_turns: Most searches.
+        max_turns: Maximum number of searches.
 
     >>> simple_query("Where was the keeper of the Gannet Light born?", [], 2)
     'Gannet Light'

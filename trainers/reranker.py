@@ -2,8 +2,8 @@
 
     seper-reward train reranker --config configs/reranker/demo.yaml
 
-The trained reranker can be distilled: `seper-reward train retriever --labeler runs/reranker/model
---teacher_temperature 1 ...` trains a bi-encoder on its scores.
+To distil the reranker, `seper-reward train retriever --labeler runs/reranker/model --teacher_temperature 1 ...` trains
+a bi-encoder on its scores.
 """
 
 import sys
@@ -60,13 +60,13 @@ class RerankerConfig(RankingConfig):
         "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
     )
     pair_tokens: int | None = setting(
-        None, "Most tokens of a question with a passage, >= 2; not given: the model's own limit."
+        None, "Maximum number of tokens of a question with a passage, >= 2; not given: the model's limit."
     )
-    dev_share: float = setting(0.0, "Share of questions left out of training, without another use; may be 0.")
-    retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
+    dev_share: float = setting(0.0, "Share of questions to leave out of training (for other experiments).")
+    retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")
     loss: str = setting(
         "ranknet",
-        "Loss: ranknet (pairs of passages, harmful below useless) or lambda (nDCG, where labels below 0 count as 0 "
+        "Loss: ranknet (pairs of passages, harmful below useless ones) or lambda (nDCG; labels below 0 count as 0 "
         "unless shift raises them).",
     )
 
@@ -88,21 +88,21 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
         default="runs/reranker",
         metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
     )
-    eval_strategy: str = field(default="no", metadata={"help": "When to measure: no."})
+    eval_strategy: str = field(default="no", metadata={"help": "Time of evaluations: no."})
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
-    """Load a cross-encoder that gives one score per pair.
+    """Load a cross-encoder with one score per pair.
 
     Args:
         name: Hub id or folder, or ``"embedded"`` for the embedded entailment model with a new head.
-        pair_tokens: Most tokens of a pair; ``None`` takes the model's own limit.
+        pair_tokens: Maximum number of tokens of a pair (default: the model's limit).
     """
     options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
     entailment = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
-    # a saved model, loaded again, gets a new head of one score in the place of that of three classes
+    # loading a saved copy replaces the head of three classes by a new head of one score
     with tempfile.TemporaryDirectory() as folder:
         entailment.model.save_pretrained(folder)
         entailment.tokenizer.save_pretrained(folder)
@@ -118,7 +118,7 @@ def train(
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
 
     Raises:
-        NothingToLearn: No question has labels that differ.
+        NothingToLearn: No question has different labels.
     """
     return fit(model, teacher_rows(labeled, config), LOSSES[config.loss](model, mini_batch_size=-1), arguments)
 
@@ -133,7 +133,7 @@ def fit(
 
 
 class Reranked:
-    """Orders candidate passages of its own for each question, as a retriever does for a corpus.
+    """A retriever that ranks given candidates of each question instead of a corpus.
 
     Args:
         model: The cross-encoder.
@@ -144,7 +144,7 @@ class Reranked:
         self._labeler, self._candidates = CrossEncoderLabeler(model), candidates
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the candidates by the model's scores, best first; there is one question per list of candidates."""
+        """Return the candidates by the model's scores, best first; questions must match the lists of candidates."""
         reordered = []
         for question, passages in zip(questions, self._candidates, strict=True):
             scores = self._labeler.label(Query("", question, (), tuple(passages))).labels
@@ -156,7 +156,7 @@ class Reranked:
 def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], hops: int = 1) -> Rankings:
     """Order each question's passages by the model's scores, best first.
 
-    With several ``hops``, the best passage is read, the others are scored anew with the question and what was read,
+    With several ``hops``, the remaining passages are scored again with the question and the best passage as the query,
     and so on (``retrieve_hops``).
     """
     longest = max(map(len, rankings), default=1)

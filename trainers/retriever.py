@@ -3,8 +3,8 @@
     seper-reward train retriever --config configs/retriever/demo.yaml
     torchrun --nproc_per_node 2 -m seper_reward train retriever --config configs/retriever/demo.yaml
 
-The same command resumes a run that was killed. The settings are those below, those of the reader and its beliefs (as
-for `seper-reward label`), and sentence-transformers' training arguments.
+The same command resumes a killed run. Settings: the fields below, those of the reader and its beliefs (as for
+`seper-reward label`), and sentence-transformers' training arguments.
 """
 
 import sys
@@ -72,7 +72,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "contrastive": contrastive,
     "kl_regularized": kl_regularized,
 }
-_WITH_OTHERS = ("contrastive", "kl_regularized")  # look at the passages of other questions by themselves
+_WITH_OTHERS = ("contrastive", "kl_regularized")  # already use the passages of other questions
 
 
 @dataclass
@@ -81,30 +81,28 @@ class RetrieverConfig(RankingConfig):
 
     model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
     rounds: int = setting(
-        1, "Rounds of retrieving with the current weights, labelling new passages, and training, >= 1."
+        1, "Number of rounds, >= 1: each retrieves with the current weights, labels new passages, and trains."
     )
     loss: str = setting("reverse_kl", f"Loss: {', '.join(LOSSES)}.")
     contrastive_weight: float = setting(
         0.0,
-        "Weight of the loss contrastive, with the passages of other questions as negatives, that is added to a loss "
-        "over candidates only, >= 0; above 0, passages that are no candidates stay away, too.",
+        "Weight of an additional contrastive loss, >= 0, whose negatives are the passages of other questions; it also "
+        "trains the distance to passages that are not candidates.",
     )
     false_negative_margin: float | None = setting(
         None,
-        "A passage of another question is a negative only if its similarity is at most that of the question's "
-        "positive less this, >= 0; others may be right, too. Not given: all are negatives.",
+        "Margin, >= 0, by which a passage of another question must be less similar than the question's positive to be "
+        "a negative; more similar ones may be relevant. Not given: all are negatives.",
     )
     student_temperature: float = setting(0.05, "Number that divides similarities, > 0.")
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
     )
-    lora_r: int = setting(
-        0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights instead."
-    )
+    lora_r: int = setting(0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights.")
     max_seq_length: int | None = setting(
         None,
-        "Most tokens of a text that the bi-encoder reads, >= 1, in training and after it; a batch takes as long as "
-        "its longest text makes it. Not given: the model's own limit.",
+        "Maximum number of tokens per text, >= 1, in training and afterwards; the longest text decides the time of a "
+        "batch. Not given: the model's limit.",
     )
 
     def __post_init__(self) -> None:
@@ -121,7 +119,7 @@ class RetrieverConfig(RankingConfig):
                 raise ValueError(f"false_negative_margin must be at least 0, got {self.false_negative_margin}")
             if self.loss != "contrastive" and not self.contrastive_weight:
                 raise ValueError(
-                    f"false_negative_margin needs negatives of other questions, which loss {self.loss!r} has not; set "
+                    f"false_negative_margin needs negatives of other questions, which loss {self.loss!r} lacks; set "
                     "contrastive_weight above 0, or loss 'contrastive'"
                 )
         if self.max_seq_length is not None and self.max_seq_length < 1:
@@ -147,7 +145,7 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
-    """Return the loss of the settings for a model."""
+    """Return the configured loss for a model."""
     in_batch = partial(
         contrastive,
         temperature=config.student_temperature,
@@ -188,7 +186,7 @@ def train_once(
         The trainer's log.
 
     Raises:
-        NothingToLearn: No question has labels that differ.
+        NothingToLearn: No question has different labels.
     """
     rows = teacher_rows(labeled, config)
     model.to(arguments.device)
@@ -213,7 +211,7 @@ def fit(
     evaluator: RankingEvaluator | None = None,
 ) -> list[dict[str, float]]:
     """Train the model in place on ``teacher_rows``; return the trainer's log."""
-    # a batch for each process, however few rows there are: otherwise there would be no step
+    # at least one batch per process: otherwise there would be no step
     most = max(1, len(rows) // process_state().num_processes)
     arguments = replace(arguments, per_device_train_batch_size=min(arguments.per_device_train_batch_size, most))
     trainer = SentenceTransformerTrainer(
@@ -229,7 +227,7 @@ def fit(
 
 
 def merge_adapter(model: SentenceTransformer) -> None:
-    """Add the LoRA matrices to the weights and remove them, so that the model has no adapter any more."""
+    """Merge the LoRA matrices into the weights, and remove the adapter."""
     network = model.transformers_model
     for name, module in list(network.named_modules()):
         if isinstance(module, BaseTunerLayer):
@@ -241,18 +239,18 @@ def merge_adapter(model: SentenceTransformer) -> None:
 
 
 class RetrieverRun:
-    """One training run in one folder, where it resumes.
+    """A training run in a folder, from which it resumes.
 
     Args:
         config: Settings of the recipe.
         arguments: Arguments of sentence-transformers' trainer; ``output_dir`` is the folder.
         questions: Questions by split, and the corpus.
         scorer: Scorer of the labelling reader.
-        first_pool: Training questions with the candidates of the first round; ``None`` retrieves them.
-        store: Store of labels that several runs share; ``None`` for one of the run's own.
+        first_pool: Training questions with the candidates of the first round (default: retrieved).
+        store: Store of labels shared by several runs (default: a separate store).
 
     Raises:
-        ValueError: The folder holds a run with other settings.
+        ValueError: The folder contains a run with other settings.
     """
 
     def __init__(
@@ -272,13 +270,13 @@ class RetrieverRun:
         if config.lora_r and isinstance(self._base[0], Router):
             raise ValueError(
                 f"lora_r must be 0 for a model with two encoders, got {config.lora_r} with {config.model}: an adapter "
-                "would be added to one of them only"
+                "would be added to only one of them"
             )
         claim_ranking_folder(self.folder, config, arguments, questions, labeler, [self._base])
         self._store = LabelStore(self.folder / LABELS, labeler) if store is None else store
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
-        """Run the rounds that are not finished; return the trained model.
+        """Run the unfinished rounds; return the trained model.
 
         Args:
             log: Function that is called with numbers to log.
@@ -288,7 +286,7 @@ class RetrieverRun:
             folder = self._round_folder(number)
             if not together((folder / "round.json").is_file):
                 self._round(model, number, log)
-            # from the folder even if just trained: LoRA checkpoints of the next round name the folder of their base
+            # load from the folder even if just trained: LoRA checkpoints of the next round contain their base's folder
             model = load_encoder(str(folder / "model"))
         return model
 
@@ -342,7 +340,7 @@ def retriever_of(
         model: The bi-encoder.
         config: Settings of the recipe.
         corpus: Passages by id.
-        keep: Whether ``embeddings_dir`` keeps the embeddings of these weights, which are used again.
+        keep: Whether to store the embeddings in ``embeddings_dir``, because the same weights are used again.
     """
     return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
 

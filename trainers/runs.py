@@ -1,4 +1,4 @@
-"""What the runs of all recipes share: the choice of device, trackers, checkpoints, a stopwatch, and model cards."""
+"""Tools of all recipes: choice of device, trackers, checkpoints, a stopwatch, and model cards."""
 
 import sys
 import time
@@ -16,9 +16,9 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
 from seper_reward.runtime.run_folder import lock_folder
 
-SETTINGS = "settings.json"  # in a run's folder: what it was begun with
+SETTINGS = "settings.json"  # in a run's folder: settings at its start
 _CARDS = Path(__file__).parent / "cards"
-# how the names of training arguments begin that decide nothing of the result
+# prefixes of training arguments without effect on the result
 _INCIDENTAL = (
     "output_dir", "logging_", "log_", "save_", "num_completions_to_print", "report_to", "run_name", "project",
     "trackio_", "hub_", "push_to_hub", "disable_tqdm", "dataloader_", "ddp_", "per_device_eval_batch_size",
@@ -27,9 +27,9 @@ _INCIDENTAL = (
 
 
 class ThisMachine:
-    """Mixin for training arguments, before their class: the CPU where nothing else is, bf16 autocast where it is fast.
+    """Mixin for training arguments, before their class: CPU without an accelerator, bf16 autocast if it is fast.
 
-    ``bf16`` stays as it is if it is given.
+    A given ``bf16`` is not changed.
     """
 
     use_cpu: bool
@@ -45,11 +45,11 @@ class ThisMachine:
 
 
 def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
-    """Return a recipe's run in the trackers that it reports to; a trainer made in its ``with`` block goes on in it.
+    """Return a recipe's run in its trackers; a trainer created in its ``with`` block logs to the same run.
 
     Args:
         config: Settings of the recipe.
-        arguments: Arguments of the trainer; they get the name and project by which its callbacks find the run.
+        arguments: Arguments of the trainer; run name and project are set for its callbacks.
         kind: Kind of the run, such as ``"retriever"``.
     """
     project = PROJECT if arguments.project == TrainingArguments.project else arguments.project
@@ -60,16 +60,16 @@ def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
 
 
 def decisive(arguments: TrainingArguments) -> dict[str, Any]:
-    """Return the training arguments that may decide the result: with others of these a run is not resumed."""
+    """Return the training arguments that may decide the result; a run is resumed only if they are unchanged."""
     return {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a run's folder to this run while the block lasts; all processes must call this together.
+    """Lock a run's folder while the block lasts; all processes must call this together.
 
     Raises:
-        ValueError: Another run is in it.
+        ValueError: Another run uses the folder.
     """
     locks: list[IO[str]] = []
     together(lambda: locks.append(lock_folder(folder)))
@@ -81,7 +81,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def suggest(command: str) -> None:
-    """Print what to run next."""
+    """Print the next command to run."""
     if process_state().is_main_process:
         print(f"next: {command}", file=sys.stderr)
 
@@ -94,13 +94,13 @@ def last_checkpoint(folder: Path) -> str | None:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Return the number of steps that a checkpoint was made after, by its name."""
+    """Return the number of steps before a checkpoint, from its name."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
 @contextmanager
 def stopwatch(record: dict[str, float], name: str) -> Iterator[None]:
-    """Write the seconds that a block takes into ``record[name]``."""
+    """Write the duration of a block in seconds into ``record[name]``."""
     start = time.perf_counter()
     yield
     record[name] = round(time.perf_counter() - start, 1)
@@ -112,13 +112,13 @@ def model_card(name: str, /, **fields: Any) -> str:
 
 
 def evaluated(trainer: Any) -> None:
-    """Evaluate a trainer's model, so that it may be trained afterwards; all processes must call this together.
+    """Evaluate a trainer's model that is trained afterwards; all processes must call this together.
 
-    What Accelerate has prepared for evaluation it takes for prepared, and a later ``train`` would not wrap it in DDP:
-    each process would train alone, on its own gradients (Accelerate 1.15, ``Accelerator.prepare_model``).
+    Accelerate prepares a model only once. After a plain evaluation, ``train`` would not wrap the model in DDP, and
+    each process would train on its own gradients (Accelerate 1.15, ``Accelerator.prepare_model``).
     """
     wrapped = trainer.model_wrapped
     trainer.evaluate()
-    if wrapped is trainer.model and trainer.model_wrapped is trainer.model:  # nothing has wrapped it, as FSDP does
+    if wrapped is trainer.model and trainer.model_wrapped is trainer.model:  # not wrapped, for example by FSDP
         trainer.accelerator._models.clear()
         trainer.model._is_accelerate_prepared = False

@@ -3,9 +3,8 @@
     seper-reward train sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
     seper-reward train sft --data rows.jsonl --output_dir runs/reader   # rows of {prompt, completion}
 
-All fields of TRL's ``SFTConfig`` are settings here, too, but packing must be off. With ``data: policy`` the model
-learns to answer or to search first (``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of that
-file.
+All fields of TRL's ``SFTConfig`` are settings, except that packing must be off. With ``data: policy`` the model learns
+to answer or to search first (``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of the file.
 """
 
 import sys
@@ -36,7 +35,7 @@ from .runs import ThisMachine, suggest
 
 @dataclass
 class SftScriptConfig:
-    """Settings of model and data, beside TRL's SFTConfig."""
+    """Settings of model and data, in addition to TRL's SFTConfig."""
 
     data: str = field(
         default="policy",
@@ -46,7 +45,7 @@ class SftScriptConfig:
         default=PLAIN,
         metadata={
             "help": "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or "
-            "folder; with data=policy it is that policy's."
+            "folder; with data=policy, the policy's model is used instead."
         },
     )
     init_adapter: str | None = field(
@@ -55,20 +54,19 @@ class SftScriptConfig:
     lora_r: int = field(default=16, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     lora_layers: int | None = field(
         default=None,
-        metadata={"help": "Number of last blocks to adapt, no gradient flows below them; not given: all."},
+        metadata={"help": "Number of last blocks to adapt (no gradient flows below them); not given: all."},
     )
     policy: str = field(
         default="configs/policy/demo.yaml",
         metadata={
-            "help": "YAML file of the policy that data=policy warms up; its model, questions, search tool and reader "
-            "are taken from there."
+            "help": "YAML file of the policy for data=policy, with its model, questions, search tool and reader."
         },
     )
     warmup_on: Literal["answers", "decision"] = field(
         default="answers",
         metadata={
-            "help": "What data=policy learns: answers (calls of the tool and the reader's own answers) or decision "
-            "(calls, and of an answer the first token)."
+            "help": "Targets for data=policy: answers (calls of the tool and the reader's own answers) or decision "
+            "(calls, and only the first token of an answer)."
         },
     )
     limit: int | None = field(default=None, metadata={"help": "Number of examples to train on; not given: all."})
@@ -81,7 +79,7 @@ class SftScriptConfig:
 
 @dataclass
 class SftArguments(ThisMachine, SFTConfig):
-    """TRL's SFTConfig; the CPU is used where there is no accelerator."""
+    """TRL's SFTConfig; without an accelerator, the CPU is used."""
 
     help_group = "the trainer"
 
@@ -96,8 +94,8 @@ class SftArguments(ThisMachine, SFTConfig):
 class CompletionTrainer(SFTTrainer):
     """SFTTrainer that projects only the completions' positions to the vocabulary.
 
-    TRL's own loss projects the prompts, too. With answers of five tokens after prompts of two hundred, that takes 40 %
-    of a step on 2 CPU cores.
+    TRL's own loss also projects the prompts. With answers of 5 tokens after prompts of 200, this takes 40 % of a step
+    on 2 CPU cores.
     """
 
     def compute_loss(
@@ -121,7 +119,7 @@ class CompletionTrainer(SFTTrainer):
         count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
         loss = losses.sum() / count.clamp(min=1)
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
-            loss = loss * self.accelerator.num_processes  # DDP will average the gradients
+            loss = loss * self.accelerator.num_processes  # DDP averages the gradients
         return (loss, outputs) if return_outputs else loss
 
 
@@ -129,8 +127,8 @@ def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
     """Return the rows of the file of ``{prompt, completion}``.
 
     Raises:
-        OSError: A file is missing or cannot be read.
-        ValueError: A row lacks one of the texts, or there is no row.
+        OSError: The file is missing or cannot be read.
+        ValueError: A row lacks a text, or there is no row.
     """
     rows = []
     for where, row in read_valid_rows(config.data):
@@ -143,7 +141,7 @@ def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
 
 
 def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedModel) -> list[dict[str, Any]]:
-    """Return the warm-up of the policy in ``config.policy``; all processes must call this together."""
+    """Return the warm-up rows of the policy in ``config.policy``; all processes must call this together."""
     task = read_policy_task(config.policy)
     scorer = load_task_scorer(task, Path(arguments.output_dir), loaded)
     questions = read_policy_questions(task)
@@ -151,7 +149,7 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
         questions.train,
         scorer,
         new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
-        # another tokenizer than the reader's, which must keep its chat template
+        # a separate tokenizer: the reader's must keep its chat template
         with_tool_template(load_tokenizer(config.model)),
         needed=task.needed,
         max_turns=task.max_turns,
@@ -189,7 +187,7 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
-        # fp16 halves the file, loading merges in fp32; the vocabulary was not touched, and no hub need say so
+        # fp16 halves the file, loading merges in fp32; the vocabulary is unchanged: PEFT need not check it on the hub
         adapter.half().save_pretrained(arguments.output_dir, save_embedding_layers=False)
         name_base(Path(arguments.output_dir), config.model)
     trainer.accelerator.wait_for_everyone()

@@ -1,1 +1,1 @@
-"""What comes in: rows of files, checked queries, answers, and the demo corpus."""
+"""Input: rows of files, checked queries, answers, and the demo corpus."""

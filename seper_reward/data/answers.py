@@ -1,4 +1,4 @@
-"""Answers as strings: how they are normalised, and the metrics of question answering that compare them."""
+"""Answers as strings: their normalisation, and metrics of question answering that compare them."""
 
 import functools
 import itertools
@@ -34,7 +34,7 @@ AnswerMetric = Callable[[str, Answers], float]  # (response, gold answer) -> [0,
 def normalize_answer(text: str) -> str:
     """Lower-case, drop punctuation, a leading article and extra space (after SQuAD's rule, for all scripts).
 
-    A text that holds nothing else keeps its characters, so that it equals itself only.
+    A text without other characters is kept whole, so it equals only itself.
 
     >>> normalize_answer("The  Tern Bridge!"), normalize_answer("¿Málaga?"), normalize_answer("C++")
     ('tern bridge', 'málaga', 'c++')
@@ -53,10 +53,10 @@ def normalize_answer(text: str) -> str:
 
 
 def stated_parts(text: str, answers: Answers) -> list[str]:
-    """Return what a text lists, where the answer is a list; the text alone where it is not.
+    """Return the items that a text lists if the answer is a list, else the text alone.
 
-    Parts end at a comma, a semicolon, a line break, ``&``, ``and`` or ``or``, but not within an alias. A text in which
-    nothing is left is its own part.
+    Parts end at a comma, a semicolon, a line break, ``&``, ``and`` or ``or``, but not within an alias. If no part
+    remains, the whole text is the only part.
 
     >>> stated_parts("Trinidad and Tobago, Cuba or Haiti", [["Cuba"], ["Trinidad and Tobago"]])
     ['Trinidad and Tobago', 'Cuba', 'Haiti']
@@ -70,7 +70,7 @@ def stated_parts(text: str, answers: Answers) -> list[str]:
 
 
 def abstains(text: str) -> bool:
-    """Return whether a text says, in some usual wording and nothing else, that the answer is not known.
+    """Return whether a text consists of a common phrase for an unknown answer.
 
     >>> abstains("N/A."), abstains("I don't know"), abstains("The Unknown Soldier")
     (True, True, False)
@@ -88,7 +88,7 @@ def says_yes_or_no(aliases: Iterable[str]) -> bool:
 
 
 def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
-    """Return a metric of aliases as one of answers, which may be lists: the mean over items of the best part's."""
+    """Return a metric of aliases as a metric of answers; for lists, the mean over items of the best part's value."""
 
     @functools.wraps(metric)
     def over_items(response: str, answers: Answers) -> float:
@@ -102,7 +102,7 @@ def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetr
 def exact_match(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250).
 
-    Where the answer is a list, it is the share of items that one of the response's parts equals (``stated_parts``).
+    If the answer is a list, return the share of items that equal one of the response's parts (``stated_parts``).
 
     >>> exact_match("Bob, Ann", [["Bob"], ["Ida", "Ida Voss"]])
     0.5
@@ -113,9 +113,9 @@ def exact_match(response: str, answers: Sequence[str]) -> float:
 
 @recall_of_items
 def accuracy(response: str, answers: Sequence[str]) -> float:
-    """Return 1 if the response is one of the answers but for case and space around it, else 0; of a list, the share.
+    """Return 1 if the response is one of the answers, without case and outer space, else 0; of a list, the share.
 
-    This suits answers that are classes, such as those of FEVER.
+    For answers that are classes, such as FEVER's.
 
     >>> accuracy(" supports", ["SUPPORTS"]), accuracy("supports.", ["SUPPORTS"])
     (1.0, 0.0)
@@ -125,7 +125,7 @@ def accuracy(response: str, answers: Sequence[str]) -> float:
 
 @recall_of_items
 def contains_answer(response: str, answers: Sequence[str]) -> float:
-    """Return 1 if the normalised response holds one of the answers, else 0 (lexical match); of a list, the share."""
+    """Return 1 if the normalised response contains an answer, else 0 (lexical match); of a list, the share."""
     normalized = normalize_answer(response)
     return float(any(normalize_answer(answer) in normalized for answer in answers))
 
@@ -158,8 +158,8 @@ def rouge_l() -> AnswerMetric:
 def bleu() -> AnswerMetric:
     """Return the metric BLEU of a response with the aliases as its references, in [0, 1]; of a list, the items' mean.
 
-    It is sentence BLEU (Papineni et al., 2002) as sacreBLEU computes it (Post, 2018): without case, with n-grams up to
-    the response's own length, since most answers have fewer than four words.
+    This is sentence BLEU (Papineni et al., 2002) as computed by sacreBLEU (Post, 2018): without case, with n-grams up
+    to the length of the response, since most answers have fewer than four words.
 
     Raises:
         OSError: The library ``sacrebleu`` is not installed.
@@ -177,8 +177,8 @@ def answer_metric(name: str) -> AnswerMetric:
 
     Args:
         name: ``exact_match``, ``contains_answer``, ``accuracy``, ``token_f1``, ``rouge_l``, or ``package.module:name``
-            of a callable: of a response and the gold answer (aliases or, where it is a list, the aliases of each
-            item), which returns a number in [0, 1].
+            of a callable. Its arguments are a response and the gold answer (a list of aliases or, if the answer is a
+            list, the aliases of each item); it returns a number in [0, 1].
 
     Raises:
         ValueError: There is no such metric.
@@ -202,7 +202,7 @@ def answer_metric(name: str) -> AnswerMetric:
 
 
 def share_held(text: str, answers: Answers) -> float:
-    """Return the share of an answer's items of which a text holds an alias as words, normalised; 0 or 1 of no list.
+    """Return the share of an answer's items that a text contains, as normalised words; 0 or 1 if it is not a list.
 
     >>> share_held("The mill was run by Ida Voss.", ["Voss"]), share_held("Vossberg mill", ["Voss"])
     (1.0, 0.0)
@@ -222,7 +222,7 @@ def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> f
 
 
 def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
-    """Return the greatest value of an alias; where the answer is a list, the mean of that over its items.
+    """Return the greatest value of an alias; if the answer is a list, the mean over items of their greatest value.
 
     Args:
         values: One number per alias, in the order of ``answer_aliases``.
@@ -240,10 +240,10 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
 
     Args:
         row: The row's answers.
-        text: Function that returns a value of the row as a text; it is also given the value's name, for its errors.
+        text: Function of a value and its name that returns the value as a text; errors contain the name.
 
     Raises:
-        BadRowError: Some are lists and others are not, or a list is empty.
+        BadRowError: Lists and texts are mixed, or a list is empty.
     """
     values = list(row)
     if not any(map(is_list, values)):
@@ -251,8 +251,8 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
     for at, value in enumerate(values):
         if not is_list(value) or not list(value):
             raise BadRowError(
-                f"answers[{at}] must be a list with at least one text, as answers holds lists, got {shown(value)}; "
-                "answers are texts (aliases of one answer) or lists (the aliases of each item of it), not both"
+                f"answers[{at}] must be a list with at least one text, as answers contains lists, got {shown(value)}; "
+                "answers are texts (aliases of one answer) or lists (aliases of each item of the answer), not both"
             )
     return tuple(
         tuple(text(alias, f"answers[{at}][{place}]") for place, alias in enumerate(aliases))
@@ -261,7 +261,7 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
 
 
 def is_list(value: Any) -> bool:
-    """Return whether a value of a row is a list, an array or the like, and no text or object."""
+    """Return whether a value of a row is a list, an array or the like, not a text or an object."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 

@@ -21,17 +21,17 @@ def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
     """Open one split of a dataset.
 
     Args:
-        source: A folder: written by ``save_to_disk`` of a ``Dataset`` or ``DatasetDict``, or with data files laid out
-            as on the hub. Or an id on the hub, ``org/name``, also ``org/name@revision/configuration``. Behind either,
-            ``:split`` names the split; of data files and on the hub also a slice, ``:train[:100]``.
-        streaming: Whether rows of data files and of the hub are read as they are needed, instead of all before.
+        source: A folder written by ``save_to_disk`` of a ``Dataset`` or ``DatasetDict``, a folder of data files in the
+            hub's layout, or an id on the hub, ``org/name`` or ``org/name@revision/configuration``. The suffix
+            ``:split`` names the split, or for data files and the hub a slice of it, ``:train[:100]``.
+        streaming: Whether to read rows of data files and of the hub on demand instead of all at once.
 
     Returns:
         The rows, a ``Dataset`` or ``IterableDataset``.
 
     Raises:
-        OSError: There is no such folder or dataset, or the hub cannot be reached.
-        ValueError: The dataset has several splits and none is named, or no such split.
+        OSError: The folder or dataset does not exist, or the hub cannot be reached.
+        ValueError: The dataset has several splits and none is named, or the named split does not exist.
     """
     folder, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     if Path(folder).is_dir():
@@ -68,7 +68,7 @@ def _fetched(source: str, rows: Iterable[Any]) -> Iterator[Any]:
 
 
 def _chosen_split(dataset: Any, source: str, split: str) -> Iterable[Any]:
-    """Return a split of a ``DatasetDict``, its only one if none is named; a ``Dataset`` has no splits."""
+    """Return a split of a ``DatasetDict`` (default: its only one); a ``Dataset`` has no splits."""
     splits: Mapping[str, Iterable[Any]] = dataset if isinstance(dataset, dict) else {}
     if not splits and split:
         raise ValueError(f"{source}: expected no split, as this is a Dataset, got {split!r}; leave it out")
@@ -79,7 +79,7 @@ def _chosen_split(dataset: Any, source: str, split: str) -> Iterable[Any]:
     if split not in splits:
         got = repr(split) if split else "none"
         raise ValueError(
-            f"{source}: expected a split, one of {', '.join(splits)}, got {got}; name it behind a colon: "
+            f"{source}: expected a split, one of {', '.join(splits)}, got {got}; name it after a colon: "
             f"{source}:{next(iter(splits))}"
         )
     return splits[split]
@@ -87,7 +87,7 @@ def _chosen_split(dataset: Any, source: str, split: str) -> Iterable[Any]:
 
 @contextmanager
 def _one_line_errors(source: str) -> Iterator[None]:
-    """Say in one line what went wrong.
+    """Turn errors of a block into one-line messages.
 
     Raises:
         OSError: The block raised an error of the file system, the network or the library.
@@ -100,13 +100,15 @@ def _one_line_errors(source: str) -> Iterator[None]:
     except (OSError, ValueError, DatasetsError, httpx.HTTPError) as error:
         message = " ".join(str(error).split())[:_LONGEST_ERROR]
         unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
-        hint = "; without network only local files and what is in the hub's cache can be read" if unreached else ""
-        raise OSError(f"{source}: cannot be read as a dataset of the hub or of such files: {message}{hint}") from error
+        hint = "; without network only local files and the hub's cache are readable" if unreached else ""
+        raise OSError(
+            f"{source}: cannot be read as a dataset of the hub or of local files: {message}{hint}"
+        ) from error
 
 
 @contextmanager
 def _without_retry_messages() -> Iterator[None]:
-    """Keep the hub's client from warning of each of its attempts."""
+    """Suppress the hub client's warnings about retries."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -1,8 +1,8 @@
-"""What people say about passages: the mark of relevance, the planted wrong answer, the role in the demo.
+"""Human annotations of passages: marks of relevance, planted wrong answers, and roles in the demo.
 
 A mark is ``relevant: true | false``, ``relevant: GRADE`` (a whole number, 0 = not relevant) or ``role: "supporting"``
 (or another role) in the metadata of a passage. ``true`` and a supporting role are grade 1. A passage without a mark is
-not relevant, like an unjudged document in TREC; only a question none of whose passages has a mark is unmarked.
+not relevant, like an unjudged document in TREC. A question is unmarked if none of its passages has a mark.
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from seper_reward.types import Passage, Query
 
 # in the order of tables and figures
 _ROLES = ("supporting", "correct", "relevant", "unrelated", "noise", "other", "misleading", "misinfo")
-#: What to say of a question without marks, where they are needed.
+#: Error message for a question without marks.
 UNMARKED = (
     "expected 'relevant': true, false or a grade in its passages, got none; mark them, or leave the question out"
 )
 
 
 def grade_of(passage: Passage) -> int:
-    """Return the grade of relevance that people gave a passage, >= 0; 0 if it has no mark.
+    """Return the human grade of a passage's relevance, >= 0; 0 if it has no mark.
 
-    Grades below 0, TREC's for junk, count as 0, as in trec_eval.
+    Grades below 0, which TREC gives to junk, count as 0, as in trec_eval.
 
     Raises:
         BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
@@ -37,7 +37,7 @@ def grade_of(passage: Passage) -> int:
 
 
 def is_relevant(passage: Passage, relevant_from: int = 1) -> bool:
-    """Return whether people gave a passage at least the grade ``relevant_from``; ``False`` if it has no mark.
+    """Return whether the grade of a passage is at least ``relevant_from``; ``False`` if it has no mark.
 
     Raises:
         BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
@@ -46,7 +46,7 @@ def is_relevant(passage: Passage, relevant_from: int = 1) -> bool:
 
 
 def is_marked(passage: Passage) -> bool:
-    """Return whether people said of a passage whether it is relevant, or which role it has."""
+    """Return whether a passage has a mark of relevance or a role."""
     return bool({"relevant", "role"} & set(passage.metadata))
 
 
@@ -79,7 +79,7 @@ def grades_of(query: Query) -> list[int]:
 
 
 def relevance_of(query: Query) -> list[bool]:
-    """Return whether each passage of a question is relevant: of grade 1 or more.
+    """Return whether each passage of a question is relevant (grade 1 or more).
 
     Raises:
         BadRowError: No passage of the question has a mark, or one is neither true, false nor a whole number.
@@ -97,7 +97,7 @@ def role_of(passage: Mapping[str, Any]) -> str:
 
 
 def type_of(passage: Passage) -> str:
-    """Return what kind of passage people call it: its ``role`` or ``type``, else ``relevant`` or ``other``."""
+    """Return the annotated type of a passage: its ``role`` or ``type``, else ``relevant`` or ``other``."""
     named = passage.metadata.get("role") or passage.metadata.get("type")
     return str(named) if named else "relevant" if is_relevant(passage) else "other"
 

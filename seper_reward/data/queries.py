@@ -1,4 +1,4 @@
-"""Read and check questions, answers, passages and corpora; every error names file, row and remedy."""
+"""Read and check questions, answers, passages and corpora; every error names file, row and fix."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,19 +16,19 @@ from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Answers, Passage, Query, answer_items
 
-# fields that hold an id, the first that is there: ours, BEIR's, and that of our label rows
+# names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
 _IDS = ("id", "_id")
 _PASSAGE_IDS = (*_IDS, "passage_id")
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row left out, and why.
+    """A row left out, with the reason.
 
     Attributes:
         where: File and row, counted from 1.
-        reason: What was expected, what came, and what to do.
-        row: The row, or the start of the line if it could not be read as one.
+        reason: Expected value, actual value, and fix.
+        row: The row, or the start of the line if it could not be parsed.
     """
 
     where: str
@@ -38,13 +38,13 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Examples:
-    """Usable queries in input order, and the rows that are not.
+    """Usable queries in input order, and rejected rows.
 
     Attributes:
         queries: The queries.
-        rejected: The other rows.
-        about: What was recognised in the input, in one line; empty where it has our own layout.
-        judged: Whether the queries have the passages that people judged and no retriever's, as BEIR's folders.
+        rejected: The rejected rows.
+        about: Recognised layout of the input, in one line; empty for our own layout.
+        judged: Whether the passages are the judged ones instead of a retriever's, as in BEIR's folders.
     """
 
     queries: tuple[Query, ...]
@@ -55,15 +55,17 @@ class Examples:
 
 @dataclass(frozen=True)
 class InputOptions:
-    """How an input is read, beside its name and that of its corpus.
+    """Options of reading an input.
 
     Attributes:
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
-        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
-        run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
-        run_depth: Most passages of a question taken from the run, >= 1.
-        qrels: People's judgments (``read_qrels``), which mark the passages; questions without are left out.
-        retrieved: Whether questions may lack passages without a corpus, too: an index or a search service has them.
+        columns: Column names for ``id``, ``question``, ``answers`` or ``passages`` (default: recognised).
+        streaming: Whether to fetch rows of a dataset on the hub on demand instead of all at once.
+        run: TREC run (``read_run``) whose passages are added to the questions; questions without a ranking are
+            dropped.
+        run_depth: Maximum number of passages per question from the run, >= 1.
+        qrels: Human judgments (``read_qrels``), which mark the passages; questions without judgments are dropped.
+        retrieved: Whether questions may lack passages even without a corpus, since an index or a search service
+            provides them.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -86,19 +88,19 @@ def read_queries(
     """Read questions with answers and passages.
 
     Args:
-        source: Anything for ``read_rows``: a file, a dataset's folder or id, or rows. Rows are
+        source: Any source of ``read_rows``: a file, a dataset's folder or id, or rows. Rows are
             ``{id?, question, answers, passages}`` or have one of ``recognise.LAYOUTS``. A passage is a text,
-            ``{id?, title?, text}``, or, with a corpus, ``{id}``; other fields are kept as metadata. An id may also be
-            called ``_id``, that of a passage ``passage_id``, so that a file of labels can be read, too.
-        corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever fills them in later.
+            ``{id?, title?, text}``, or, with a corpus, ``{id}``; other fields are kept as metadata. The field of an id
+            may also be ``_id``, of a passage's id ``passage_id``, as in files of labels.
+        corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever adds them later.
         answers_needed: Whether each row must have ``answers``.
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
-        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
-        most: Most queries to read, the first ones; ``None`` reads all.
+        columns: Column names for ``id``, ``question``, ``answers`` or ``passages`` (default: recognised).
+        streaming: Whether to fetch rows of a dataset on the hub on demand instead of all at once.
+        most: Maximum number of queries to read, from the first (default: all).
 
     Raises:
         OSError: The source is missing or cannot be read.
-        ValueError: The format is unknown, or no column is known to hold what is needed.
+        ValueError: The format is unknown, or no known column contains a needed field.
     """
     needed = {"question"} | ({"answers"} if answers_needed else set()) | ({"passages"} if corpus is None else set())
     name = str(source) if isinstance(source, (str, Path)) else "the input"
@@ -127,20 +129,20 @@ def read_examples(
     answers_needed: bool = True,
     most: int | None = None,
 ) -> tuple[Examples, dict[str, Passage] | None]:
-    """Read questions and the corpus their passages are in, if there is one.
+    """Read questions, and the corpus of their passages if there is one.
 
     Args:
-        source: Anything that has a name for ``read_queries``; ``"demo"`` for the project's own questions; or a folder
-            of BEIR, ``:split`` behind it, which brings its corpus and its judgments.
-        corpus_file: Source of the corpus for ``read_corpus``; ``None`` for none, or for the demo's or BEIR's own.
-        options: How the input is read.
+        source: Name of a source of ``read_queries``; ``"demo"`` for the bundled questions; or a BEIR folder with the
+            suffix ``:split``, which contains a corpus and judgments.
+        corpus_file: Source of the corpus for ``read_corpus`` (default: the demo's or BEIR's own corpus, else none).
+        options: Options of reading the input.
         answers_needed: Whether each question must have ``answers``.
-        most: Most questions to read, the first ones; ``None`` reads all.
+        most: Maximum number of questions to read, from the first (default: all).
 
     Raises:
         OSError: A source is missing or cannot be read.
-        ValueError: A format is unknown, a column is missing, a split is not there, or the ids of the questions are
-            not those of the run or of the judgments.
+        ValueError: A format is unknown, a column or split is missing, or no id of a question occurs in the run or the
+            judgments.
     """
     beir = None if source == "demo" else beir_files(source)
     questions = beir.queries if beir else QUESTIONS if source == "demo" else source
@@ -157,7 +159,7 @@ def read_examples(
     )
     queries: Sequence[Query] = examples.queries
     if (options.run or qrels) and corpus is None:
-        raise ValueError("a run and judgments name passages of a corpus; give the corpus, too")
+        raise ValueError("a run and judgments refer to passages of a corpus; give the corpus, too")
     if options.run:
         queries = with_ranking(queries, read_run(options.run), corpus or {}, options.run_depth)
         _check_some(queries, examples, options.run)
@@ -168,17 +170,17 @@ def read_examples(
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:
-    """Read a corpus of ``{id, title?, text}`` rows, by id; BEIR's ``_id`` is an id, too.
+    """Read a corpus of ``{id, title?, text}`` rows, by id; BEIR's ``_id`` counts as an id.
 
-    Where no row has an id, the ids are the places of the rows, from 0.
+    If no row has an id, rows are numbered from 0.
 
     Args:
-        source: Anything for ``read_rows``: a file, or a dataset's folder or id.
+        source: Any source of ``read_rows``: a file, or a dataset's folder or id.
 
     Raises:
         OSError: The file is missing or cannot be read.
-        ValueError: There is no row, one is unusable, or some have an id and some have none; leaving a row out would
-            renumber the rows that have no id.
+        ValueError: There is no row, a row is unusable (skipping it would renumber rows without ids), or only some rows
+            have an id.
     """
     corpus: dict[str, Passage] = {}
     named = False
@@ -207,11 +209,11 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
 def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_needed: bool = True) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
-    ``answers`` is a text, a list of the aliases of one answer or, where the answer is a list, a list of lists: the
-    aliases of each of its items. Unless ``answers_needed``, it may be absent or empty. ``passages`` may be one text.
+    ``answers`` is a text, a list of the aliases of one answer or, if the answer is a list, a list with the aliases of
+    each item. Unless ``answers_needed``, it may be absent or empty. ``passages`` may be one text.
 
     Raises:
-        BadRowError: The record is unusable; the message names the field, what was expected, what came and what to do.
+        BadRowError: The record is unusable; the message has the field, the expected and the actual value, and the fix.
     """
     if isinstance(row, Query):
         return row
@@ -228,12 +230,12 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
 
 
 def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
-    """Return a query with more passages behind its own, each once by id.
+    """Return a query with further passages after its own, each id once.
 
     Args:
         query: The query.
-        passages: The passages; one without an id, as of some search services, gets one from its text.
-        judged: Whether people judged passages for this query; those that they did not judge have grade 0.
+        passages: The passages; a passage without an id, as from some search services, gets one from its text.
+        judged: Whether the query has human judgments; new passages without a judgment then get grade 0.
     """
     named = (each if each.id else replace(each, id=content_key(each.title, each.text)[:16]) for each in passages)
     known = {passage.id for passage in query.passages}
@@ -248,10 +250,10 @@ def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> 
 
 
 def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> None:
-    """Refuse passages of queries that a corpus has under their id with another text, as where ids are mere places.
+    """Check that passages of queries have the same text as the corpus under their id; ids may be mere row numbers.
 
     Raises:
-        BadRowError: A query has such a passage.
+        BadRowError: A passage has another text in the corpus.
     """
     for query in queries:
         for passage in query.passages:
@@ -259,12 +261,12 @@ def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) 
             if other is not None and other.text != passage.text:
                 raise BadRowError(
                     f"question id={query.id!r}: its passage id={passage.id!r} is {passage.text[:80]!r}, but the "
-                    f"corpus has {other.text[:80]!r} under this id; give passages and corpus ids of their own"
+                    f"corpus has {other.text[:80]!r} under this id; use different ids in questions and corpus"
                 )
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
-    """Make one corpus of the passages of all queries, for input that came without a corpus.
+    """Build a corpus from the passages of all queries, for input without a corpus.
 
     Returns:
         The corpus by id, with equal texts once and without metadata, because metadata belongs to one query; and the
@@ -285,8 +287,8 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
 def _check_some(queries: Sequence[Query], examples: Examples, file: str) -> None:
     if examples.queries and not queries:
         raise ValueError(
-            f"{file}: expected the ids of the questions, such as {examples.queries[0].id!r}, got none of them; give "
-            "the questions their ids"
+            f"{file}: expected ids of the questions, such as {examples.queries[0].id!r}, got none of them; use the "
+            "same ids in both files"
         )
 
 
@@ -296,14 +298,14 @@ def _answers(value: Any) -> Answers:
     if not isinstance(value, Sequence) or not value:
         raise BadRowError(
             f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
-            "questions, or take a labeler that needs no answers"
+            "questions, or use a labeler that needs no answers"
         )
     return _distinct(read_answers(value, _text))
 
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
     if corpus is not None and (value is None or value == []):
-        return ()  # a retriever fills them in later
+        return ()  # a retriever adds them later
     if isinstance(value, str):
         value = [_text(value, "passages")]
     if not isinstance(value, Sequence) or not value:
@@ -338,7 +340,7 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
 
 
 def _distinct(answers: Answers) -> Answers:
-    """Return answers without those that are equal to an earlier one: aliases, and items with the same aliases."""
+    """Return answers without duplicates: equal aliases, and items with the same aliases."""
     items: dict[frozenset[str], tuple[str, ...]] = {}
     for aliases in answer_items(answers):
         distinct: dict[str, str] = {}
@@ -359,12 +361,12 @@ def _encodable(value: str, name: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise BadRowError(f"{name} holds half a surrogate pair at {error.start}; repair the text") from error
+        raise BadRowError(f"{name} contains half a surrogate pair at {error.start}; repair the text") from error
     return value
 
 
 def _id_field(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return the first of the names whose field is not empty."""
+    """Return the first name whose field is not empty."""
     return next((name for name in names if row.get(name) is not None), None)
 
 
@@ -375,15 +377,15 @@ def _identifier(value: Any, name: str) -> str:
 
 
 def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dict[str, Any]:
-    """Return the other fields of a row, which must be such that strict JSON in UTF-8 can hold them."""
+    """Return the other fields of a row, which must be writable as strict JSON in UTF-8."""
     metadata = {key: value for key, value in row.items() if key not in ours}
     for key, value in metadata.items():
         try:
             json.dumps({key: value}, ensure_ascii=False, allow_nan=False, default=str).encode()
         except UnicodeEncodeError as error:
-            raise BadRowError(f"{prefix}{key!a} holds half a surrogate pair; repair the text") from error
+            raise BadRowError(f"{prefix}{key!a} contains half a surrogate pair; repair the text") from error
         except ValueError as error:
-            raise BadRowError(f"{prefix}{key!a} holds NaN or an infinity; write null or leave it out") from error
+            raise BadRowError(f"{prefix}{key!a} contains NaN or an infinity; write null or leave it out") from error
         except (TypeError, RecursionError) as error:
             raise BadRowError(f"{prefix}{key!a} cannot be written as JSON ({error}); leave it out") from error
     return metadata

@@ -1,4 +1,4 @@
-"""File formats: JSON, JSON lines, CSV, Parquet and datasets in, rows with file and row number out."""
+"""Readers of JSON, JSON lines, CSV, Parquet and datasets; they yield rows with file and row number."""
 
 import ast
 import contextlib
@@ -24,28 +24,28 @@ _FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # all but Parquet al
 
 
 class BadRowError(UnscorableError):
-    """One row of the input cannot be used; the others can."""
+    """One row of the input cannot be used; other rows are not affected."""
 
 
 @dataclass(frozen=True)
 class BrokenRow:
-    """A line that could not be read as a row."""
+    """A line that could not be parsed."""
 
     reason: str
     text: str
 
 
 def read_rows(source: str | Path | Iterable[Any], *, streaming: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a source; a line that cannot be read as a row is yielded as a ``BrokenRow``.
+    """Yield ``(where, row)`` of a source; lines that cannot be parsed are yielded as ``BrokenRow``.
 
     Args:
-        source: A file; a folder, or the id of a dataset on the hub, as for ``open_dataset``; or rows themselves, such
-            as a ``datasets.Dataset`` or ``IterableDataset``.
-        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
+        source: A file; a folder or hub id of a dataset, as for ``open_dataset``; or an iterable of rows, such as a
+            ``datasets.Dataset`` or ``IterableDataset``.
+        streaming: Whether to fetch rows of a dataset on the hub on demand instead of all at once.
 
     Raises:
         OSError: The source is missing or cannot be read.
-        ValueError: The format is unknown, or a dataset has no such split.
+        ValueError: The format is unknown, or the dataset's split does not exist.
     """
     if not isinstance(source, (str, Path)):
         yield from ((f"row {number}", row) for number, row in enumerate(source, 1))
@@ -65,7 +65,7 @@ def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]
     """Yield ``(where, row)`` of a file in which every row must be an object.
 
     Raises:
-        BadRowError: A row cannot be read or is no object; the message names file and row.
+        BadRowError: A row cannot be parsed or is not an object; the message names file and row.
         OSError: The file is missing or cannot be read.
         ValueError: The format is unknown.
     """
@@ -94,7 +94,7 @@ def _parquet_rows(path: Path) -> Iterable[Any]:
     table = need("pyarrow.parquet", "datasets").read_table(path)
     if "extension<arrow.json>" not in str(table.schema.types):
         return table.to_pylist()  # type: ignore[no-any-return]
-    # decodes what datasets writes where types are mixed
+    # Dataset decodes columns of mixed types, which datasets writes in its own encoding
     return need("datasets", "datasets").Dataset(table)  # type: ignore[no-any-return]
 
 
@@ -105,7 +105,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         rows = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
-            yield from _json_lines(path)  # what Dataset.to_json writes
+            yield from _json_lines(path)  # the format of Dataset.to_json
             return
         raise ValueError(
             f"{path}: expected a JSON array of rows in UTF-8 ({error}); JSON lines end in .jsonl"
@@ -143,7 +143,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a table with a header."""
-    csv.field_size_limit(sys.maxsize)  # passages are longer than what csv expects of a cell
+    csv.field_size_limit(sys.maxsize)  # passages exceed csv's default limit
     start = 1
     with _opened(path) as binary:
         lines = (line.decode() for line in _whole_lines(binary, path))
@@ -153,16 +153,14 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
             reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
             names = next(reader, [])
             if not names or not all(names) or len(set(names)) < len(names):
-                raise ValueError(f"{path}: expected a header with a name of its own for each column, got {names}")
+                raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
             start = reader.line_num + 1
             for cells in reader:
                 if cells:
                     yield f"{path}, line {start}", _csv_row(names, cells)
                 start = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(
-                f"{path}, line {start}: expected CSV in UTF-8 ({error}); save it again as that"
-            ) from error
+            raise ValueError(f"{path}, line {start}: expected CSV in UTF-8 ({error}); save it as such") from error
 
 
 def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | BrokenRow:
@@ -176,7 +174,7 @@ def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | Bro
 
 
 def _cell_value(cell: str) -> Any:
-    """Return the list or object that a cell holds, as JSON or as Python prints it; else its text, or ``None``."""
+    """Return a cell's list or object, parsed as JSON or a Python literal; else its text, or ``None`` if blank."""
     if not cell.startswith(("[", "{")):
         return cell or None
     with contextlib.suppress(ValueError, RecursionError):
@@ -187,7 +185,7 @@ def _cell_value(cell: str) -> Any:
         return cell
     breaks = (tokenize.NL, tokenize.NEWLINE)
     kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline) if token.type not in breaks]
-    if (tokenize.STRING, tokenize.STRING) in itertools.pairwise(kinds):  # Python would take both for one text
+    if (tokenize.STRING, tokenize.STRING) in itertools.pairwise(kinds):  # Python would join both strings
         raise BadRowError(
             f"a list without commas cannot be read ({shown(cell)}); Dataset.to_csv writes it so: save Parquet instead"
         )
@@ -208,11 +206,11 @@ def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error message shows it: with its type, and cut after 80 characters."""
+    """Return a value for an error message: with its type, and cut after 80 characters."""
     text = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
     return text if len(text) <= 80 else text[:80] + "…"
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text can be written as UTF-8: half a surrogate pair, which JSON may hold, cannot."""
+    """Return whether a text can be written as UTF-8; JSON allows half a surrogate pair, UTF-8 does not."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

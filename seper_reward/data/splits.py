@@ -1,4 +1,4 @@
-"""Which questions are used for what: splits by hash of the id, clusters that stay together, and even samples."""
+"""Splits of questions by hash of the id, clusters of questions that share passages or names, and even samples."""
 
 import hashlib
 import re
@@ -19,13 +19,13 @@ _POSSESSIVE = re.compile(r"['’]s?$")
 
 
 def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125, turned: float = 0.0) -> Split:
-    """Return the split that an id belongs to, whatever else is in the file.
+    """Return the split of an id, which does not depend on other ids.
 
     Args:
-        identity: Id of a question, or any text that stands for it.
-        test_share: Share of all ids, in [0, 1], that are in ``test``: those with the greatest SHA-1.
-        dev_share: Share, in [0, 1], that are in ``dev``: those below ``test``.
-        turned: Share, in [0, 1], by which all ids move round before they are divided, for another fold.
+        identity: Id of a question, or any text that identifies it.
+        test_share: Share of all ids, in [0, 1], in ``test``: the ids with the greatest SHA-1.
+        dev_share: Share of all ids, in [0, 1], in ``dev``: the next ids below ``test``.
+        turned: Share, in [0, 1], by which all ids are rotated before the division, to get another fold.
 
     >>> [split_of(name) for name in ("q3", "q26", "q1")]
     ['train', 'dev', 'test']
@@ -36,7 +36,7 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
 
 
 def fold_of(identity: str, folds: int) -> int:
-    """Return the fold, in [0, folds), that an id belongs to, whatever else is in the file.
+    """Return the fold of an id, in [0, folds), which does not depend on other ids.
 
     >>> [fold_of(name, 5) for name in ("q3", "q26", "q1")]
     [2, 4, 4]
@@ -45,18 +45,18 @@ def fold_of(identity: str, folds: int) -> int:
 
 
 def _place(identity: str) -> float:
-    """Return a number in [0, 1) by the SHA-1 of an id."""
+    """Return a number in [0, 1) from the SHA-1 of an id."""
     return int(hashlib.sha1(identity.encode()).hexdigest()[:8], 16) / 16**8
 
 
 def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
-    """Group items that share a key, and those that are linked through others that do (connected components).
+    """Group items that share a key, directly or through further items (connected components).
 
     Args:
-        keys: The keys of each item; an item without keys is a cluster by itself.
+        keys: The keys of each item; an item without keys is a separate cluster.
 
     Returns:
-        The places of the items of each cluster, in ascending order, as are the clusters by their first item.
+        The positions of each cluster's items in ascending order; clusters are ordered by their first item.
 
     >>> clusters([{"mill"}, {"ferry"}, {"mill", "lane"}, set(), {"lane"}])
     [[0, 2, 4], [1], [3]]
@@ -80,14 +80,14 @@ def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
 
 
 def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
-    """Return what a question must not have in common with questions of another split.
+    """Return the keys that a question must not share with questions of another split.
 
     Args:
-        query: Question with passages. If people marked some of them, only those marked relevant count, as many
-            questions may share what is irrelevant to them.
-        split_by: ``"passage"`` for the texts of the passages, ``"title"`` for their titles (that of a passage without
-            one is its text), ``"name"`` for the texts and the names in the question, ``"entity"`` for these names and
-            the texts of all passages, marked or not, or ``"question"`` for nothing.
+        query: Question with passages. If some passages are marked, only relevant ones count, since many questions may
+            share irrelevant passages.
+        split_by: ``"passage"`` for the texts of the passages, ``"title"`` for their titles (for a passage without a
+            title, its text), ``"name"`` for the texts and the names in the question, ``"entity"`` for the names in the
+            question and the texts of all passages, marked or not, or ``"question"`` for no keys.
 
     Raises:
         BadRowError: A mark is neither true, false nor a whole number.
@@ -113,7 +113,7 @@ def names_in(text: str) -> list[str]:
 
 
 def spread(items: Sequence[T], count: int | None) -> list[T]:
-    """Return ``count`` items evenly spread over the sequence, as files are often sorted by kind; ``None`` returns all.
+    """Return ``count`` items evenly spread over the sequence (default: all); files are often sorted by kind.
 
     >>> spread("abcdefgh", 3)
     ['a', 'c', 'f']

@@ -1,9 +1,9 @@
-r"""The answer that a text states last, without what instruct models write around it.
+r"""The answer that a text states last, without the phrases that instruct models write around it.
 
-A text is narrowed to its statement first (a mark such as ``\boxed{}``, else the last line), and the statement is then
-cleaned step by step. Words are dropped only if they are known to be no part of an answer, and only if an answer is
-left. Hedges, denials and lists keep their words, so a text that lists or denies is never read as one that states. All
-patterns are anchored or bounded in length: the time is linear in the length of the text.
+A text is narrowed to its statement (after a mark such as ``\boxed{}``, else the last line), and the statement is
+cleaned step by step. Words are dropped only if they cannot be part of an answer, and only if an answer is left.
+Hedges, denials and lists keep their words, so they are never read as a plain answer. All patterns are anchored or
+bounded in length: the time is linear in the length of the text.
 """
 
 import json
@@ -15,8 +15,8 @@ CONTROL_TOKENS = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|<end_of_turn>")
 
 #: Help of the setting ``answer_pattern``.
 ANSWER_PATTERN_HELP = (
-    "Regular expression whose last match's first group (the whole match, if it has no group) is the policy's answer; "
-    "without a match it has none. Not given: the usual marks, such as \\boxed{} and Answer:, else the last line."
+    "Regular expression of the policy's answer: the first group (or the whole match) of the last match; texts without "
+    "a match have no answer (default: the usual marks, such as \\boxed{} and Answer:, else the last line)."
 )
 
 _THOUGHTS = re.compile(r"^.*</think>|<think>.*$", re.DOTALL)
@@ -39,11 +39,11 @@ _DENIED_BEHIND = re.compile(
 _FENCE = re.compile(r"```[\w+-]{0,20}")
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BULLET = re.compile(r"(?:[-*•–]|\d{1,2}[.)])\s+(?=\S)")
-_FIRST_BULLET = re.compile(r"(?:[-*•–]|1[.)])\s+(?=\S)")  # of one line alone: 14. March is a date
+_FIRST_BULLET = re.compile(r"(?:[-*•–]|1[.)])\s+(?=\S)")  # for a single line: 14. March is a date
 _SOURCES = r"(?:sources?|references?|citations?)"
 _SOURCE_LINE = re.compile(rf"\W{{0,5}}(?:{_SOURCES}\W{{0,3}}?:|https?://\S+$)", re.IGNORECASE)
 _SOURCE_HEADING = re.compile(rf"\W{{0,5}}{_SOURCES}\W{{0,5}}", re.IGNORECASE)
-# Politeness behind the answer: at most four sentences, in the last _CLOSING_LENGTH characters.
+# Politeness after the answer: at most four sentences, in the last _CLOSING_LENGTH characters.
 _CLOSING_LENGTH = 500
 _CLOSING = re.compile(
     r"(?:(?:^|(?<=[\s.!?*]))(?:"
@@ -53,12 +53,12 @@ _CLOSING = re.compile(
     r"|is there anything else[^.!?\n]{0,60})(?:[.!?]{1,3}[^\w\n]{0,4}|$)){1,4}$",
     re.IGNORECASE,
 )
-# LaTeX that only formats, and the braces that belong to it.
+# LaTeX formatting commands and their braces.
 _FORMATTING = re.compile(
     r"\\(?:text\w{0,8}|math\w{1,8}|boxed|fbox|emph|operatorname|underline) ?\{|\\.|[{}]", re.DOTALL
 )
 _DELIMITERS = re.compile(r"\\[()\[\]]")
-# As in Pandoc, $ is no delimiter next to a space or before a digit: $45 and $60.
+# As in Pandoc, $ next to a space or before a digit is not a delimiter: $45 and $60.
 _DOLLARS = re.compile(r"(?<!\\)\${1,2}(?=\S)((?:[^$\\]|\\.)+)(?<=\S)\${1,2}(?![\w$])", re.DOTALL)
 _ESCAPES = re.compile(r"\\([%$&#_{}])")
 _EMPHASIS = re.compile(
@@ -80,7 +80,7 @@ _ANSWER_IS = (
 )
 # "Based on the passage it is not clear, X" hedges.
 _NO_DENIAL = r"(?![^,\n]{0,140}(?:\b(?:not|no|never|cannot|without|limited|unclear)\b|n['’]t\b))"
-# Words before the answer. "According to" is one only before a source, without names: "According to legend, X" hedges.
+# Words before the answer. "According to" counts only before a source without names: "According to legend, X" hedges.
 _FRAME = re.compile(
     rf"(?:(?:so|therefore|thus|hence)(?:, | (?={_ANSWER_IS}\b))"
     rf"|(?:based on|according to) {_NO_DENIAL}(?:[\w-]+ ){{0,4}}?{_MATERIAL}\b(?-i:(?: [a-z\d()\[\]]+){{0,6}}), "
@@ -91,17 +91,17 @@ _QUOTED = re.compile(r"(?:[\"“«]([^\"“”«»]+)[\"”»]|['‘]([^'‘’]
 
 
 def stated_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> str:
-    r"""Return the answer that a text states last: what a reader of it would take for the answer, and no more.
+    r"""Return the answer that a text states last, and no more.
 
-    It is what stands behind the last ``Answer:``, in the last ``<answer>`` or ``\boxed{}``, or under the last heading
-    ``Answer``; in a last line of JSON its field ``answer``; else the last line, or a list that ends the text. Thoughts
-    (``<think>``) are not part of it, and a text that ends within them states nothing. Markdown, LaTeX, citations,
-    control tokens, closing politeness and frames such as "Based on the passage, the answer is" are dropped.
+    The answer is the text after the last ``Answer:``, in the last ``<answer>`` or ``\boxed{}``, or under the last
+    heading ``Answer``; the field ``answer`` of a last line of JSON; else the last line, or a list that ends the text.
+    Thoughts (``<think>``) are skipped, and a text that ends within a thought states no answer. Markdown, LaTeX,
+    citations, control tokens, closing politeness and frames such as "Based on the passage, the answer is" are dropped.
 
     Args:
-        text: What a policy or a reader wrote; ``None`` is read as an empty text.
-        pattern: Pattern whose last match is the answer (``compile_answer_pattern``), in place of these marks; a text
-            without a match states nothing.
+        text: Text of a policy or a reader; ``None`` counts as an empty text.
+        pattern: Pattern whose last match is the answer (``compile_answer_pattern``), in place of the marks above; a
+            text without a match states no answer.
 
     >>> stated_answer("Two villages have a mill.\nAnswer: Ida Voss"), stated_answer("<think>Who may that be")
     ('Ida Voss', '')
@@ -119,13 +119,13 @@ def stated_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> s
 
 
 def compile_answer_pattern(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression of a setting ``answer_pattern``, whose first group (or whole match) is the answer.
+    """Compile the setting ``answer_pattern``, whose first group (or whole match) is the answer.
 
     Raises:
-        ValueError: It is no regular expression; the message has the pattern and the reason.
+        ValueError: It is not a regular expression; the message has the pattern and the reason.
     """
     if not isinstance(pattern, str) or not pattern:
-        raise ValueError(f"answer_pattern must be a regular expression, as a text that is not empty, got {pattern!r}")
+        raise ValueError(f"answer_pattern must be a regular expression, a non-empty text, got {pattern!r}")
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -133,7 +133,7 @@ def compile_answer_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _statement(text: str) -> str:
-    """Return the part of a text that states its answer, as it is written."""
+    """Return the part of a text that states its answer, unchanged."""
     lines = _lines(text)
     value = _json_answer(lines)
     if value is not None:
@@ -154,7 +154,7 @@ def _statement(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text that are not blank, without fences of code, and without closing lines and sources."""
+    """Return the non-blank lines of a text, without code fences, closing politeness and sources."""
     lines = [line for line in map(str.strip, text.splitlines()) if line and not _FENCE.fullmatch(line)]
     heading = next((at for at in range(len(lines) - 1, 0, -1) if _SOURCE_HEADING.fullmatch(lines[at])), len(lines))
     end = heading
@@ -164,13 +164,13 @@ def _lines(text: str) -> list[str]:
 
 
 def _start(lines: Sequence[str]) -> str:
-    """Return the first line, or the list that the lines begin with."""
+    """Return the first line, or the list at the beginning."""
     size = next((at for at, line in enumerate(lines) if not _BULLET.match(line)), len(lines))
     return _joined(lines[:size]) if size > 1 else "".join(lines[:1])
 
 
 def _end(lines: Sequence[str]) -> str:
-    """Return the last line, or the list that the lines end with: all of it, as a list states no single item."""
+    """Return the last line, or the whole list at the end, since a list states no single item."""
     size = next((at for at, line in enumerate(reversed(lines)) if not _BULLET.match(line)), len(lines))
     return _joined(lines[-size:]) if size > 1 else "".join(lines[-1:])
 
@@ -195,7 +195,7 @@ def _json_answer(lines: Sequence[str]) -> str | None:
 
 
 def _is_denied(text: str, mark: re.Match[str]) -> bool:
-    """Return whether the words next to a mark deny its answer; a tag is a format, whatever stands before it."""
+    """Return whether the words next to a mark deny its answer; words before a tag never deny it."""
     if mark[0].startswith("<"):
         return False
     if _DENIED_BEFORE.search(text[max(0, mark.start() - 80) : mark.start()]):
@@ -207,7 +207,7 @@ def _is_denied(text: str, mark: re.Match[str]) -> bool:
 
 
 def _braced(text: str) -> str:
-    """Return what stands before the brace that closes one before the text; all of it if none does."""
+    """Return the text up to the first unmatched closing brace; the whole text if there is none."""
     depth = 1
     for found in _BRACES.finditer(text):
         depth += {"{": 1, "}": -1}.get(found[0], 0)
@@ -217,7 +217,7 @@ def _braced(text: str) -> str:
 
 
 def _cleaned(text: str) -> str:
-    """Return a statement without the markup around its answer; a step that would leave nothing is not taken."""
+    """Return a statement without the markup around its answer; steps that would leave nothing are skipped."""
     text = " ".join(text.split())
     if "\\" in text or "$" in text:
         text = _without_latex(text)
@@ -242,7 +242,7 @@ def _without_citations(text: str) -> str:
 
 def _without_latex(text: str) -> str:
     """Return a text without formatting commands, delimiters of formulas and escapes."""
-    formats: list[bool] = []  # of each open brace, whether it is a formatting command's
+    formats: list[bool] = []  # for each open brace, whether it belongs to a formatting command
 
     def kept(found: re.Match[str]) -> str:
         token = found[0]

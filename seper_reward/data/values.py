@@ -1,8 +1,8 @@
 """Numbers, dates, times, money and quantities in a text, as values that can be compared.
 
-The entailment model reads digits as word pieces and takes 85 for 87, so values are compared by rule. Libraries do not
-read all of them: quantulum3 reads no dates and no times, dateparser completes "November 1989" with today's day, and
-text2num reads "nineteen eighty-nine" as 19 and 89; the first two take more than a millisecond per text.
+The entailment model reads digits as word pieces and confuses 85 with 87, so values are compared by rule. No library
+reads them all: quantulum3 reads no dates and no times, dateparser completes "November 1989" with today's day, and
+text2num reads "nineteen eighty-nine" as 19 and 89; the first two need more than a millisecond per text.
 """
 
 import functools
@@ -34,7 +34,7 @@ _ERA = r"(?P<era>b\.?c\.?(?:e\.?)?|a\.?d\.?|c\.?e\.?)(?![a-z])"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>\d{4})(?![\d.,:/]\d)"
 _NUMBER = r"\d{1,3}(?:(?:,\d{3}){1,6}|(?: \d{3}){1,6}(?!\d))(?:\.\d+)?|\d+(?:\.\d+)?"
-_ODD_LETTERS = {0x17F: "s", 0x131: "i", 0x130: "I", 0x212A: "K"}  # other cases of ASCII letters
+_ODD_LETTERS = {0x17F: "s", 0x131: "i", 0x130: "I", 0x212A: "K"}  # letters whose other case is an ASCII letter
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹]+(?![⁄/])(?<!m[²³])")
 _DECADE = re.compile(
     rf"\b({'|'.join(_SMALL[11:])})[\s-]({'|'.join(word[:-1] + 'ies' for word in _TENS)})\b", re.IGNORECASE
@@ -56,7 +56,7 @@ _SPELLINGS = (
     (re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}"), r"\1/\2"),
     (re.compile(r"\b(?:minus|negative) (?=\d|(?:" + "|".join(_CARDINALS) + r")\b)", re.IGNORECASE), "-"),
     (re.compile(r"\bnos?\. ?(?=\d)", re.IGNORECASE), "number "),
-    (re.compile(r"(?<=\d),(?=\d{1,2}(?!\d|,\d))"), "."),  # 42,5 as it is written in Europe
+    (re.compile(r"(?<=\d),(?=\d{1,2}(?!\d|,\d))"), "."),  # European decimal comma: 42,5
     (
         re.compile(
             rf"\b((?:(?:{'|'.join(_TENS)})[ -])?(?:{'|'.join(_CARDINALS)})) point ({_DIGIT})(?: ({_DIGIT}))?\b",
@@ -70,7 +70,7 @@ _SPELLINGS = (
 )
 _WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+(?:the\s+)?)?"
 _AND_A_HALF = re.compile(r"\b(\d+) and a half\b", re.IGNORECASE)
-# web text often has lost the spaces around a date and the brackets of the citation after it: in19891.
+# web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
 _LOST_SPACE = re.compile(
     rf"\b(in|on|of|to|from|was|is|since|by|number|until)(?=\d|{_MONTH.replace('?P<month>', '?:')})"
     r"|\b(\d{4})(?=(?!st\b|nd\b|rd\b|th\b)[A-Za-z]{2})"
@@ -98,18 +98,18 @@ class Value:
 
     Attributes:
         kind: ``"number"``, ``"ordinal"``, ``"percent"``, ``"date"``, ``"time"``, a currency or a dimension.
-        low: Least number that is meant; of a date the year, of a time the minute of the day.
-        high: Greatest number that is meant; of a time without am or pm, the same time in the other half of the day.
-        month: Month of a date, 1 to 12; 0 if it is not stated.
-        day: Day of a date, 1 to 31; 0 if it is not stated.
+        low: Lower end of the value; of a date the year, of a time the minute of the day.
+        high: Upper end of the value; of a time without am or pm, the same time in the other half of the day.
+        month: Month of a date, 1 to 12; 0 if not stated.
+        day: Day of a date, 1 to 31; 0 if not stated.
         size: Size of the unit in the dimension's base unit.
         rounds: Whether a conversion to the base unit rounds.
-        start: Where the value begins in ``in_digits(text)``.
-        end: Where it ends.
-        bare: Whether it is a whole number without a unit that may also be a year.
-        ends: Whether it is a range of two stated ends.
-        counted: Whether a noun follows: 42 votes are no 42 %.
-        about: Half a unit of the last digit that is not 0, if the text says "about"; else 0.
+        start: Start of the value in ``in_digits(text)``.
+        end: End of the value in ``in_digits(text)``.
+        bare: Whether it is a whole number without a unit, which may also be a year.
+        ends: Whether it is a range with two stated ends.
+        counted: Whether a noun follows: 42 votes are not 42 %.
+        about: Half a unit of the last digit that is not 0 if the text has "about" before the value, else 0.
     """
 
     kind: str
@@ -127,10 +127,10 @@ class Value:
     about: float = 0.0
 
     def entails(self, other: "Value") -> bool:
-        """Return whether what this value says includes what the other says.
+        """Return whether this value entails another.
 
-        A day entails its month and year, and a year its decade, not the reverse; a range of two stated ends is entailed
-        by an equal one only. A number without a unit has the unit of the other.
+        A day entails its month and year, and a year its decade, not the reverse. A range with two stated ends is
+        entailed only by an equal one. A number without a unit is assumed to have the unit of the other number.
         """
         if "date" in (self.kind, other.kind):
             return self._entails_date(other)
@@ -147,7 +147,7 @@ class Value:
         return other.low - near <= self.low * size and self.high * size <= other.high + near
 
     def agrees(self, other: "Value") -> bool:
-        """Return whether both may mean the same, although one is less precise: a year and a day in it."""
+        """Return whether both may mean the same, although one may be less precise: a year and a day in it."""
         if not self.comparable(other) or (self.counted and self.kind != other.kind):
             return False
         if "date" in (self.kind, other.kind):
@@ -160,7 +160,7 @@ class Value:
         return max(self.low * size, other.low) - near <= min(self.high * size, other.high)
 
     def comparable(self, other: "Value") -> bool:
-        """Return whether both are values of one kind, which exclude each other unless they agree."""
+        """Return whether both are values of the same kind, which exclude each other unless they agree."""
         kinds = {self.kind, other.kind}
         if "date" in kinds:
             return self._is_date() and other._is_date()
@@ -183,9 +183,9 @@ Reader = Callable[[re.Match[str]], Value | None]
 
 @functools.lru_cache(maxsize=65536)
 def values_of(text: str) -> tuple[Value, ...]:
-    """Return the values that a text states, in order, with their places in ``in_digits(text)``.
+    """Return the values in a text, in order, with their positions in ``in_digits(text)``.
 
-    "About" and its like are ignored. "Over", "at least", "before" and their like state all numbers on that side.
+    "About" and its synonyms are ignored. "Over", "at least", "before" and similar words mean all numbers on that side.
 
     >>> [(value.kind, value.low) for value in values_of("On 14 March 1702 they paid $45k for 78 per cent.")]
     [('date', 1702.0), ('dollar', 45000.0), ('percent', 78.0)]
@@ -253,7 +253,7 @@ def _run_in_digits(match: re.Match[str]) -> str:
     if run == "second" and re.search(r"\d\s*$", before):
         return match.group()  # a unit: 1 second
     if run in _SCALES and re.search(r"(?:(?:^|[^\w.,])[\d.,]*\d|\band a half)\s*$", before):
-        return match.group()  # 1.5 million: the reader of numbers multiplies
+        return match.group()  # 1.5 million: _number multiplies
     half = re.match(r"half\s+", run)
     words = re.findall(r"[a-z]+", run.removeprefix(half.group()) if half else run)
     numbers, ordinal = _numbers([word for word in words if word not in ("a", "an", "and")])
@@ -265,9 +265,9 @@ def _run_in_digits(match: re.Match[str]) -> str:
 
 
 def _numbers(words: list[str]) -> tuple[list[float], bool]:
-    """Return the numbers that a run of number words states one after the other, and whether the last is an ordinal."""
+    """Return the numbers in a run of number words, in order, and whether the last one is an ordinal."""
     numbers: list[float] = []
-    total, current, last = 0, None, math.inf  # last: what the next part must be smaller than
+    total, current, last = 0, None, math.inf  # last: exclusive upper bound of the next part
     ordinal = False
 
     def finish() -> None:
@@ -311,7 +311,7 @@ def _numbers(words: list[str]) -> tuple[list[float], bool]:
 
 
 def _years(numbers: list[float]) -> list[float]:
-    """Join two numbers that were a year: 19 89, and 19 oh 5."""
+    """Join two numbers that form a year: 19 89, and 19 oh 5."""
     joined: list[float] = []
     for number in numbers:
         if joined and joined[-1] == -1.0:
@@ -335,19 +335,19 @@ def _plain(number: float) -> str:
 
 @functools.cache
 def names_table() -> Any:
-    """Return ``names.yaml``: units, currencies, names that mean the same, and kinds of words."""
+    """Return ``names.yaml``: units, currencies, equivalent names, and word lists."""
     return yaml.safe_load(Path(__file__).with_name("names.yaml").read_text())
 
 
 @functools.cache
 def words_named(kind: str) -> frozenset[str]:
-    """Return the words of a kind in ``names.yaml``."""
+    """Return a word list of ``names.yaml``."""
     return frozenset(names_table()["words"][kind].split())
 
 
 @functools.cache
 def _units() -> dict[str, tuple[str, float, bool]]:
-    """Return by spelling the dimension, the size in its base unit, and whether a conversion rounds."""
+    """Return dimension, size in its base unit, and whether a conversion rounds, by spelling of the unit."""
     return {
         spelling: (dimension, float(row[0]), len(row) > 2)
         for dimension, units in names_table()["units"].items()
@@ -371,7 +371,7 @@ def _any_of(spellings: Iterable[str]) -> str:
 
 @functools.cache
 def _readers() -> list[tuple[re.Pattern[str], Reader]]:
-    """Return the patterns of values and their readers, the most specific first."""
+    """Return the patterns of values and their parsers, most specific first."""
     money, unit = _any_of(_currencies()), _any_of(_units())
     sign = _any_of(each for each in _currencies() if not each.isalpha() or len(each) == 3)  # before a number
     scale = r"(?:\s*(?P<scale>k|m|b|bn|mn|hundred|thousand|million|billion|trillion)\b)?"
@@ -427,7 +427,7 @@ def _date(match: re.Match[str]) -> Value | None:
     if name := _group(match, "month"):
         month = next(at for at, each in enumerate(_MONTHS, 1) if name.startswith(each))
     if month > 12 and day <= 12:
-        day, month = month, day  # 03/14/1702, as it is written in America
+        day, month = month, day  # American order: 03/14/1702
     if not 1 <= month <= 12 or day > 31:
         return None
     low, high = (float(year), float(year)) if year else (-math.inf, math.inf)
@@ -476,7 +476,7 @@ def _time(match: re.Match[str]) -> Value | None:
 
 
 def _amounts(match: re.Match[str]) -> tuple[float, float]:
-    """Return the least and the greatest number that is written."""
+    """Return the lower and the upper end of a written number or range."""
     size = {"k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9, "": 1.0, **_SCALES}[_group(match, "scale")]
     low, *high = (float(re.sub("[, ]", "", each)) * size for each in (match["number"], _group(match, "high")) if each)
     return (-low if _group(match, "sign") else low), (high[0] if high else low * (-1 if _group(match, "sign") else 1))
@@ -511,7 +511,7 @@ def _roman(match: re.Match[str]) -> Value | None:
     if not numeral or named is None:
         return None
     if numeral == "I" and named[2] != "War" and re.match(r"\s+(?!of\b)\w", match.string[match.end() :]):
-        return None  # in "Then I went" a person
+        return None  # the pronoun in "Then I went"
     digits = [{"I": 1, "V": 5, "X": 10, "L": 50}[each] for each in numeral]
     number = sum(-one if one < after else one for one, after in zip(digits, [*digits[1:], 0], strict=True))
     return Value("ordinal", number, number)
@@ -534,7 +534,7 @@ def _number(match: re.Match[str]) -> Value:
 
 
 def _in_context(value: Value, digits: str) -> Value:
-    """Return a value as the words before it change it: "over 300" is every greater number."""
+    """Return a value changed by the words before it: "over 300" is every greater number."""
     before = digits[max(0, value.start - 32) : value.start]
     if value.kind == "time" or not math.isfinite(value.low):
         return value

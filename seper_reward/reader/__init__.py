@@ -1,1 +1,1 @@
-"""The language model that answers questions: prompts in, responses out, in this process or on servers."""
+"""The language model that answers questions: samples responses to prompts, in this process or on servers."""

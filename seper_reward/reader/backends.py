@@ -1,4 +1,4 @@
-"""Where the reader runs: in this process, or on an engine."""
+"""Choice of the reader's backend: this process or an engine."""
 
 from typing import Any
 
@@ -19,16 +19,16 @@ def load_sampler(
 
     Args:
         reader: Name of the reader, or the loaded reader.
-        options: How the reader is loaded and used; for an engine, how its tokenizer is loaded.
-        engine: The servers that run the reader, and how they are asked; without a URL it runs in this process.
+        options: Options of loading and running the reader; for an engine, of loading its tokenizer.
+        engine: Servers and request options; without a URL the reader runs in this process.
         **sampling: Fields of ``SamplingOptions``.
 
     Raises:
-        ValueError: An engine is to be used with a reader that is already loaded.
+        ValueError: An engine is given together with a loaded reader.
         ConnectionError: The engine does not answer.
     """
     if not engine.urls:
         return ResponseSampler.from_pretrained(reader, options, **sampling)
     if isinstance(reader, LoadedModel):
-        raise ValueError(f"engine runs the reader itself; name it, instead of loading {reader.name!r}")
+        raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {reader.name!r}")
     return EngineSampler.from_pretrained(reader, engine=engine, options=options, **sampling)

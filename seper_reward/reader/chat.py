@@ -1,6 +1,6 @@
-"""Chat templates: rendered with one date, whatever the day, and so that the reader answers without thinking first.
+"""Chat templates: rendered with a fixed date, and with thinking switched off or on.
 
-Whether a template can switch thinking off is found by rendering it with and without its own arguments, not by the
+Whether a template can switch thinking off is detected by rendering it with and without its arguments, not by the
 model's name.
 """
 
@@ -16,7 +16,7 @@ Thinking = Literal["auto", "off", "on"]
 _TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason)\w*\|?[>\]▷]"
 _OPEN_AT_END = re.compile(rf"({_TAG})\s*$", re.IGNORECASE)
 _TAG_ANYWHERE = re.compile(_TAG, re.IGNORECASE)
-# how a response of a reader that thinks begins: with such a tag, or with the header of a message
+# a thinking reader's response begins with such a tag, or with the header of a message
 _BEGINS_TO_THINK = re.compile(
     r"\s*(?:[<\[◁]\|?[\w:]*(?:think|thought|reason|reflect|analysis|channel)\w*\|?[>\]▷]|[\w\s=\"']{0,40}<\|message\|>)",
     re.IGNORECASE,
@@ -25,10 +25,10 @@ _ARGUMENT = re.compile(r"\b[a-z_]*(?:think|reason)[a-z_]*\b")
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
-_OURS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # arguments of ``_rendered``
+_RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # set by ``_rendered``
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
-#: Chat template of policies whose own has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2 has, but
-#: shorter, as a policy reads it in every rollout.
+#: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
+#: shares, but shorter, because a policy reads it in every rollout.
 TOOL_TEMPLATE = """\
 {%- set system = messages[0].content if messages[0].role == 'system' else '' %}
 {%- if tools or system %}
@@ -63,21 +63,20 @@ TOOL_TEMPLATE = """\
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """How the reader's chat template is rendered; everything here decides the prompts.
+    """Options of rendering the reader's chat template; all of them decide the prompts.
 
     Attributes:
-        thinking: Whether a reader that can think does so before each response: ``"auto"`` only where its template
-            cannot switch it off, ``"off"`` never (where the template cannot, thinking is closed as soon as it is
-            opened, as in arXiv:2504.09858), ``"on"`` always.
-        max_thinking_tokens: Longest thought in tokens, >= 1; then thinking is closed and the reader answers.
-        prompt_date: The date of today in templates that print it, as ``YYYY-MM-DD``.
-        system_prompt: What the system says in front of every prompt; ``None`` leaves that to the template, and ``""``
-            says nothing where the template has a text of its own.
-        chat_template_kwargs: Variables that the template is rendered with, such as ``{"reasoning_effort": "low"}``.
+        thinking: Whether a reader that can think does so before each response: ``"auto"`` only if its template cannot
+            switch it off, ``"off"`` never (if the template cannot, thoughts are closed as soon as they are opened, as
+            in arXiv:2504.09858), ``"on"`` always.
+        max_thinking_tokens: Maximum length of a thought in tokens, >= 1; then it is closed and the reader answers.
+        prompt_date: Today's date in templates that print it, as ``YYYY-MM-DD``.
+        system_prompt: System message of every prompt (default: the template's own); ``""`` is an empty system message
+            in place of the template's own.
+        chat_template_kwargs: Variables of the template, such as ``{"reasoning_effort": "low"}``.
 
     Raises:
-        ValueError: ``thinking`` is unknown, the number is below 1, the date is none, or a variable is one that the
-            prompt is rendered with anyway.
+        ValueError: ``thinking`` is unknown, the number is below 1, the date is invalid, or a variable is reserved.
     """
 
     thinking: Thinking = "auto"
@@ -95,15 +94,15 @@ class ChatOptions:
             datetime.date.fromisoformat(self.prompt_date)
         except ValueError:
             raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
-        if taken := sorted(_OURS & set(self.chat_template_kwargs)):
+        if reserved := sorted(_RESERVED_ARGUMENTS & set(self.chat_template_kwargs)):
             raise ValueError(
-                f"chat_template_kwargs must not hold {', '.join(taken)}, which every prompt is rendered with already; "
-                "leave it out (today is prompt_date, and a template is chat_template)"
+                f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
+                "it (use prompt_date for the date, and chat_template for a template)"
             )
 
     @property
     def needs_template(self) -> str:
-        """Names of the options that mean nothing without a chat template, joined; empty if there are none."""
+        """Names of the given options that need a chat template, joined; empty if there are none."""
         given = {
             "thinking='on'": self.thinking == "on",
             "system_prompt": self.system_prompt is not None,
@@ -114,13 +113,13 @@ class ChatOptions:
 
 @dataclass(frozen=True)
 class ThoughtFormat:
-    """How a thought stands in a prompt.
+    """The markup of a thought in a prompt.
 
     Attributes:
-        start: What a rendered prompt lacks for thinking to be open; empty where the template opens it.
-        end: What ends a thought.
-        answer: What follows ``end`` in front of the response.
-        closed: What replaces ``start`` so that the reader answers without thinking.
+        start: Text appended to a rendered prompt to open a thought; empty if the template opens it.
+        end: Text that ends a thought.
+        answer: Text between ``end`` and the response.
+        closed: Text in place of ``start`` that makes the reader answer without thinking.
     """
 
     start: str
@@ -134,16 +133,16 @@ class ChatTemplate:
 
     Args:
         tokenizer: The reader's tokenizer, with or without a chat template.
-        options: How the template is rendered.
+        options: Options of rendering.
 
     Attributes:
-        options: How the template is rendered.
-        thought: How a thought stands in a prompt; ``None`` if the reader answers without thinking.
+        options: Options of rendering.
+        thought: Markup of thoughts; ``None`` if the reader answers without thinking.
 
     Raises:
-        ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system
-            prompt, does not use a variable of ``chat_template_kwargs`` or fails with them; one of these contradicts
-            ``thinking``; or there is no template.
+        ValueError: The template does not support an option: it shows no thoughts (``thinking="on"``), has no system
+            prompt, or does not use a variable of ``chat_template_kwargs`` or fails with it; a variable contradicts
+            ``thinking``; or an option needs a template and there is none.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
@@ -152,7 +151,7 @@ class ChatTemplate:
         self._tokenizer = tokenizer
         self._date = datetime.date.fromisoformat(options.prompt_date)
         self._source: str | None = tokenizer.get_chat_template() if tokenizer.chat_template else None
-        self._turns: list[dict[str, str]] = []  # turns in front of all others
+        self._turns: list[dict[str, str]] = []  # first turns of every conversation
         self._arguments: dict[str, Any] = {}
         self._end = ""
         if self._source is not None:
@@ -161,8 +160,8 @@ class ChatTemplate:
             self._choose(self._source, options.thinking)
         elif needs := options.needs_template:
             raise ValueError(
-                f"{needs} needs a reader with a chat template; this one has none. Give it a chat_template, or write "
-                "what the reader shall be told into closed_book_prompt and passages_prompt"
+                f"{needs} needs a reader with a chat template; this one has none. Set chat_template, or write the "
+                "text into closed_book_prompt and passages_prompt"
             )
 
     @property
@@ -171,10 +170,10 @@ class ChatTemplate:
         return self._source is not None
 
     def render(self, turns: Sequence[Mapping[str, str]]) -> str:
-        """Return the text of a conversation up to where the reader's response begins.
+        """Return the text of a conversation up to the beginning of the reader's response.
 
         Args:
-            turns: Turns ``{role, content}``, the last one the user's.
+            turns: Turns ``{role, content}``; the last one is the user's.
         """
         return self._rendered(turns, self._arguments) + self._end
 
@@ -201,7 +200,7 @@ class ChatTemplate:
                 )
         try:
             self._rendered(_PROBE, {})
-        except Exception as error:  # a template raises what it likes at a value that it does not know
+        except Exception as error:  # templates can raise any exception for unknown values
             raise ValueError(f"chat_template_kwargs={given!r} fail in the reader's chat template: {error}") from error
 
     def _add_system_prompt(self) -> None:
@@ -212,16 +211,16 @@ class ChatTemplate:
         try:
             shown = text.strip() in self._rendered(_PROBE, {})
             found = "leaves it out"
-        except Exception as error:  # a template raises what it likes at a role that it does not know
-            shown, found = False, f"says {str(error)!r}"
+        except Exception as error:  # templates can raise any exception for unknown roles
+            shown, found = False, f"raises {str(error)!r}"
         if not shown:
             raise ValueError(
-                f"system_prompt needs a chat template that shows what the system says; this reader's {found}. Write "
-                "the text into closed_book_prompt and passages_prompt instead"
+                f"system_prompt needs a chat template that shows system messages; this reader's template {found}. "
+                "Write the text into closed_book_prompt and passages_prompt instead"
             )
 
     def _choose(self, source: str, thinking: Thinking) -> None:
-        """Find the arguments that switch thinking off or on, and what must be added to the prompt."""
+        """Find the arguments that switch thinking off or on, and the text to be added to the prompt."""
         off, on = self._changing(source, value=False), self._changing(source, value=True)
         self._refuse_contradictions(off | on, thinking)
         self._arguments = on if thinking == "on" else off
@@ -240,12 +239,12 @@ class ChatTemplate:
             self._end = thought.start if thinking != "off" else thought.closed
 
     def _refuse_contradictions(self, about_thinking: Mapping[str, bool], thinking: Thinking) -> None:
-        """Refuse a variable that switches thinking, if it says otherwise than ``thinking``."""
+        """Raise if a variable that switches thinking contradicts ``thinking``."""
         for name, value in self.options.chat_template_kwargs.items():
             if name in about_thinking and value != (thinking == "on"):
                 raise ValueError(
                     f"chat_template_kwargs has {name}={value!r}, but thinking={thinking!r} decides that; leave it "
-                    "out, and set thinking instead"
+                    "out and set thinking instead"
                 )
 
     def _changing(self, source: str, value: bool) -> dict[str, bool]:
@@ -255,15 +254,15 @@ class ChatTemplate:
         for name in sorted(set(_ARGUMENT.findall(source))):
             try:
                 prompt = self._rendered(_PROBE, {name: value})
-            except Exception:  # a template raises what it likes at a value that it does not know
+            except Exception:  # templates can raise any exception for unknown values
                 continue
-            if prompt != plain and str(value) not in prompt:  # where it is printed, it was meant to be a text
+            if prompt != plain and str(value) not in prompt:  # a printed value is meant as text, not as a switch
                 found[name] = value
         return found
 
 
 def with_template(tokenizer: Any, source: str | None) -> Any:
-    """Return the tokenizer, or where a chat template is given a copy of it that has this one."""
+    """Return the tokenizer, or a copy with the given chat template."""
     if source is None:
         return tokenizer
     tokenizer = copy.copy(tokenizer)
@@ -277,7 +276,7 @@ def begins_to_think(text: str) -> bool:
 
 
 def with_date(source: str, date: datetime.date) -> str:
-    """Return a chat template for which it is always the same day, at midnight.
+    """Return a chat template whose current time is always midnight of a fixed date.
 
     Args:
         source: Chat template in Jinja, which may call transformers' ``strftime_now``.
@@ -285,7 +284,7 @@ def with_date(source: str, date: datetime.date) -> str:
     """
     if "strftime_now" not in source:
         return source
-    # transformers passes no functions to templates, so the template gets one of its own
+    # transformers passes no functions to templates, so the template defines a macro
     values = {letter: date.strftime(f"%{letter}") for letter in _DIRECTIVES}
     values |= {f"-{letter}": value.lstrip("0") or "0" for letter, value in values.items()}  # %-d: without zeros
     body = "".join(f".replace({f'%{code}'!r}, {value!r})" for code, value in values.items())
@@ -293,7 +292,7 @@ def with_date(source: str, date: datetime.date) -> str:
 
 
 def _thought_format(source: str, prompt: str) -> ThoughtFormat | None:
-    """Return how thoughts stand in a template that makes the reader think; ``None`` if it does not show one."""
+    """Return the markup of thoughts in a template that makes the reader think; ``None`` if it shows none."""
     if tag := _open_tag(prompt):
         return _tagged(tag, start="" if prompt.endswith("\n") else "\n")
     if _FINAL_CHANNEL in source and prompt.endswith("<|start|>assistant"):  # OpenAI's harmony

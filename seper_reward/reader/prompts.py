@@ -1,4 +1,4 @@
-"""Prompts without and with passages: wording, chat template, passages cut to fit the model's window."""
+"""Prompts without and with passages: wording, chat template, and passages cut to fit the model's window."""
 
 import copy
 import sys
@@ -12,7 +12,7 @@ from seper_reward.types import Passage, UnscorableError
 
 Baseline = Literal["none", "placebo"]
 
-# it is as long as the demo's passages, and names nobody, no place, no number and no colour
+# as long as the demo's passages, without names, places, numbers and colours
 PLACEBO = (
     "Cut the felt to the shape of the drawer with scissors, peel the paper off its back and press it on with a dry "
     "cloth. Leave the drawer open for a while. Spare pieces can go under a lamp or a vase."
@@ -20,10 +20,10 @@ PLACEBO = (
 
 
 def check_template(name: str, template: str, fields: Sequence[str]) -> None:
-    """Refuse a template that does not have exactly these fields, given in alphabetical order.
+    """Raise if a template does not have exactly the given fields (in alphabetical order).
 
     Raises:
-        ValueError: A field is missing, or there is another one or another brace.
+        ValueError: A field is missing, or there is another field or brace.
     """
     found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
     if found != fields:
@@ -33,12 +33,12 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """A question and its answer, shown in front of the question that is asked.
+    """An example question and answer, shown before the actual question.
 
     Attributes:
         question: The question.
-        answer: What the reader is shown as its own response.
-        passage: The passage that the answer is in; empty for a closed-book example.
+        answer: The response shown to the reader as its own.
+        passage: Passage with the answer; empty for a closed-book example.
     """
 
     question: str
@@ -48,17 +48,17 @@ class Example:
 
 @dataclass(frozen=True)
 class PromptStyle:
-    """The wording of one way to ask, and what stands for "no passage".
+    """The wording of prompts, with the form of the baseline.
 
     Attributes:
         closed_book_prompt: Template without passages, with the field ``{question}``.
         passages_prompt: Template with the fields ``{reference}`` (the passages) and ``{question}``.
-        examples: Examples in front of every prompt: the same with and without passages, so that the difference of
-            two beliefs holds nothing of them.
-        answer_prefix: Text after the prompt where there is no chat template, so that a base model answers.
-        baseline: What the reader is shown where there is no passage: ``"none"``, the closed-book prompt, or
-            ``"placebo"``, the prompt with the placebo as its passage. Then a passage's utility is what it says, less
-            what the mere presence of a passage does.
+        examples: Examples before every prompt: the same with and without passages, so they cancel out in the
+            difference of two beliefs.
+        answer_prefix: Text after the prompt if there is no chat template; it makes a base model answer.
+        baseline: Prompt without a passage: ``"none"`` for the closed-book prompt, or ``"placebo"`` for the prompt with
+            the placebo as its passage. With the placebo, the effect of the mere presence of a passage is subtracted
+            from a passage's utility.
         placebo: Text of a passage that answers no question.
 
     Raises:
@@ -81,7 +81,7 @@ class PromptStyle:
             raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
 
     def ask(self, question: str, passages: Sequence[str] = ()) -> str:
-        """Return what a user says to ask the question, closed-book or with texts of passages; several are numbered.
+        """Return the user's message with the question, closed-book or with texts of passages; several are numbered.
 
         >>> STYLES["brief"].ask("Who?", ["Ida.", "Bob."]).splitlines()[1:]
         ['Passage: [1] Ida.', '[2] Bob.', 'Question: Who?']
@@ -107,7 +107,7 @@ STYLES: dict[str, PromptStyle] = {
         ),
     ),
     "brief": PromptStyle(closed_book_prompt=_BRIEF_CLOSED, passages_prompt=_BRIEF_OPEN),
-    # small readers copy better from a passage after examples, and recall less; both beliefs have the same ones
+    # after examples, small readers copy better from a passage and recall less; both beliefs have the same examples
     "few_shot": PromptStyle(
         closed_book_prompt=_BRIEF_CLOSED,
         passages_prompt=_BRIEF_OPEN,
@@ -143,7 +143,7 @@ def prompt_style(
     """Return a style of ``STYLES`` with changes: fields of ``PromptStyle``, where ``None`` keeps the style's own.
 
     Raises:
-        ValueError: The style is unknown, or a field is not as ``PromptStyle`` says.
+        ValueError: The style is unknown, or ``PromptStyle`` does not allow a field's value.
     """
     if style not in STYLES:
         raise ValueError(f"prompt must be one of {', '.join(STYLES)}, got {style!r}")
@@ -161,14 +161,14 @@ class PromptBuilder:
     """Renders a question and passages to prompt texts for one tokenizer.
 
     Args:
-        tokenizer: The reader's tokenizer; its chat template is used when it has one.
+        tokenizer: The reader's tokenizer; its chat template is used if it has one.
         style: The wording, or its name in ``STYLES``.
-        chat: The tokenizer's chat template; ``None`` renders it by the default options.
-        max_prompt_tokens: Longest prompt in tokens; passages are cut to fit, the question never is.
-        max_passage_tokens: Longest single passage in tokens, >= 1; ``None`` for no bound beside the prompt's.
+        chat: The tokenizer's chat template (default: with default options).
+        max_prompt_tokens: Maximum length of a prompt in tokens; passages are cut to fit, the question never.
+        max_passage_tokens: Maximum length of a single passage in tokens, >= 1 (default: only the prompt's limit).
 
     Raises:
-        ValueError: An unknown style, or ``max_passage_tokens`` below 1.
+        ValueError: The style is unknown, or ``max_passage_tokens`` is below 1.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class PromptBuilder:
 
         Args:
             question: The question, which is never cut.
-            passages: What the reader may use; none for the style's baseline. Several are numbered.
+            passages: The passages; empty for the style's baseline. Several are numbered.
 
         Raises:
             UnscorableError: The question alone is longer than ``max_prompt_tokens``.
@@ -205,7 +205,7 @@ class PromptBuilder:
         return self.fit(passages, lambda texts: self._render(question, texts), self.max_prompt_tokens)
 
     def as_data(self, text: str) -> str:
-        """Return a text in which nothing is a control token: it cannot end its turn and answer for the reader."""
+        """Return a text without control tokens: it cannot end its turn and answer for the reader."""
         return self._control_tokens.break_up(text)
 
     def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> str:
@@ -214,10 +214,10 @@ class PromptBuilder:
         Args:
             passages: The passages.
             render: Function that returns the prompt with given texts of the passages, in order.
-            most: Longest prompt in tokens.
+            most: Maximum length of the prompt in tokens.
 
         Raises:
-            UnscorableError: The prompt is longer even with nothing of the passages.
+            UnscorableError: The prompt is too long even with empty passages.
         """
         texts = [self.as_data(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
@@ -237,26 +237,26 @@ class PromptBuilder:
             excess = self._count(prompt) - most
             if excess <= 0:
                 return prompt
-            longest -= max(1, excess // len(texts))  # tokens merge differently where texts meet
+            longest -= max(1, excess // len(texts))  # tokens can merge at the borders of texts
         return render([""] * len(texts))
 
     def cuts(self, question: str, passages: Sequence[Passage]) -> bool:
-        """Tell whether ``build`` cuts a passage."""
+        """Return whether ``build`` cuts a passage."""
         unbounded = copy.copy(self)
         unbounded.max_prompt_tokens, unbounded.max_passage_tokens = sys.maxsize, None
         return self.build(question, passages) != unbounded.build(question, passages)
 
     def token_count(self, passage: Passage) -> int:
-        """Return how many tokens a passage has by itself, before anything is cut."""
+        """Return the number of tokens of an uncut passage."""
         return self._count(self.as_data(passage.full_text))
 
     def response_text(self, answer: str) -> str:
-        """Return an answer as it would continue a prompt: after a space where there is no chat template."""
+        """Return an answer as the continuation of a prompt: after a space if there is no chat template."""
         answer = self.as_data(answer)
         return answer if self.chat.exists else f" {answer}"
 
     def response_texts(self, answers: Sequence[str]) -> list[str]:
-        """Return answers as they would continue a prompt: each once, without those that have no token."""
+        """Return answers as continuations of a prompt: each once, and only answers with a token."""
         texts = map(self.response_text, dict.fromkeys(answers))
         return [text for text in texts if self._tokenizer(text, add_special_tokens=False).input_ids]
 
@@ -295,14 +295,14 @@ class PromptBuilder:
 
 
 def _reference(passages: Sequence[str]) -> str:
-    """Return what stands for ``{reference}``: one passage as it is, or those of several that have a text, numbered."""
+    """Return the value of ``{reference}``: a single passage unchanged, or the non-empty ones of several, numbered."""
     numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
     return "\n".join(numbered if len(passages) > 1 else passages)
 
 
 def fill_template(template: str, **fields: str) -> str:
-    """Return a template with its fields filled; what braces the values hold stays as it is."""
-    # each field is filled once: a passage may hold braces, and a question may hold "{reference}"
+    """Return a template with its fields filled; braces in the values are unchanged."""
+    # each field is filled once: a passage may contain braces, and a question may contain "{reference}"
     parts = template.split("{")
     filled = parts[0]
     for part in parts[1:]:

@@ -1,4 +1,4 @@
-"""What all samplers share, wherever the reader runs: their options and their protocol."""
+"""Options and protocol of all samplers, in this process and on servers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: How the samples of a prompt share its reading, from cheapest to dearest; see ``choose_layout``.
+#: Sharing of a prompt's computation among its samples, from cheapest to most expensive; see ``choose_layout``.
 Layout = Literal["tree", "repeat", "alone", "reread"]
 
-#: Fields of ``SamplingOptions`` for the one likeliest response.
+#: Fields of ``SamplingOptions`` for greedy decoding.
 GREEDY: Mapping[str, Any] = MappingProxyType({"num_samples": 1, "temperature": 0.0, "top_p": 1.0})
 
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How responses are sampled; everything here decides them.
+    """Options of sampling responses; all of them decide the responses.
 
     Attributes:
         num_samples: N, the number of responses per prompt, >= 1.
-        temperature: Sampling temperature, >= 0; 0 takes the likeliest token (all N responses are then equal).
-        top_p: Probability mass of the nucleus that tokens are drawn from, in (0, 1].
-        max_new_tokens: Longest response in tokens, >= 1.
+        temperature: Sampling temperature, >= 0; 0 is greedy decoding (all N responses are then equal).
+        top_p: Probability mass of the nucleus from which tokens are drawn, in (0, 1].
+        max_new_tokens: Maximum length of a response in tokens, >= 1.
         stop: Strings that end a response and are cut from it; ignored before its first visible character.
         seed: Seed of the noise.
 
@@ -38,8 +38,8 @@ class SamplingOptions:
         ValueError: A number is out of range, or a stop string is empty.
     """
 
-    # whether what is sampled is a thought: stop strings then count from the first character on, and control tokens are
-    # part of its text
+    # whether thoughts are sampled: stop strings then count from the first character on, and control tokens are part of
+    # the text
     thought: ClassVar[bool] = False
 
     num_samples: int = 10
@@ -57,29 +57,30 @@ class SamplingOptions:
         if not self.temperature >= 0 or not 0 < self.top_p <= 1:
             raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
         if "" in self.stop:
-            raise ValueError("stop must not hold an empty string")
+            raise ValueError("stop must not contain an empty string")
 
 
 class ThoughtOptions(SamplingOptions):
-    """How the thoughts in front of responses are sampled; ``stop`` holds what ends a thought."""
+    """Options of sampling the thoughts before responses; ``stop`` contains the end of a thought."""
 
     thought: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class ReaderOptions(LoadOptions):
-    """How a reader is loaded and used.
+    """Options of loading and running a reader.
 
     Attributes:
-        max_batch_tokens: Most tokens in the key-value cache at once; 0 takes what half of the free memory holds, and
-            ``None`` 32,768.
-        layout: How the samples of a prompt share its reading. ``"tree"`` keeps one line of the cache for all,
-            ``"repeat"`` copies the line after the prompt was read, ``"alone"`` reads the prompt for each sample, and
-            ``"reread"`` uses no cache, which is slow and fits any causal model; ``None`` chooses by the architecture.
-        chat_template: Text of a chat template (Jinja) in place of the tokenizer's own; ``None`` keeps that.
+        max_batch_tokens: Maximum number of tokens in the key-value cache (default: 32,768); 0 uses half of the free
+            memory.
+        layout: Sharing of a prompt's computation among its samples. ``"tree"`` uses one line of the cache for all
+            samples, ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and
+            ``"reread"`` uses no cache, which is slow and works with any causal model (default: chosen by the
+            architecture).
+        chat_template: Text of a chat template (Jinja) in place of the tokenizer's own.
 
     Raises:
-        ValueError: ``layout`` is none of these.
+        ValueError: ``layout`` is unknown.
     """
 
     layout: Layout | None = None
@@ -92,15 +93,15 @@ class ReaderOptions(LoadOptions):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Which servers run the reader, and how they are asked.
+    """The servers of the reader, and options of requests.
 
     Attributes:
         urls: Base URLs, such as ``("http://localhost:8000/v1",)``; all serve the same model.
-        model: The reader's name there; ``None`` if the servers have only one model.
-        requests: Most requests at a time per server, >= 1; a request is a prompt with its N samples.
-        timeout: Longest wait for an answer, in seconds, above 0.
-        retries: How often a request without an answer is sent again, with exponential back-off, >= 0; then the next
-            server is asked.
+        model: The reader's name on the servers (default: the only model there).
+        requests: Maximum number of concurrent requests per server, >= 1; a request is a prompt with its N samples.
+        timeout: Maximum wait for an answer, in seconds, above 0.
+        retries: Number of retries of a request without an answer, with exponential back-off, >= 0; then the next
+            server is tried.
     """
 
     urls: tuple[str, ...] = ()
@@ -118,15 +119,15 @@ class EngineOptions:
 
 
 class Sampler(Protocol):
-    """What ``SePerScorer`` needs of a reader, in this process or on servers.
+    """Interface of a reader for ``SePerScorer``, in this process or on servers.
 
     Attributes:
-        backend: Where the reader runs, ``"process"`` or ``"engine"``.
+        backend: ``"process"`` or ``"engine"``.
         name: Name of the reader in provenance files.
         tokenizer: The reader's tokenizer.
-        options: How responses are sampled.
-        max_batch_tokens: Most tokens in the reader's cache at once; 0 where a server decides.
-        prompts_ahead: How many prompts ``expect`` can begin with before ``sample`` is called; 0 for none.
+        options: Options of sampling.
+        max_batch_tokens: Maximum number of tokens in the reader's cache; 0 if a server decides.
+        prompts_ahead: Number of prompts that ``expect`` can prefetch before ``sample`` is called; 0 for none.
     """
 
     backend: str
@@ -142,7 +143,7 @@ class Sampler(Protocol):
 
     @property
     def layout(self) -> Layout | None:
-        """How the samples of a prompt share its reading; ``None`` where a server decides."""
+        """Layout of the reader; ``None`` if a server decides."""
 
     @property
     def weights_hash(self) -> str:
@@ -154,7 +155,7 @@ class Sampler(Protocol):
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt, in tokens, that leaves room for a whole response."""
+        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
 
     def remember(self, cache: Cache) -> None:
         """Compare weights that no hash covers, as those of a server, with those whose responses a cache has."""
@@ -168,13 +169,13 @@ class Sampler(Protocol):
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Begin with prompts that ``sample`` will be called with; only the time it takes changes."""
+        """Prefetch prompts of a later call of ``sample``; this affects only the time."""
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> Sequence[Leaf | UnscorableError]:
-        """Return how likely a draw is to be exactly a given response, its end included, if ``knows_leaves``."""
+        """Return the probabilities of drawing exactly the given responses, ends included, if ``knows_leaves``."""
 
     def reading_with(self, model: Any) -> "Sampler":
-        """Return a sampler with the same options in this process, on a model that has the same tokenizer."""
+        """Return a sampler with the same options in this process, on a model with the same tokenizer."""
 
     def with_options(self, options: SamplingOptions) -> "Sampler":
         """Return a sampler of the same reader with other options."""
@@ -184,14 +185,14 @@ class Sampler(Protocol):
 
 
 def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | UnscorableError]:
-    """Return the results of a batch; if it cannot be scored as a whole, its items are tried one by one.
+    """Return the results of a batch; if the batch cannot be scored, its items are tried one by one.
 
     Args:
-        act: Returns one result per item, or raises ``UnscorableError``.
+        act: Function of a batch that returns one result per item, or raises ``UnscorableError``.
         batch: The items.
 
     Returns:
-        Per item its result, or its own error.
+        Per item its result or error.
     """
     try:
         return list(act(batch))

@@ -1,4 +1,4 @@
-"""ThinkingSampler: a reader thinks to the end before it answers, and only what follows the thought is the response."""
+"""ThinkingSampler: the reader finishes a thought before it answers; the response is the text after the thought."""
 
 import functools
 from collections import Counter
@@ -16,23 +16,22 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.types import Leaf, Responses, UnscorableError
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
-_SPARE_TOKENS = 16  # a thought that is read again may have some tokens more than when it was sampled
+_SPARE_TOKENS = 16  # a sampled thought can have a few more tokens when it is tokenized again
 
 
 class ThinkingSampler:
     """Samples a thought for each of N responses, then the response that follows it.
 
-    A thought that reaches its greatest length is closed, and the reader answers from what it has thought so far
-    (arXiv:2501.19393); its response counts as not finished. Log-probabilities are those of the responses given their
-    thoughts.
+    A thought of maximum length is closed, and the reader answers from the unfinished thought (arXiv:2501.19393); its
+    response counts as not finished. Log-probabilities of responses are conditional on their thoughts.
 
     Args:
         sampler: The reader.
-        thought: How thoughts stand in its prompts, which end where a thought begins.
-        longest: Longest thought in tokens, >= 1.
+        thought: Markup of thoughts; prompts end at the beginning of a thought.
+        longest: Maximum length of a thought in tokens, >= 1.
 
     Raises:
-        ValueError: The reader's window has no room for such thoughts.
+        ValueError: The reader's window has no room for thoughts of this length.
     """
 
     prompts_ahead: int
@@ -45,7 +44,7 @@ class ThinkingSampler:
         self._sampler, self._format, self._longest = sampler, thought, longest
         options = {**vars(sampler.options), "max_new_tokens": longest, "stop": (thought.end,)}
         self._thinker = sampler.with_options(ThoughtOptions(**options))
-        # responses by how many follow one thought: equal thoughts must not lead to the same response each
+        # samplers by the number of responses per thought: equal thoughts must not all get the same response
         self._answering = functools.cache(
             lambda count: sampler.with_options(replace(sampler.options, num_samples=count))
         )
@@ -67,7 +66,7 @@ class ThinkingSampler:
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt, in tokens, that leaves room for a thought and a whole response."""
+        """Maximum length of a prompt, in tokens, that leaves room for a thought and a whole response."""
         closing = self.tokenizer(self._format.end + self._format.answer, add_special_tokens=False).input_ids
         return self._sampler.max_prompt_tokens - self._longest - len(closing) - _SPARE_TOKENS
 
@@ -79,15 +78,15 @@ class ThinkingSampler:
         """Sample N thoughts for each prompt and one response for each thought.
 
         Args:
-            prompts: Texts that end where a thought begins; equal ones are sampled once.
-            given: Has no effect: a given answer has no probability of its own.
+            prompts: Texts that end at the beginning of a thought; equal ones are sampled once.
+            given: Has no effect: a given answer has no probability without a thought.
 
         Returns:
             Per prompt, its ``Responses``, or the error of a prompt that is empty or too long, or of a reader that
             fails.
 
         Raises:
-            ValueError: A server returns no token ids, which show where a thought ends.
+            ValueError: A server returns no token ids, which are needed to find the end of a thought.
         """
         distinct = sorted(set(prompts))
         found: dict[str, Responses | UnscorableError] = dict(
@@ -118,13 +117,13 @@ class ThinkingSampler:
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Refuse: how likely a given answer is depends on a thought that nobody gives.
+        """Raise: the probability of a given answer depends on a thought, which is not given.
 
         Raises:
             ValueError: Always.
         """
         raise ValueError(
-            f"reader {self.name!r} thinks first, so a given answer has no log-probability of its own; set thinking=off"
+            f"reader {self.name!r} thinks first, so the log-probability of a given answer is unknown; set thinking=off"
         )
 
     def remember(self, cache: Cache) -> None:
@@ -132,19 +131,19 @@ class ThinkingSampler:
         self._sampler.remember(cache)
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Begin with the thoughts of prompts that ``sample`` will be called with; only the time it takes changes."""
+        """Prefetch the thoughts of prompts of a later call of ``sample``; this affects only the time."""
         self._thinker.expect(prompts)
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
         """Return an error for each text: its probability is a mean over all thoughts."""
-        return [UnscorableError("the probability of a text behind thoughts is not known") for _ in texts]
+        return [UnscorableError("the probability of a text after thoughts is not known") for _ in texts]
 
     def reading_with(self, model: Any) -> "ThinkingSampler":
-        """Return the same sampler in this process, on a model that has this one's tokenizer."""
+        """Return the same sampler in this process, on a model with the same tokenizer."""
         return ThinkingSampler(self._sampler.reading_with(model), self._format, self._longest)
 
     def with_options(self, options: SamplingOptions) -> "ThinkingSampler":
-        """Return a sampler of the same reader with other options of its responses."""
+        """Return a sampler of the same reader with other options for its responses."""
         return ThinkingSampler(self._sampler.with_options(options), self._format, self._longest)
 
     def check(self, prompt: str) -> None:
@@ -152,22 +151,22 @@ class ThinkingSampler:
         self._sampler.check(prompt)
 
     def _with_thoughts(self, prompt: str, thoughts: Responses) -> list[tuple[str, bool]]:
-        """Return the prompt with each thought, up to where the response begins, and whether that thought was whole."""
+        """Return the prompt with each thought, up to the response, and whether the thought is complete."""
         if not thoughts.token_ids:
-            raise ValueError(f"reader {self.name!r} thinks, and its server names no token ids; set thinking=off")
+            raise ValueError(f"reader {self.name!r} thinks, and its server returns no token ids; set thinking=off")
         end, rows = self._format.end, []
         for ids, finished in zip(thoughts.token_ids, thoughts.finished, strict=True):
             text = self.tokenizer.decode(ids, skip_special_tokens=False)
             before, whole, _ = text.partition(end)
             if not whole:
-                # at its greatest length, or at an end-of-sequence token, which is no part of a thought
+                # ended by the maximum length, or by an end-of-sequence token, which is not part of a thought
                 before = f"{self.tokenizer.decode(ids[:-1] if finished else ids, skip_special_tokens=False)}\n"
             rows.append((f"{prompt}{before}{end}{self._format.answer}", bool(whole)))
         return rows
 
 
 def thoughts_problem(responses: Responses, sampler: Sampler) -> str | None:
-    """Return why responses cannot be used, if half of them or more begin with thoughts instead of answers."""
+    """Return an error message if half of the responses or more begin with thoughts instead of answers."""
     if responses.token_ids:
         heads = [ids[:_BEGINNING_TOKENS] for ids in responses.token_ids]
         beginnings = [sampler.tokenizer.decode(head, skip_special_tokens=False) for head in heads]
@@ -177,6 +176,5 @@ def thoughts_problem(responses: Responses, sampler: Sampler) -> str | None:
         return None
     return (
         f"reader {sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}, and its chat "
-        "template shows no way to switch that off; take another reader, or give it a chat_template that ends "
-        "behind an empty thought"
+        "template has no switch for them; use another reader, or set a chat_template that ends with an empty thought"
     )

@@ -1,4 +1,4 @@
-"""Text to tokens and back: the tokens of prompts and given responses, and where a response ends."""
+"""Conversion of text and tokens: prompts, given responses, and the end of a response."""
 
 import copy
 import itertools
@@ -12,14 +12,14 @@ from seper_reward.types import UnscorableError
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
-    """Return the prompt's token ids; where there is no chat template, with the tokenizer's special tokens in front.
+    """Return the prompt's token ids; without a chat template, the tokenizer's special tokens are prepended.
 
-    A chat template writes all special tokens itself; those that a tokenizer puts behind a text would end the prompt.
+    A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt.
 
     Args:
         tokenizer: The reader's tokenizer.
         prompt: Text of the prompt.
-        room: Most tokens that the prompt may have.
+        room: Maximum number of tokens of the prompt.
 
     Raises:
         UnscorableError: The prompt is empty, or longer than ``room``.
@@ -33,8 +33,8 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
             ids = ids[:-1]
     if len(ids) > room:
         raise UnscorableError(
-            f"prompts must leave room for the response: got {len(ids)} tokens, at most {room} fit; cut the passages "
-            "(PromptBuilder does)"
+            f"prompts must leave room for the response: got {len(ids)} tokens, at most {room} fit; cut the passages, "
+            "for example with PromptBuilder"
         )
     return ids
 
@@ -45,7 +45,7 @@ def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
     Args:
         tokenizer: The reader's tokenizer.
         text: The text that continues a prompt, with its leading space if it needs one.
-        longest: How many tokens are kept at most.
+        longest: Maximum number of tokens.
 
     Raises:
         UnscorableError: The text has no token.
@@ -59,8 +59,8 @@ def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
 def cut_at_stop(text: str, stop: Sequence[str], *, thought: bool = False) -> str | None:
     """Return the text before the first stop string; ``None`` if no stop string ends the text.
 
-    Stop strings before the first visible character are ignored: many readers begin a response with a line break. A
-    ``thought`` may be empty, so that it can end there.
+    Stop strings before the first visible character are ignored: many readers begin a response with a line break. They
+    count for a ``thought``, which may be empty.
     """
     text = text if thought else text.lstrip()
     places = [match.start() for string in stop for match in re.finditer(re.escape(string), text)]
@@ -69,12 +69,12 @@ def cut_at_stop(text: str, stop: Sequence[str], *, thought: bool = False) -> str
 
 
 def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
-    """Return for each of ``size`` tokens whether it can complete a stop string; only then is a response decoded."""
+    """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding."""
     if not stop:
         return [False] * size
     head = tokenizer("a", add_special_tokens=False).input_ids  # some tokens lose their space at the start of a text
     rows = [head, *([*head, token] for token in range(len(tokenizer)))]
-    if tokenizer.is_fast:  # the same texts, several times as fast for a whole vocabulary
+    if tokenizer.is_fast:  # same texts, several times faster for a whole vocabulary
         start, *texts = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=False)
     else:
         start, *texts = tokenizer.batch_decode(rows)
@@ -87,14 +87,14 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
 
 @dataclass(frozen=True)
 class GivenResponse:
-    """A text as the response that it would be.
+    """A given text as a response.
 
     Attributes:
         text: The response.
-        token_ids: Its token ids, without an end; one more than ``max_new_tokens`` where it is too long.
-        read: Those of them that the reader is given.
-        ends: Tokens each of which ends the response right after these and leaves its text as it is; empty at the
-            greatest length, where none is needed, and ``None`` if the text cannot be a response.
+        token_ids: Its token ids, without an end token; ``max_new_tokens + 1`` of them if it is too long.
+        read: The token ids that the reader scores.
+        ends: Tokens that would end the response right after ``read`` without changing its text; empty at the maximum
+            length, where no end is needed, and ``None`` if the text cannot be a response.
     """
 
     text: str
@@ -104,11 +104,11 @@ class GivenResponse:
 
 
 class ResponseEnds:
-    """Which tokens end a response, and where its text ends.
+    """The tokens that end a response, and the end of its text.
 
     Args:
         tokenizer: The reader's tokenizer.
-        options: What ends a response: stop strings, and the greatest length.
+        options: Stop strings and maximum length of a response.
         end_tokens: Ids of the tokens that end a response.
         size: Number of token ids of the reader.
 
@@ -121,7 +121,7 @@ class ResponseEnds:
         self.may_end_stop = may_end_stop(tokenizer, options.stop, size)
 
     def with_options(self, options: SamplingOptions) -> "ResponseEnds":
-        """Return the same for other options."""
+        """Return the ends for other options."""
         other = copy.copy(self)
         other._options = options
         if options.stop != self._options.stop:
@@ -138,7 +138,7 @@ class ResponseEnds:
         return cut_at_stop(text, self._options.stop, thought=self._options.thought)
 
     def given(self, token_ids: Sequence[int]) -> GivenResponse:
-        """Return the response that given tokens would be, with what may end it."""
+        """Return given tokens as a response, with its possible end tokens."""
         longest = self._options.max_new_tokens
         text = self.decode(token_ids)
         ends: list[int] | None = None
@@ -147,7 +147,7 @@ class ResponseEnds:
         return GivenResponse(text.strip(), tuple(token_ids), list(token_ids[:longest]), ends)
 
     def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
-        """Return the end tokens, and those that complete a stop string behind given tokens and add nothing to them."""
+        """Return the end tokens, and tokens that complete a stop string after given ones without changing the text."""
         may = list(itertools.compress(range(len(self.may_end_stop)), self.may_end_stop))
         longer = self._tokenizer.batch_decode(
             [[*token_ids, token] for token in may], skip_special_tokens=not self._options.thought
@@ -158,7 +158,7 @@ class ResponseEnds:
 
 
 def padding_id(tokenizer: Any) -> int:
-    """Return the token that fills up rows: the tokenizer's own, or any, because no model looks at padding."""
+    """Return the padding token: the tokenizer's own, or any token, because models ignore padding."""
     ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
     return next(token for token in ids if token is not None)
 

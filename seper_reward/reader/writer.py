@@ -1,4 +1,4 @@
-"""Writer: a conversation in, the reader's likeliest continuation out, as long as it needs."""
+"""Writer: returns the reader's greedy continuation of a conversation, without the length limit of short answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,12 +12,12 @@ _NEXT_TURN = "\nUser:"
 
 
 class Writer:
-    """A reader that continues conversations at temperature 0, beside its short answers, through the same cache.
+    """A reader that continues conversations at temperature 0, with the cache of its short answers.
 
     Args:
-        reader: The reader, in this process or on servers. Without a chat template turns are written out by their
-            roles' names, and the next one's name ends a text.
-        max_new_tokens: Longest text in tokens, >= 1; together with the longest prompt it fits the reader's window.
+        reader: The reader, in this process or on servers. Without a chat template, each turn begins with the name of
+            its role, and the name of the next role ends a text.
+        max_new_tokens: Maximum length of a text in tokens, >= 1; prompts are cut to leave room for it.
 
     Raises:
         ValueError: ``max_new_tokens`` is below 1.
@@ -29,32 +29,32 @@ class Writer:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """Everything that decides a text beside the reader and the prompt, JSON-able."""
+        """Sampling options that decide a text for a given reader and prompt, JSON-able."""
         return self._reader.sampling
 
     def as_data(self, text: str) -> str:
-        """Return a text, such as a question, in which nothing is a control token."""
+        """Return a text, such as a question, without control tokens."""
         return self._reader.prompts.as_data(text)
 
     def prompt(self, passages: Sequence[Passage], turns: Callable[[Sequence[str]], Sequence[Turn]]) -> str:
         """Return the prompt of a conversation, with its passages cut until it fits the reader's window.
 
         Args:
-            passages: Passages that are shown in the conversation.
-            turns: Function that returns the conversation with given texts of the passages, the last turn the user's.
+            passages: Passages in the conversation.
+            turns: Function that returns the conversation with given texts of the passages; the last turn is the
+                user's.
 
         Raises:
-            UnscorableError: The conversation is too long even with nothing of the passages.
+            UnscorableError: The conversation is too long even with empty passages.
         """
         most = self._reader.sampler.max_prompt_tokens
         return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
 
     def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
-        """Return the reader's text after each prompt; equal prompts are asked once.
+        """Return the reader's text after each prompt; equal prompts are sampled once.
 
         Returns:
-            Per prompt its text, or the error of a reader that fails, or that begins with thoughts and has no setting
-            that switches them off.
+            Per prompt its text, or its error: the reader fails, or begins with thoughts that cannot be switched off.
         """
         written = self._reader.sample(sorted(set(prompts)))
         return [first_text(written[prompt]) for prompt in prompts]

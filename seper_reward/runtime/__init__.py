@@ -1,1 +1,1 @@
-"""Processes, memory, time and disk; knows nothing of SePer."""
+"""Processes, memory, time and disk; independent of SePer."""

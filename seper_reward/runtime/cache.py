@@ -1,7 +1,7 @@
 """Content-addressed store of sampled responses and entailment scores (SQLite).
 
-A key holds everything that decides its value: weights, text, options. So runs, rewards and processes can share a
-cache, and no entry of it goes stale. A value computed in a batch of another shape may differ in its low digits.
+A key covers everything that decides its value: weights, text, options. So runs, rewards and processes can share a
+cache, and entries never go stale. A value computed in a batch of another shape may differ in its low digits.
 """
 
 import hashlib
@@ -23,18 +23,18 @@ from seper_reward.runtime.profiling import timed
 
 
 class Cache:
-    """A key-value store of JSON values in one SQLite file; safe for several processes of one machine at once.
+    """A key-value store of JSON values in one SQLite file; safe for several processes on one machine.
 
-    An entry that is damaged counts as missing. A file that cannot be read or written any more, as on a full disk,
-    costs time only: a warning says so, and values are computed.
+    Damaged entries count as missing. If the file can no longer be read or written, for example on a full disk, a
+    warning is issued and values are computed without it.
 
     Args:
-        path: The file; made with its folder if absent. ``":memory:"`` keeps the entries in this process. On a network
-            file system it is only as safe as that system's file locks: processes of several machines should each name
-            a file of their own machine.
+        path: The file; created with its folder if missing. ``":memory:"`` keeps the entries in this process. On a
+            network file system the cache is only as safe as the system's file locks: with several machines, use a
+            local file on each.
 
     Raises:
-        ValueError: The file exists and is no cache, or one of an earlier version.
+        ValueError: The file exists and is not a cache, or one of an earlier version.
         OSError: The file cannot be opened.
     """
 
@@ -46,7 +46,7 @@ class Cache:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None)
-            # no write-ahead log: its processes share memory, which a network file system does not have
+            # no write-ahead log: it needs shared memory, which network file systems do not support
             self._database.execute("PRAGMA journal_mode=TRUNCATE")
             with self._transaction():
                 self._database.execute(
@@ -66,12 +66,12 @@ class Cache:
             )
 
     def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
-        """Return the values of ``keys``, computing and storing those that are missing.
+        """Return the values of ``keys``; missing values are computed and stored.
 
         Args:
             keys: Keys made by ``content_keys``.
-            compute: Takes the positions of the missing keys, all at once, and returns their JSON values. An exception
-                in place of a value is returned and not stored.
+            compute: Function of the positions of all missing keys that returns their JSON values. An exception in
+                place of a value is returned and not stored.
         """
         with timed("cache"):
             values = self._get(keys)
@@ -111,7 +111,7 @@ class Cache:
 
     def _put(self, values: Mapping[str, str]) -> None:
         try:
-            with self._transaction():  # a unit of work is in the cache as a whole or not at all
+            with self._transaction():  # a unit of work is stored as a whole or not at all
                 self._database.executemany(
                     "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
                     [(key, value, _checksum(key, value)) for key, value in values.items()],
@@ -133,7 +133,7 @@ class Cache:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"cache={self._path!r} cannot be {verb}: {error}; the run goes on and computes what is missing",
+                f"cache={self._path!r} cannot be {verb}: {error}; the run continues and computes missing values",
                 stacklevel=4,
             )
 
@@ -156,8 +156,8 @@ def open_cache(cache: "Cache | str | Path | None") -> "Cache | None":
 def trainer_cache(output_dir: Path) -> str:
     """Return the file of a trainer's cache; all processes must call this together.
 
-    It lies in the output folder. Where the processes run on several machines, it lies in each machine's temporary
-    folder instead, since SQLite's locks are not to be relied on over a network; a line says where.
+    The file is in the output folder. If the processes run on several machines, each machine has one in its temporary
+    folder instead, since SQLite's locks are unreliable over a network; its path is printed.
     """
     if len(set(gather_in_order([platform.node()]))) == 1:
         return str(output_dir / "cache.sqlite")
@@ -165,7 +165,7 @@ def trainer_cache(output_dir: Path) -> str:
     path = Path(tempfile.gettempdir()) / f"seper-reward-{os.getuid()}" / f"{name}.sqlite"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if process_state().is_main_process:
-        print(f"cache: {path}, on each machine its own; --cache names another file", file=sys.stderr)
+        print(f"cache: {path}, one per machine; --cache names another file", file=sys.stderr)
     return str(path)
 
 
@@ -174,7 +174,7 @@ def _checksum(key: str, value: Any) -> str:
 
 
 class HasWeights(Protocol):
-    """A model whose answers are decided by what its hash covers and by the input."""
+    """A model whose answers depend only on the input and the contents of its hash."""
 
     @property
     def weights_hash(self) -> str:
@@ -182,7 +182,7 @@ class HasWeights(Protocol):
 
 
 def content_keys(kind: str, model: HasWeights, asked: Sequence[tuple[Any, ...]]) -> list[str]:
-    """Return a cache key for each input that a model is asked about, given as JSON-able parts."""
+    """Return a cache key for each input of a model, given as JSON-able parts."""
     return [content_key(kind, model.weights_hash, *parts) for parts in asked]
 
 
@@ -193,15 +193,15 @@ def answers_through(
     asked: Sequence[tuple[Any, ...]],
     compute: Callable[[list[int]], Sequence[Any]],
 ) -> list[Any]:
-    """Return a model's JSON-able answer to each input, from the cache where that has it.
+    """Return a model's JSON-able answer to each input, from the cache if possible.
 
     Args:
-        cache: Where answers are kept; ``None`` computes all.
-        kind: What kind of answer it is, such as ``"responses"``, so that kinds are not mixed.
-        model: The model that answers.
+        cache: Cache of answers; ``None`` computes all.
+        kind: Kind of the answers, such as ``"responses"``; part of the cache keys.
+        model: The model.
         asked: The inputs, each as the JSON-able parts that decide its answer.
-        compute: Takes the positions of the inputs without an answer, all at once, and returns their answers, or an
-            exception for an input that has none.
+        compute: Function of the positions of all inputs missing in the cache that returns an answer or an exception
+            for each.
     """
     if not asked:
         return []

@@ -1,9 +1,9 @@
-"""Control tokens: what a passage, a question or an answer says must not become one, or it could end its turn."""
+"""Control tokens: the text of a passage, question or answer must not contain any, or it could end its turn."""
 
 import re
 from typing import Any
 
-# as chat templates write them: <|im_end|>, <｜User｜>, <|channel>, <turn|>, <end_of_turn>, </s>, [/INST], ...
+# forms used in chat templates: <|im_end|>, <｜User｜>, <|channel>, <turn|>, <end_of_turn>, </s>, [/INST], ...
 _LOOKS_LIKE_ONE = re.compile(
     r"<[|｜][^<>\s]+>|<[^<>\s]+[|｜]>"
     r"|</?(?:s|bos|eos|pad|unk|think|tool_call|tool_response|(?:start|end)_of_\w+)>"
@@ -14,10 +14,10 @@ _ROUNDS = 8
 
 
 class ControlTokens:
-    """The control tokens of a tokenizer: all added tokens, special or not, but those that are mere words or spaces.
+    """The control tokens of a tokenizer: all added tokens, special or not, except plain words and spaces.
 
     Args:
-        tokenizer: The tokenizer of the model that will read the text; ``None`` if it is not known.
+        tokenizer: The tokenizer of the model that will read the text; ``None`` if it is unknown.
     """
 
     def __init__(self, tokenizer: Any = None) -> None:
@@ -31,14 +31,14 @@ class ControlTokens:
                 for place, token in tokenizer.added_tokens_decoder.items()
                 if token.content and (token.special or not _VOCABULARY.fullmatch(token.content))
             }
-            self._ids = {place for place, _ in added.values()} - {tokenizer.unk_token_id}  # any text may have that
-            # such a token may be written otherwise, in capitals for example
+            self._ids = {place for place, _ in added.values()} - {tokenizer.unk_token_id}  # any text may contain it
+            # a control token may have other spellings, for example in capitals
             self._normalized = tokenizer.is_fast and any(normalized for _, normalized in added.values())
             texts = sorted({*added, *tokenizer.all_special_tokens}, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
 
     def break_up(self, text: str) -> str:
-        """Return the text with a space inside whatever would be a control token; other text stays as it is."""
+        """Return the text with a space inserted into each control token; other text is unchanged."""
         for _ in range(_ROUNDS):
             broken = self._pattern.sub(_broken, text)
             if self._normalized:
@@ -67,12 +67,12 @@ def _broken(match: re.Match[str]) -> str:
 
 
 def _split(token: str) -> str:
-    """Return the token with a space after its first character; of one character only the space."""
+    """Return the token with a space after its first character; a space for a single character."""
     return f"{token[:1]} {token[1:]}" if len(token) > 1 else " "
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the tokens that end a response, by the model's generation settings and its tokenizer."""
+    """Return the tokens that end a response, from the model's generation settings and its tokenizer."""
     generation = getattr(model, "generation_config", None)  # a classifier has none
     eos = generation.eos_token_id if generation is not None else None
     ids = eos if isinstance(eos, list) else [eos]

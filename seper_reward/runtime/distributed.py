@@ -1,4 +1,4 @@
-"""Processes under Accelerate: which one this is, its share of the work, and results in input order."""
+"""Processes under Accelerate: rank, share of the work, and results in input order."""
 
 import bisect
 import functools
@@ -12,22 +12,22 @@ import torch
 
 T = TypeVar("T")
 
-# collective calls, such as those of training: processes make them at about the same time, so a longer wait is a fault
+# processes make collective calls, such as those of training, at about the same time: a longer wait is an error
 _COLLECTIVE = timedelta(minutes=30)
-_WORK = timedelta(days=1)  # processes with hours of work of their own drift apart
-_meetings, _queues = itertools.count(), itertools.count()  # the same on all processes, which count together
+_WORK = timedelta(days=1)  # processes with hours of separate work drift apart
+_meetings, _queues = itertools.count(), itertools.count()  # equal on all processes, since all make the same calls
 
 
 @functools.cache
 def process_state() -> Any:
-    """Return Accelerate's process state: one process, or those of ``torchrun`` (gloo where there is no GPU)."""
+    """Return Accelerate's process state: a single process, or the processes of ``torchrun`` (gloo without a GPU)."""
     from accelerate import PartialState
 
     return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE)
 
 
 def _gather_object(local: list[T]) -> list[T]:
-    """Return the lists of all processes as one, by process."""
+    """Return the lists of all processes, concatenated by rank."""
     from accelerate.utils import gather_object
 
     return cast(list[T], gather_object(local))
@@ -42,9 +42,9 @@ def _broadcast_object_list(objects: list[Any]) -> list[Any]:
 
 @functools.cache
 def _store() -> Any:
-    """Return the key-value store of all processes, served where ``torchrun`` or the main process listens.
+    """Return the key-value store of all processes, served by ``torchrun`` or the main process.
 
-    Accelerate has no queue that processes take work from, nor a wait that outlasts a collective call's.
+    Accelerate has neither a queue of work nor a wait that is longer than the time limit of collective calls.
     """
     from torch.distributed.rendezvous import rendezvous
 
@@ -54,10 +54,10 @@ def _store() -> Any:
 
 
 def wait_for_all() -> None:
-    """Wait until all processes have come here, a day at most: longer than a collective call waits.
+    """Wait for all processes to get here, at most a day; collective calls time out earlier.
 
     Raises:
-        OSError: A process did not come, or the one that the others ask is gone.
+        OSError: A process did not get here, or the process that serves the store has ended.
     """
     processes = process_state().num_processes
     if processes == 1:
@@ -68,17 +68,17 @@ def wait_for_all() -> None:
             _store().set(f"{name}-complete", "")
         _store().wait([f"{name}-complete"], _WORK)
     except RuntimeError as error:
-        raise OSError(f"another process has ended or does not come; run the same command again ({error})") from error
+        raise OSError(f"another process has ended or is stuck; run the same command again ({error})") from error
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
     """Return this process's share, in the order of the input.
 
-    ``SharedQueue`` is for work that processes take one item at a time.
+    To distribute items one by one during the work, use ``SharedQueue``.
 
     Args:
         items: All the work, the same on every process.
-        costs: Cost of each item, in any unit, so that shares cost about the same; ``None`` takes every n-th item.
+        costs: Cost of each item, in any unit, to make shares of similar cost (default: every n-th item).
     """
     state = process_state()
     if costs is None:
@@ -87,7 +87,7 @@ def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
 
 
 def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
-    """Divide the places of ``costs`` into ``parts`` of similar cost: the dearest first, each to the cheapest part.
+    """Divide positions of ``costs`` into ``parts`` of similar cost: most expensive first, each to the cheapest part.
 
     >>> split_by_cost([5, 1, 1, 9, 4], 2)
     [[1, 3], [0, 2, 4]]
@@ -102,22 +102,22 @@ def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
 
 
 def cut_by_cost(costs: Sequence[float], parts: int) -> list[range]:
-    """Cut the line of ``costs`` into ``parts`` of similar cost: an item goes to the part that its middle lies in.
+    """Cut the sequence of ``costs`` into ``parts`` of similar cost: the middle of an item's cost decides its part.
 
-    Unlike ``split_by_cost`` it leaves neighbours together, at a part that may cost one item more.
+    Unlike in ``split_by_cost``, neighbours stay together, and a part may cost up to one item more.
 
     >>> cut_by_cost([5, 1, 1, 9, 4], 2)
     [range(0, 3), range(3, 5)]
     """
     total = sum(costs) or 1.0
     middles = [before - cost / 2 for cost, before in zip(costs, itertools.accumulate(costs), strict=True)]
-    owners = [min(int(parts * middle / total), parts - 1) for middle in middles]  # never falls
+    owners = [min(int(parts * middle / total), parts - 1) for middle in middles]  # non-decreasing
     starts = [bisect.bisect_left(owners, part) for part in range(parts + 1)]
     return [range(start, end) for start, end in itertools.pairwise(starts)]
 
 
 def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Return the results of all processes' shares in the order of the input; ``costs`` as given to ``shard``."""
+    """Return the results of all processes' shares in the order of the input; ``costs`` as in ``shard``."""
     state = process_state()
     if state.num_processes == 1:
         return list(local)
@@ -134,10 +134,11 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
 def together(act: Callable[[], T]) -> T:
     """Run ``act`` on the main process and return its result on all processes; if it fails, all raise.
 
-    What it wrote to a disk that processes share may not be visible at once to those of other machines; its result is.
+    The result is available at once; files on a shared disk may become visible to other machines later.
 
     Raises:
-        ValueError: The main process failed; raised on the others, with its message. It raises its own error itself.
+        ValueError: The main process failed; raised on all other processes, with its message. The main process raises
+            the original error.
     """
     if process_state().num_processes == 1:
         return act()
@@ -158,21 +159,22 @@ def together(act: Callable[[], T]) -> T:
 
 
 def met() -> tuple[int, int]:
-    """Return which process this is and of how many, among those that have met: (0, 1) where none have.
+    """Return rank and number of the processes that are already connected: (0, 1) if there are none.
 
-    Unlike ``process_state`` it waits for nobody: a process that a trainer starts next to its ranks is alone.
+    Unlike ``process_state`` it does not wait, so it also works in processes that a trainer starts next to its ranks.
     """
-    # not PartialState: under a launcher's variables it would wait for processes that may never come
+    # not PartialState: under a launcher's variables it would wait for processes that may never start
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 0, 1
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
 def gathered(act: Callable[[], T]) -> list[T]:
-    """Run ``act`` on every process that has met and return all results, by process; if one fails, all raise.
+    """Run ``act`` on all connected processes and return their results by rank; if one fails, all raise.
 
     Raises:
-        RuntimeError: Another process failed; the message names it and its error. One that fails itself raises its own.
+        RuntimeError: Another process failed; the message has its rank and error. The failed process raises its own
+            error.
     """
     rank, processes = met()
     if processes == 1:
@@ -189,15 +191,15 @@ def gathered(act: Callable[[], T]) -> list[T]:
         raise failure
     for other, (_, problem) in enumerate(outcomes):
         if problem is not None:
-            raise RuntimeError(f"process {other} failed, and this one, {rank}, stops with it: {problem}")
+            raise RuntimeError(f"process {other} failed, so process {rank} stops: {problem}")
     return [found for found, _ in outcomes]
 
 
 class SharedQueue(Generic[T]):
-    """A queue that all processes take from: the dearest item first, each to the process that is free next.
+    """A queue shared by all processes: the most expensive item first, each to the next free process.
 
-    All processes make it together. The results come in no order. A process that reads ahead takes more than its share;
-    ``shard`` is for such work.
+    All processes must create it together. Results have no order. A process that prefetches would take more than its
+    share; use ``shard`` for such work.
 
     Args:
         items: All the work, the same on every process.
@@ -206,11 +208,11 @@ class SharedQueue(Generic[T]):
 
     def __init__(self, items: Sequence[T], costs: Sequence[float]) -> None:
         self._items, self._name = items, f"seper-reward/queue-{next(_queues)}"
-        self._alone = process_state().num_processes == 1  # it keeps the order of the input
+        self._alone = process_state().num_processes == 1  # a single process keeps the order of the input
         self._order = sorted(range(len(items)), key=lambda place: (-costs[place], place))
 
     def __iter__(self) -> Iterator[T]:
-        """Take items until none is left."""
+        """Yield items until none is left."""
         if self._alone:
             yield from self._items
             return

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from seper_reward.runtime.control_tokens import end_tokens
 
-_DIGITS = 16  # hexadecimal digits that a model's hash keeps
-_WRAPPERS = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")  # in names of what FSDP1 wraps
+_DIGITS = 16  # hexadecimal digits of a model's hash
+_WRAPPERS = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")  # in FSDP1's parameter names
 
 
 def content_key(*parts: Any) -> str:
-    """Return a SHA-256 hash of JSON-able parts, 64 hexadecimal digits; what JSON cannot hold counts by its text."""
+    """Return a SHA-256 hash of JSON-able parts, 64 hexadecimal digits; other values count by their text."""
     text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -33,24 +33,24 @@ def file_hash(path: Path) -> str | None:
 def weights_hash(model: nn.Module) -> str:
     """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers.
 
-    LoRA matrices that are switched off are left out, so that the base of a policy has the hash it had without them.
+    Inactive LoRA matrices are left out, so the base of a policy has the same hash as without them.
     """
     digest = hashlib.sha256()
     for name, tensor in sorted(_without_adapters(model).items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        # a copy: memory that numpy has seen cannot be resized, and FSDP could not free gathered weights
+        # a copy: memory shared with numpy cannot be resized, and FSDP could not free gathered weights
         copied = tensor.detach().to("cpu", copy=True)
         digest.update(copied.contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:_DIGITS]
 
 
 def identity_hash(model: Any, tokenizer: Any) -> str:
-    """Return a hash over all that decides what a model says: its weights and configuration, and its tokenizer.
+    """Return a hash over everything that decides a model's output: weights, configuration and tokenizer.
 
-    Of the configuration: label order, windows, positions. Of the tokenizer: vocabulary, chat template, and the tokens
-    that end a text, which the model's generation settings may name, too.
+    The configuration contributes label order, windows and positions; the tokenizer its vocabulary, chat template, and
+    end tokens, including those of the model's generation settings.
     """
-    # neither the path nor who loads it is part of a model
+    # the path and transformers' version are left out: they do not change the model
     left_out = ("_name_or_path", "transformers_version")
     settings = {key: value for key, value in model.config.to_dict().items() if key not in left_out}
     return hash_with_tokenizer([weights_hash(model), settings, sorted(end_tokens(model, tokenizer))], tokenizer)
@@ -72,9 +72,9 @@ def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
 def _state(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and persistent buffers by name, as ``state_dict`` does.
 
-    Of a model under FSDP, ``state_dict`` would shard the weights again that were gathered to be read.
+    Under FSDP, ``state_dict`` would shard gathered weights again.
     """
-    fsdp = sys.modules.get("torch.distributed.fsdp")  # which nobody uses who has not imported it, and takes a second
+    fsdp = sys.modules.get("torch.distributed.fsdp")  # not in use if not imported; importing it takes a second
     kinds = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
     if not any(isinstance(module, kinds) for module in model.modules()):
         return model.state_dict()

@@ -7,7 +7,7 @@ _MODEL = ("config.json", "modules.json", "adapter_config.json")
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Tell whether a folder holds a model, a sentence-transformers model or an adapter."""
+    """Return whether a folder contains a model, a sentence-transformers model or an adapter."""
     return any((folder / name).is_file() for name in _MODEL)
 
 
@@ -21,22 +21,22 @@ def upload(
     token: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """Upload a folder in one commit to a repository, which is made if absent.
+    """Upload a folder in one commit to a repository, which is created if missing.
 
     Args:
         folder: The folder; hidden files are left out.
-        repo_id: ``org/name``, or ``name`` for one of the user who is logged in.
-        repo_type: Kind of the repository.
-        message: Message of the commit.
-        private: Whether a new repository is private; one that is there stays as it is.
-        token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or that of ``hf auth login``.
-        revision: Branch, made if absent; ``None`` for the main one.
+        repo_id: ``org/name``, or ``name`` for a repository of the logged-in user.
+        repo_type: Type of the repository.
+        message: Commit message.
+        private: Whether a new repository is private; an existing one is not changed.
+        token: Token with write access (default: ``$HF_TOKEN`` or the token of ``hf auth login``).
+        revision: Branch, created if missing (default: the main branch).
 
     Returns:
-        The address of the repository.
+        The URL of the repository.
 
     Raises:
-        OSError: The hub cannot be reached, or refuses.
+        OSError: The hub cannot be reached, or rejects the upload.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # httpx2 from hub 2 on
@@ -56,7 +56,7 @@ def upload(
         )
     except (OSError, ValueError, httpx.HTTPError) as error:
         raise OSError(
-            f"{repo_id}: the upload failed ({' '.join(str(error).split())[:300]}); is the network there, and a token "
-            "that may write: `hf auth login` or $HF_TOKEN?"
+            f"{repo_id}: the upload failed ({' '.join(str(error).split())[:300]}); check the network and a token with "
+            "write access (`hf auth login` or $HF_TOKEN)"
         ) from error
     return str(repository)

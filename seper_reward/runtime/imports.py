@@ -1,4 +1,4 @@
-"""Optional libraries, imported where they are used, and what users name by a dotted path."""
+"""Imports of optional libraries on first use, and of callables given by a dotted path."""
 
 import importlib
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def need(module: str, extra: str) -> Any:
-    """Import a library that an extra of this package installs.
+    """Import a library of an optional extra of this package.
 
     Raises:
         OSError: The library is not installed; the message names the command that installs it.
@@ -20,14 +20,14 @@ def need(module: str, extra: str) -> Any:
 
 
 def named_callable(setting: str, path: str) -> Callable[..., Any]:
-    """Import the callable that ``package.module:name`` names.
+    """Import the callable ``package.module:name``.
 
     Args:
         setting: Name of the setting, for errors.
-        path: A module that this process can import and the name of a callable in it, with a colon between them.
+        path: An importable module and the name of a callable in it, with a colon between them.
 
     Raises:
-        ValueError: The path has another form, the module cannot be imported, or there is no such callable in it.
+        ValueError: The path has another form, the module cannot be imported, or it has no such callable.
     """
     module, _, name = path.partition(":")
     if not module or not name:

@@ -1,4 +1,4 @@
-"""JSON and JSON lines on disk: whole, or as they were before; what is damaged is named with its file and line."""
+"""JSON and JSON lines on disk: written atomically, with file and line in errors about damaged content."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ _CHECKSUM_DIGITS = 16  # hexadecimal
 
 
 def json_line(row: Any, **options: Any) -> str:
-    """Return a value as JSON with a line break; ``options`` are those of ``json.dumps``."""
+    """Return a value as JSON with a line break; ``options`` are passed to ``json.dumps``."""
     text = json.dumps(row, ensure_ascii=False, **options) + "\n"
     if text.isascii() or not re.search("[\ud800-\udfff]", text):
         return text
@@ -21,12 +21,12 @@ def json_line(row: Any, **options: Any) -> str:
 
 
 def without_nan(value: Any) -> Any:
-    """Return a value as strict JSON holds it: NaN, infinities and what JSON does not know become texts."""
+    """Return a value for strict JSON: NaN, infinities and values of other types become texts."""
     return json.loads(json.dumps(value, default=str), parse_constant=str)
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Yield the rows of a JSON lines file, without a last line that a killed process left unfinished.
+    """Yield the rows of a JSON lines file, without an incomplete last line of a killed process.
 
     Raises:
         ValueError: A line is not JSON; the message names file and line.
@@ -38,10 +38,10 @@ def read_lines(path: Path) -> Iterator[Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that holds an object.
+    """Read a JSON file that contains an object.
 
     Raises:
-        ValueError: The file holds something else; the message names it.
+        ValueError: The file contains something else; the message names the file.
     """
     value = _parsed(path.read_bytes(), str(path))
     if not isinstance(value, dict):
@@ -50,12 +50,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
-    """Write rows as JSON lines; ``options`` are those of ``json.dumps``."""
+    """Write rows as JSON lines; ``options`` are passed to ``json.dumps``."""
     write_text(path, "".join(json_line(row, **options) for row in rows))
 
 
 def write_json(path: Path, value: Any, **options: Any) -> None:
-    """Write a value as indented JSON; ``options`` are those of ``json.dumps``."""
+    """Write a value as indented JSON; ``options`` are passed to ``json.dumps``."""
     write_text(path, json_line(value, indent=2, **options))
 
 
@@ -63,19 +63,19 @@ def checked_line(row: Any) -> str:
     """Return a line for ``read_checked_lines``: a checksum, a space, and the value as strict JSON.
 
     Raises:
-        ValueError: The value holds a number that JSON does not know, such as NaN.
+        ValueError: The value contains a number that strict JSON does not allow, such as NaN.
     """
     text = json_line(row, default=str, allow_nan=False)
     return f"{_checksum(text.encode())} {text}"
 
 
 def read_checked_lines(path: Path, on_damage: Callable[[str], None]) -> Iterator[Any]:
-    """Yield the rows of a file of ``checked_line``, without a last line that a killed process left unfinished.
+    """Yield the rows of a file of ``checked_line``, without an incomplete last line of a killed process.
 
     Args:
         path: The file.
-        on_damage: Function that is called with file and line of each line that does not match its checksum; such a
-            line is left out.
+        on_damage: Function called with file and line number of each line that does not match its checksum; such lines
+            are skipped.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -95,10 +95,10 @@ def write_checked_lines(path: Path, rows: Iterable[Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in errors of the system that do not, such as that of a full disk.
+    """Add the file to system errors without one, such as the error of a full disk.
 
     Raises:
-        OSError: The block raised one.
+        OSError: The block raised an ``OSError``.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Batches that fit into memory: token budgets, halves of a batch that was too large, freed memory, and its peak."""
+"""Batches that fit into memory: token budgets, halved batches after running out of memory, and peak memory."""
 
 import contextlib
 import ctypes
@@ -21,25 +21,25 @@ def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
     """Return ``act(batch)``, one result per item; if the device runs out of memory, act on the halves instead.
 
     Raises:
-        torch.OutOfMemoryError: Even one item is too much.
+        torch.OutOfMemoryError: Even one item does not fit.
     """
     try:
         return list(act(batch))
     except torch.OutOfMemoryError:
         if len(batch) == 1:
             raise
-    # outside of the handler, because the error keeps the frames, and with them the tensors, alive
+    # outside of the handler: the error keeps the frames and their tensors alive
     warn_of_halving(f"a batch of {len(batch)}")
     middle = len(batch) // 2
     return [*in_halves(act, batch[:middle]), *in_halves(act, batch[middle:])]
 
 
 def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
-    """Group items of similar length so that each batch, padded to its longest item, fits into a budget.
+    """Group items of similar length into batches that fit into a budget when padded to their longest item.
 
     Args:
-        lengths: Tokens that each item takes; items of equal length must be comparable.
-        budget: Most tokens per batch; an item that is longer gets a batch of its own.
+        lengths: Number of tokens of each item; items of equal length must be comparable.
+        budget: Maximum number of tokens per batch; a longer item is a separate batch.
 
     Yields:
         Batches, from the shortest items to the longest.
@@ -58,7 +58,7 @@ def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
 
 
 def in_batches(rows: Sequence[T], size: int) -> list[Sequence[T]]:
-    """Divide rows into batches of neighbours, before any work: in low digits, results depend on the batch."""
+    """Divide rows into batches of neighbours. Batches are fixed before any work: they affect low digits of results."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
@@ -67,7 +67,7 @@ def warn_of_halving(what: str) -> None:
     if torch.accelerator.is_available():
         torch.accelerator.empty_cache()
     warnings.warn(
-        f"out of memory: {what} is halved, and low digits may differ from a run that has more memory; lower "
+        f"out of memory: {what} is halved, and low digits may differ from a run with more memory; lower "
         "max_batch_tokens to avoid it",
         stacklevel=3,
     )
@@ -80,7 +80,7 @@ def give_back() -> None:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process had at once, models included."""
+    """Return the peak memory of this process in bytes, including models."""
     status = Path("/proc/self/status")
     if status.is_file():  # ru_maxrss would begin at the peak of the parent process
         found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
@@ -91,12 +91,12 @@ def peak_bytes() -> int:
 
 
 def device_peak_bytes() -> int | None:
-    """Return the most memory that this process had allocated on its GPU; ``None`` without one."""
+    """Return the peak allocated memory of this process on its GPU in bytes; ``None`` without a GPU."""
     return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
 
 
 def token_budget(model: Any, share: float = 0.5) -> int:
-    """Return how many tokens' keys and values fit into a share of the memory that is free on the model's device."""
+    """Return the number of tokens whose keys and values fit into a share of the free memory of the model's device."""
     config = model.config.get_text_config()
     heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads

@@ -1,4 +1,4 @@
-"""Messages to whoever runs a command."""
+"""Messages to the user of a command."""
 
 import sys
 
@@ -6,12 +6,12 @@ from tqdm.auto import tqdm
 
 
 def say(text: str) -> None:
-    """Write a line to standard error, above the progress bars; standard output may hold results."""
+    """Write a line to standard error, above the progress bars; standard output is reserved for results."""
     tqdm.write(text, file=sys.stderr)
 
 
 def say_once(text: str) -> None:
-    """Write a line as ``say`` does, on the main process only."""
+    """Write a line to standard error, on the main process only."""
     from seper_reward.runtime.distributed import process_state  # loads torch
 
     if process_state().is_main_process:
@@ -19,10 +19,10 @@ def say_once(text: str) -> None:
 
 
 def tell_left_out(identity: str, reason: Exception) -> None:
-    """Write on the main process why the question with this id is left out of a measurement.
+    """Log on the main process that a question is left out of a measurement.
 
     Args:
         identity: The question's id.
-        reason: Error of the question, which all processes have: measurements are gathered.
+        reason: Error of the question; equal on all processes, since measurements are gathered.
     """
     say_once(f"question id={identity!r} is left out: {reason}")

@@ -1,4 +1,4 @@
-"""Rows as a ``datasets.Dataset`` and as Parquet, whatever their fields."""
+"""Conversion of rows with any fields to a ``datasets.Dataset`` and to Parquet."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
     """Return rows as a dataset in memory, with the columns of all rows.
 
-    What a row lacks is ``None``, and so is an object without a field, which Parquet does not know. A column whose
-    values have several types is kept as JSON: ``datasets`` reads it back, other libraries see texts.
+    Missing fields are ``None``, and so are empty objects, which Parquet does not support. A column with values of
+    several types is stored as JSON: ``datasets`` decodes it, other libraries see texts.
     """
     names = dict.fromkeys(name for row in rows for name in row)
     columns = [_column(name, [_without_empty(row.get(name)) for row in rows]) for name in names]
@@ -31,7 +31,7 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def without_none(value: Any) -> Any:
-    """Return a value without the fields that are ``None``: what ``as_dataset`` added, and what says nothing anyway."""
+    """Return a value without fields that are ``None``, such as those added by ``as_dataset``."""
     if isinstance(value, Mapping):
         return {name: without_none(each) for name, each in value.items() if each is not None}
     return [without_none(each) for each in value] if isinstance(value, list) else value

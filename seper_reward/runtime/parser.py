@@ -25,31 +25,30 @@ def parse_settings(
     *,
     others: bool = False,
 ) -> tuple[Any, ...]:
-    """Read settings from flags, ``--set group.key=value``, and the YAML file that ``--config`` names.
+    """Read settings from flags, ``--set group.key=value``, and the YAML file of ``--config``.
 
-    Flags win over ``--set``, and both over the file. A setting with a place (``setting``) is in a group, a mapping of
-    the file; a bare value of a group is that of its name, preset, urls, path or kind. All others are flat keys and
-    flags. The file may hold ``env``, environment variables to set.
+    Flags take precedence over ``--set``, and both over the file. A setting with a place (``setting``) is in a group, a
+    mapping of the file; a bare value of a group sets its name, preset, urls, path or kind. Other settings are flat
+    keys and flags. The file may contain ``env``, environment variables to set.
 
-    ``--help`` explains the flags and lists the groups, ``--help GROUP`` explains a group. A class may have these
-    attributes: ``group_help``, a sentence about each of its groups; ``places``, other places of inherited settings;
-    ``help_group``, the title of its flat settings; ``unused``, inherited settings without effect, which are not shown;
-    and ``former``, removed settings with their replacements. Fields of other libraries' classes are shown by
-    ``--help all``.
+    ``--help`` explains the flags and lists the groups; ``--help GROUP`` explains a group, and ``--help all`` also the
+    fields of other libraries' classes. A class may have these attributes: ``group_help``, a sentence about each of its
+    groups; ``places``, other places of inherited settings; ``help_group``, the title of its flat settings; ``unused``,
+    inherited settings without effect, which are hidden; and ``former``, removed settings with their replacements.
 
     Args:
-        kinds: Dataclasses of settings, those of the command first.
-        arguments: Words of the command line, without the program; ``None`` takes those of this process.
-        program: Name of the command, as one types it.
-        about: Description for the help; one of several lines is shown as it is.
-        others: Whether the file may have settings of other classes, too, which are ignored.
+        kinds: Dataclasses of settings, the command's own first.
+        arguments: Words of the command line, without the program (default: the arguments of this process).
+        program: Name of the command as typed.
+        about: Description for the help; line breaks are kept.
+        others: Whether the file may also have settings of other classes, which are ignored.
 
     Returns:
         One object of each class.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: A setting is unknown or its value unfit, or the file is not YAML; the message says what to do.
+        ValueError: A setting is unknown, a value is invalid, or the file is not YAML; the message names the fix.
         SystemExit: With status 0, after help was printed.
     """
     names = SettingNames(kinds)
@@ -68,7 +67,7 @@ def parse_settings(
         assigned = names.flat(_assigned(text), SET)
         settings |= {name: _from_text(value, names.hints[name]) for name, value in assigned.items()}
     parser.set_defaults_with_config(**settings)
-    # before the objects are made: a misspelt flag would be reported as a required one that is missing
+    # before the objects are made: otherwise a misspelt flag is reported as a missing required one
     unknown = parser.parse_known_args(words)[1]
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
     names.refuse_words(flags or unknown)
@@ -76,28 +75,28 @@ def parse_settings(
 
 
 def _parser(kinds: tuple[type, ...], names: SettingNames, program: str, about: str | None) -> Any:
-    """Return TRL's parser of the classes, whose flags are the flat and the common settings."""
+    """Return TRL's parser of the classes, with flat and common settings as flags."""
     from trl import TrlParser
 
     class Parser(TrlParser):  # type: ignore[misc]
         @staticmethod
         def _parse_dataclass_field(parser: argparse.ArgumentParser, field: Field[Any]) -> None:
-            plain = copy.copy(field)  # argparse takes all of a field's metadata
+            plain = copy.copy(field)  # TRL passes all of a field's metadata to argparse
             kept = {key: value for key, value in field.metadata.items() if key not in (PLACE, COMMON)}
             plain.metadata = MappingProxyType(kept)
             TrlParser._parse_dataclass_field(parser, plain)
 
-    # without abbreviations: `--label` would be read as --labeler
+    # no abbreviations: `--label` would be parsed as --labeler
     parser = Parser(
         kinds, prog=program, description=about, formatter_class=SettingFormatter, add_help=False, allow_abbrev=False
     )
     parser.usage = f"{program} [--config FILE.yaml] [--setting value ...] [--set group.key=value ...]"
     if not names.groups:
         parser.usage = parser.usage.rpartition(" [")[0]
-    parser.error = _refuse  # one line, as for all other errors, instead of argparse's page of usage
+    parser.error = _refuse  # one line, like all other errors, instead of argparse's usage page
     for option, action in list(parser._option_string_actions.items()):
         if action.dest not in names.flags:
-            del parser._option_string_actions[option]  # the action stays: it has the default and the type
+            del parser._option_string_actions[option]  # the action itself stays, with default and type
             action.option_strings = [f"{SET}{names.places[action.dest]}"]  # for messages
     parser.add_argument("-h", f"--{HelpAction.name}", action=HelpAction, kinds=kinds, names=names)
     return parser
@@ -121,7 +120,7 @@ def _split(arguments: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
 
 
 def _assigned(text: str) -> dict[str, Any]:
-    """Return ``group.key=value`` as a YAML file would have it, the value as a text."""
+    """Return ``group.key=value`` as the equivalent YAML mapping, with the value as a text."""
     name, equals, value = text.partition("=")
     group, _, key = name.strip().partition(".")
     if not equals or not group:
@@ -130,7 +129,7 @@ def _assigned(text: str) -> dict[str, Any]:
 
 
 def _from_text(text: Any, hint: Any) -> Any:
-    """Return a text as YAML reads it if that fits a setting's type, else as it is: a date or `off` may be a text."""
+    """Return a text parsed as YAML if the result fits the setting's type, else the text, such as a date or `off`."""
     if isinstance(text, list):  # the bare value of a group
         (text,) = text
     try:
@@ -140,16 +139,16 @@ def _from_text(text: Any, hint: Any) -> Any:
     if get_origin(hint) is list:
         value = value if isinstance(value, list) else [value]
         return value if fits(value, hint) else [text]
-    blank = value is None and text.strip() not in ("null", "~")  # a text that is empty
+    blank = value is None and text.strip() not in ("null", "~")  # an empty text
     return value if fits(value, hint) and not blank else text
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file, whose ``env`` is one, too, if there."""
+    """Return the mapping in a YAML file, whose ``env``, if present, is also a mapping."""
     try:
         settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        hint = "`seper-reward init` writes those that ship into configs/"
+        hint = "`seper-reward init` writes the bundled files into configs/"
         raise OSError(f"{path}: no such file; {hint}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -158,7 +157,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
         raise ValueError(f"{where}: expected YAML in UTF-8, got {problem}; repair the file") from error
     if not isinstance(settings, dict) or not isinstance(settings.get("env", {}), dict):
         raise ValueError(
-            f"{path} must contain a YAML mapping of settings, and env in it one, too, got {settings!r:.80}"
+            f"{path} must contain a YAML mapping of settings, with a mapping as env if present, got {settings!r:.80}"
         )
     return settings
 

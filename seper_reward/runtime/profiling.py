@@ -1,4 +1,4 @@
-"""Where the time goes: seconds and tokens by stage, measured only inside a ``profiling`` block.
+"""Profiling: seconds and tokens by stage, measured only inside a ``profiling`` block.
 
 Example:
     with profiling() as profile:
@@ -18,13 +18,13 @@ MODEL_STAGES = ("prefill", "decode", "entailment")
 
 
 class Profile:
-    """Seconds and tokens by stage; the time of a nested stage counts for that stage alone.
+    """Seconds and tokens by stage; time in a nested stage counts only for the nested stage.
 
     Attributes:
-        seconds: Seconds by stage; those of threads that work side by side add up.
+        seconds: Seconds by stage, summed over threads.
         tokens: Tokens by stage: of prompts and given texts (prefill), of responses (decode), drawn from logits (draw),
             and of judged pairs with padding (entailment).
-        counts: What a reader was asked, without what a cache knew already: ``calls`` (prompts), ``prompt_tokens``, and
+        counts: Work of the reader without cached prompts: ``calls`` (prompts), ``prompt_tokens``, and
             ``response_tokens`` of all responses.
     """
 
@@ -63,21 +63,21 @@ class Profile:
             self.counts.update(numbers)
 
     def stack(self) -> list[float]:
-        """Return, for each running stage of this thread, the seconds that the stages nested in it took."""
+        """Return, for each running stage of this thread, the seconds spent in stages nested in it."""
         if not hasattr(self._running, "stack"):
             self._running.stack = []
         stack: list[float] = self._running.stack
         return stack
 
 
-_profiles: tuple[Profile, ...] = ()  # of the blocks under way, which may be those of several threads
+_profiles: tuple[Profile, ...] = ()  # of the active blocks in all threads
 _entering = threading.Lock()
 _OFF: AbstractContextManager[None] = nullcontext()
 
 
 @contextmanager
 def profiling() -> Iterator[Profile]:
-    """Measure all stages of this process until the block ends, those of other threads and inner blocks among them."""
+    """Measure all stages of this process until the block ends, including other threads and inner blocks."""
     global _profiles
     profile = Profile()
     with _entering:
@@ -90,17 +90,17 @@ def profiling() -> Iterator[Profile]:
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
-    """Count a block as a stage; costs nothing outside of ``profiling``.
+    """Measure a block as a stage; does nothing outside of ``profiling``.
 
     Args:
         stage: Name of the stage.
-        tokens: How many tokens the block puts through a model.
+        tokens: Number of tokens that the block passes through a model.
     """
     return _Stage(_profiles, stage, tokens) if _profiles else _OFF
 
 
 def count(numbers: Callable[[], Mapping[str, int]]) -> None:
-    """Add what a function returns to the profiles' ``counts``; it is called inside of ``profiling`` only."""
+    """Add the result of a function to the profiles' ``counts``; it is called only inside of ``profiling``."""
     if profiles := _profiles:
         found = numbers()
         for profile in profiles:
@@ -130,7 +130,7 @@ class _Stage(AbstractContextManager[None]):
 
 
 def _synchronize() -> None:
-    """Wait for the accelerator, so that work queued in one stage does not count for the next."""
-    torch = sys.modules.get("torch")  # a client has none, and nothing to wait for
+    """Wait for the accelerator; otherwise work queued in one stage would count for the next."""
+    torch = sys.modules.get("torch")  # clients run without torch
     if torch is not None and torch.accelerator.is_available():
         torch.accelerator.synchronize()

@@ -1,4 +1,4 @@
-"""A folder that one run at a time works in, and that is resumed only with the settings it was begun with."""
+"""A run's folder: used by one run at a time, and resumed only with the same settings."""
 
 import fcntl
 import json
@@ -10,11 +10,11 @@ from seper_reward.runtime.json_files import read_json, write_json
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Make a folder if it is absent and lock it; the lock lasts as long as the returned file is open.
+    """Lock a folder, created if missing; the lock lasts as long as the returned file is open.
 
     Raises:
-        OSError: The folder cannot be made or written.
-        ValueError: Another process holds the lock.
+        OSError: The folder cannot be created or written.
+        ValueError: Another process has the lock.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -22,7 +22,7 @@ def lock_folder(folder: Path) -> IO[str]:
     except OSError as error:
         raise OSError(f"output_dir={str(folder)!r} cannot be written: {error}; name another folder") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system frees it, even after SIGKILL
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released by the system, even after SIGKILL
     except BlockingIOError as error:
         lock.close()
         raise ValueError(
@@ -34,16 +34,16 @@ def lock_folder(folder: Path) -> IO[str]:
 def claim_settings(
     path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
 ) -> None:
-    """Write settings into a run's folder, or refuse a folder that was begun with others.
+    """Write settings into a run's folder, or raise if the folder has other settings.
 
     Args:
-        path: JSON file of the settings; its folder is the run's.
-        settings: JSON-able; what JSON cannot hold counts by its text.
-        decides: Keys that must be the same as before; none for all of them.
-        holds: What a refused folder holds, for the message.
+        path: JSON file of the settings in the run's folder.
+        settings: The settings, JSON-able; other values count by their text.
+        decides: Keys that must be unchanged; empty for all keys.
+        holds: Content of the folder, for the error message.
 
     Raises:
-        ValueError: The folder was begun with other settings, and the message says what changed; or the file is broken.
+        ValueError: The folder has other settings (the message lists the changes), or its file is broken.
     """
     if path.is_file():
         check_settings(path, settings, decides, holds=holds)
@@ -54,7 +54,7 @@ def claim_settings(
 def check_settings(
     path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
 ) -> None:
-    """Refuse a folder that was begun with other settings, as ``claim_settings`` does, without writing."""
+    """Raise if the folder has other settings, like ``claim_settings``, without writing."""
     settings = json.loads(json.dumps(settings, default=str))
     before = read_json(path)
     keys = decides or sorted({*before, *settings})
@@ -64,7 +64,7 @@ def check_settings(
     if changed:
         raise ValueError(
             f"output_dir={str(path.parent)!r} holds {holds}; changed: {'; '.join(changed)}. "
-            "Name another folder, or go back to the former settings to resume"
+            "Name another folder, or use the former settings to resume"
         )
 
 

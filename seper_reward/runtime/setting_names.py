@@ -1,4 +1,4 @@
-"""Names of settings: flat keys and places in groups, and what to write instead of an unknown one."""
+"""Names of settings: flat keys, places in groups, and suggestions for unknown names."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _MAIN = ("name", "preset", "urls", "path", "kind")  # keys of a group that its b
 
 
 class Place(NamedTuple):
-    """Where a setting is in a YAML file, and whether it is a flag."""
+    """Place of a setting in a YAML file, and whether it is a flag."""
 
     group: str
     key: str
@@ -33,7 +33,7 @@ class SettingNames:
         places: Place of each field that has one.
         groups: Field of each key of each group.
         about: A sentence about each group.
-        flags: Fields that are flags: the flat and the common ones.
+        flags: Fields that are flags: flat and common settings.
     """
 
     def __init__(self, kinds: tuple[type, ...]) -> None:
@@ -59,11 +59,11 @@ class SettingNames:
 
         Args:
             settings: Flat keys and groups.
-            begin: Beginning of error messages: the file, or ``SET``.
+            begin: Start of error messages: the file, or ``SET``.
             others: Whether unknown flat keys are ignored.
 
         Raises:
-            ValueError: A key is unknown or has another place, or a group without a main key has a bare value.
+            ValueError: A key is unknown or belongs in another place, or a group without a main key has a bare value.
         """
         found: dict[str, Any] = {}
         unknown = []
@@ -81,11 +81,11 @@ class SettingNames:
         return found
 
     def refuse_words(self, unknown: Sequence[str]) -> None:
-        """Refuse unknown words of a command line, each with a hint."""
+        """Raise for unknown words of a command line, with a hint for each."""
         _refuse([(word, self._flag_hint(word)) for word in unknown])
 
     def _main(self, group: str, value: Any, begin: str) -> dict[str, Any]:
-        """Return what a bare value of a group stands for."""
+        """Return the setting of a group's bare value."""
         keys = self.groups[group]
         main = next((key for key in _MAIN if key in keys), None)
         if main is None:
@@ -94,7 +94,7 @@ class SettingNames:
         return {main: [value] if takes_list and not isinstance(value, list) else value}
 
     def _hint(self, name: str, begin: str) -> str:
-        """Return what to write in a file or behind ``--set`` instead of an unknown name."""
+        """Return a hint on an unknown name in a file or after ``--set``."""
         key = name.rpartition(".")[2]
         if name in self.places:
             place = self.places[name]
@@ -108,7 +108,7 @@ class SettingNames:
         return f", did you mean {nearest[0]!r}?" if nearest else ""
 
     def _flag_hint(self, word: str) -> str:
-        """Return what to type instead of an unknown word."""
+        """Return a hint on an unknown word of the command line."""
         name = word.strip("-").replace("-", "_")
         if name in self.places:
             return f" is now --set {self.places[name]}=..."
@@ -121,7 +121,7 @@ class SettingNames:
 
 
 def _refuse(unknown: Sequence[tuple[str, str]], begin: str = "") -> None:
-    """Refuse unknown names, each with a hint."""
+    """Raise for unknown names, with a hint for each."""
     if unknown:
         kind = "" if all(hint.startswith(" is now") for _, hint in unknown) else "unknown setting "
         said = "; ".join(f"{name!r}{hint}" for name, hint in unknown)

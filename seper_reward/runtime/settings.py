@@ -1,4 +1,4 @@
-"""Settings as dataclass fields: defaults, help texts, and types that are checked whoever sets them."""
+"""Settings as dataclass fields: defaults, help texts, and checked types."""
 
 from dataclasses import field, fields
 from types import UnionType
@@ -13,9 +13,9 @@ def setting(default: Any, text: str, place: str | None = None, *, common: bool =
     Args:
         default: Default value; a list is copied for each object.
         text: Help text.
-        place: ``group.key``: the setting is ``key`` in the mapping ``group`` of a YAML file, and on a command line
-            ``--set group.key=...``. ``None``: the setting has no group and is a flag, by the name of the field.
-        common: Whether a setting with a place is a flag, too, by the name of the field.
+        place: ``group.key``: the setting is ``key`` in the mapping ``group`` of a YAML file, and
+            ``--set group.key=...`` on a command line (default: no group, and a flag with the name of the field).
+        common: Whether a setting with a place is also a flag, with the name of the field.
     """
     metadata = {"help": text, PLACE: place, COMMON: common}
     if isinstance(default, list):
@@ -24,13 +24,13 @@ def setting(default: Any, text: str, place: str | None = None, *, common: bool =
 
 
 def check_types(config: Any) -> None:
-    """Refuse values that YAML may bring and argparse would not: `seed: abc`, `strict: 3`, `dtype: int8`.
+    """Check the types of values from YAML, which argparse has not checked: `seed: abc`, `strict: 3`, `dtype: int8`.
 
     Args:
         config: Object of a settings dataclass.
 
     Raises:
-        ValueError: A value does not have the type of its field, with what was expected.
+        ValueError: A value does not have the type of its field; the message names the expected type.
     """
     hints = get_type_hints(type(config))
     for each in fields(config):
@@ -38,7 +38,7 @@ def check_types(config: Any) -> None:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value has the type of a field: one of its alternatives."""
+    """Return whether a value has the type of a field, which may be a union."""
     return any(_fits(value, kind) for kind in _alternatives(hint))
 
 
@@ -48,7 +48,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _check_type(name: str, value: Any, hint: Any) -> None:
     if not fits(value, hint):
-        expected = " or ".join(map(_described, _alternatives(hint)))
+        expected = " or ".join(map(_type_name, _alternatives(hint)))
         raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
@@ -62,7 +62,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else get_origin(kind) or kind)
 
 
-def _described(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return ", ".join(map(str, get_args(kind)))
     return "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind))

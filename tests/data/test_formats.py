@@ -209,7 +209,7 @@ def test_columns_that_the_user_names(tmp_path, capsys):
     assert query.passages == (Passage("one", id="0"),)
     assert query.metadata["n"] == 1
     told = "question from 'q', answers from 'gold.aliases', passages from 'ctx.body', id from 'key'"
-    assert examples.about == f"the input: {told}, as you say"
+    assert examples.about == f"the input: {told}, as given in columns"
     # what is named wins, the others are recognised
     (query,) = read_queries(
         [{"user_input": "Who?", "reference": "x", "gold": "Ann", "contexts": ["one"]}], columns={"answers": "gold"}
@@ -223,15 +223,15 @@ def test_columns_that_the_user_names(tmp_path, capsys):
         (
             {"q": "Who?", "gold": "Ann", "ctx": "one"},
             {},
-            r"the input: no column is known to hold question and answers and passages, got the columns q, gold, ctx; "
-            r"say which: --columns question=COLUMN answers=COLUMN passages=COLUMN, or give",
+            r"the input: found no column for question and answers and passages, got the columns q, gold, ctx; "
+            r"name it: --columns question=COLUMN answers=COLUMN passages=COLUMN, or give",
         ),
         (
             {"question": "Who?", "answer": "Ann", "contexts": ["one"]},
             {},
-            r"hold answers, got .*; say which: --columns answers=COLUMN; .*; 'answer' is not taken by itself",
+            r"for answers, got .*; name it: --columns answers=COLUMN; .*; 'answer' is not recognised",
         ),
-        ({"question": "Who?", "answers": "Ann"}, {}, r"hold passages, got the columns question, answers; say which"),
+        ({"question": "Who?", "answers": "Ann"}, {}, r"for passages, got the columns question, answers; name it"),
         (
             {"question": "Who?", "answers": "Ann", "passages": "one"},
             {"columns": {"passages": "ctx"}},
@@ -304,7 +304,7 @@ def test_answers_of_beir(tmp_path):
     assert not examples.judged
     examples, _ = read_examples(str(FILES / "beir:test"))
     assert not examples.queries
-    assert "take a labeler that needs no answers" in examples.rejected[0].reason
+    assert "use a labeler that needs no answers" in examples.rejected[0].reason
 
 
 def test_a_run_and_judgments_of_files(tmp_path):
@@ -364,11 +364,11 @@ def test_judgments_of_the_hub_are_tables(tmp_path):
             "q1 Q0 d1 1 .5 name\n\nq1 Q0 d1 2 .4 name",
             "line 3: expected each passage of a question once, got 'd1'",
         ),
-        ("run", "q1 Q0 d9 1 .5 name", "the run ranks passage 'd9' for question 'q1', but the corpus has none"),
-        ("run", "77 Q0 d1 1 .5 name", r"expected the ids of the questions, such as 'q1', got none of them"),
+        ("run", "q1 Q0 d9 1 .5 name", "the run ranks passage 'd9' for question 'q1', but the corpus lacks"),
+        ("run", "77 Q0 d1 1 .5 name", r"expected ids of the questions, such as 'q1', got none of them"),
         ("qrels", "q1 0 d1 yes", "line 1: expected a judgment, question iteration passage grade or BEIR's"),
         ("qrels", "q1 0", "line 1: expected a judgment"),
-        ("qrels", "77 0 d1 1", r"expected the ids of the questions, such as 'q1', got none of them"),
+        ("qrels", "77 0 d1 1", r"expected ids of the questions, such as 'q1', got none of them"),
     ],
 )
 def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):

@@ -86,9 +86,9 @@ def test_lists_that_csv_has_lost_are_not_guessed(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", r"rows\.csv: expected a header with a name of its own for each column, got \[\]"),
-        (b"a,,b\n", r"expected a header with a name"),
-        (b"a,a\n", r"expected a header with a name"),
+        (b"", r"rows\.csv: expected a header with a unique name for each column, got \[\]"),
+        (b"a,,b\n", r"expected a header with a unique name"),
+        (b"a,a\n", r"expected a header with a unique name"),
         (b"a,b\nx,caf\xe9\n", r"rows\.csv, line 2: expected CSV in UTF-8"),
         (b'a,b\nx,y\nx,"open\n', r"rows\.csv, line 3: expected CSV in UTF-8"),
     ],

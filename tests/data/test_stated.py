@@ -220,8 +220,8 @@ def test_a_pattern_may_have_no_group_or_name_control_tokens():
     ("pattern", "message"),
     [
         ("(", r"answer_pattern must be a regular expression, got '\(': missing \), unterminated subpattern"),
-        ("", "as a text that is not empty, got ''"),
-        (3, "as a text that is not empty, got 3"),
+        ("", "a non-empty text, got ''"),
+        (3, "a non-empty text, got 3"),
     ],
 )
 def test_a_pattern_that_cannot_be_used(pattern, message):

@@ -31,7 +31,7 @@ def test_columns_of_another_library():
     renamed = Dataset.from_list(ROWS).rename_columns({"reference": "gold"})
     assert found(label_dataset(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
     with pytest.raises(
-        ValueError, match="the dataset: no column is known to hold answers, got the columns user_input"
+        ValueError, match="the dataset: found no column for answers, got the columns user_input"
     ):
         label_dataset(renamed, ContainsLabeler())
     with pytest.raises(ValueError, match="got a DatasetDict; choose one of its splits, train, dev"):

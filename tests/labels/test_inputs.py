@@ -83,9 +83,9 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys):
     (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "gold": "Ann", "ctx": "one"}\n')
     common = ["label", "--labeler", "contains", "--output_dir", str(tmp_path / "out"), "--input"]
     for words, message in (
-        ([str(tmp_path / "rows.jsonl")], "got the columns q, gold, ctx; say which: --columns question=COLUMN"),
+        ([str(tmp_path / "rows.jsonl")], "got the columns q, gold, ctx; name it: --columns question=COLUMN"),
         ([str(tmp_path / "rows.jsonl"), "--columns", "question"], "columns must be like question=COLUMN"),
-        (["org/name:train"], "without network only local files and what is in the hub's cache can be read"),
+        (["org/name:train"], "without network only local files and the hub's cache are readable"),
         ([f"{BEIR}:dev"], "expected a split of qrels/, one of test, train, got 'dev'"),
         ([f"{BEIR}:test", "--set", "input.run_depth=0"], "run_depth must be at least 1, got 0"),
     ):

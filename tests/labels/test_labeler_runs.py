@@ -112,7 +112,7 @@ def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_pa
     assert [row["answers"] for row in labels_of(tmp_path / "out")] == [[], []]
     assert [row.labels for row in read_labels(tmp_path / "out")] == [(1.0, 0.0)] * 2
     assert main(words("contains", "other")) == 2
-    assert "no column is known to hold answers" in capsys.readouterr().err
+    assert "found no column for answers" in capsys.readouterr().err
 
 
 def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words, tmp_path, capsys):

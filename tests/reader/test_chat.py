@@ -226,7 +226,7 @@ def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{{ messages[-1].content }}", "this reader's leaves it out"),
+        ("{{ messages[-1].content }}", "this reader's template leaves it out"),
         ("{{ raise_exception('no system here') }}", "this reader's says 'no system here'"),
     ],
 )
@@ -261,7 +261,7 @@ def test_template_variables_do_not_contradict_thinking(tokenizer, thinking):
 def test_template_variables_are_checked(tokenizer):
     with pytest.raises(ValueError, match="has 'tone', which the reader's chat template does not use"):
         ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"tone": "calm"}))
-    with pytest.raises(ValueError, match="must not hold date_string"):
+    with pytest.raises(ValueError, match="must not contain date_string"):
         ChatOptions(chat_template_kwargs={"date_string": "today"})
     strict = with_template(tokenizer, "{% if tone != 'calm' %}{{ raise_exception('what tone?') }}{% endif %}")
     with pytest.raises(ValueError, match=r"chat_template_kwargs=\{'tone': 'loud'\} fail in .*: what tone?"):

@@ -243,7 +243,7 @@ def test_an_adapter_on_either_embedded_reader_says_which(tmp_path):
     """Both are made of one folder, the path that PEFT notes."""
     adapted = get_peft_model(load_reader("embedded", LoadOptions(device="cpu")).model, LoraConfig(r=1))
     adapted.save_pretrained(tmp_path)  # it changes nothing yet
-    with pytest.raises(ValueError, match="of which 'embedded' and 'plain' are made; write there which"):
+    with pytest.raises(ValueError, match="the base of both 'embedded' and 'plain'; replace it"):
         load_reader(str(tmp_path))
     name_base(tmp_path, "embedded")
     ours, theirs = (load_reader(name, LoadOptions(device="cpu")).model for name in ("embedded", str(tmp_path)))

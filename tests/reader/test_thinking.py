@@ -111,7 +111,7 @@ def test_a_server_without_token_ids_cannot_think(tiny_sampler, serve):
     server = serve(names_ids=False)
     options, sampling = engine_options([server.url], **vars(tiny_sampler.options))
     engine = EngineSampler(options, tiny_sampler.tokenizer, **sampling)
-    with pytest.raises(ValueError, match="names no token ids; set thinking=off"):
+    with pytest.raises(ValueError, match="returns no token ids; set thinking=off"):
         ThinkingSampler(engine, THOUGHT, LONGEST).sample(PROMPTS)
 
 
@@ -126,7 +126,7 @@ def test_a_scorer_lets_such_a_reader_think(tiny_sampler, tiny_judge):
     assert scorer.sampler.max_prompt_tokens < sampler.max_prompt_tokens - 12
     ((utility,),) = scorer.utilities([query])
     assert len(utility.belief.responses) == 4
-    with pytest.raises(ValueError, match="thinks first, so a given answer has no log-probability"):
+    with pytest.raises(ValueError, match="thinks first, so the log-probability of a given answer"):
         scorer.reader.answer_log_probs([Asked("Who?", (), ((),))], [["Ann"]])
     closed = SePerScorer(sampler, tiny_judge, prompt="brief", chat=ChatOptions("off"))
     assert closed.sampler is sampler

@@ -320,9 +320,9 @@ def test_an_answer_that_is_a_list(tiny_scorer):
     [
         (
             [["Ida"], "Bob"],
-            "answers[1] must be a list with at least one text, as answers holds lists, got 'Bob'",
+            "answers[1] must be a list with at least one text, as answers contains lists, got 'Bob'",
         ),
-        ([["Ida"], []], "answers[1] must be a list with at least one text, as answers holds lists, got [] (list)"),
+        ([["Ida"], []], "answers[1] must be a list with at least one text, as answers contains lists, got [] (list)"),
         ([["Ida", None]], "answers[0][1] must be a text, got NoneType"),
     ],
 )

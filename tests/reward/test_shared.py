@@ -185,10 +185,10 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
         )
 
     (problems, values, unscorable, failures), (others, _, also, other_failures) = on_two_ranks(rank, tmp_path)
-    assert problems[0] == "RuntimeError: process 1 failed, and this one, 0, stops with it: ConnectionError: no engine"
+    assert problems[0] == "RuntimeError: process 1 failed, so process 0 stops: ConnectionError: no engine"
     assert others[0] == "ConnectionError: no engine"
     assert (
-        "process 1 failed, and this one, 0, stops with it: ValueError: answers must be a list per row" in problems[1]
+        "process 1 failed, so process 0 stops: ValueError: answers must be a list per row" in problems[1]
     )
     assert others[1].startswith("ValueError: answers must be a list per row")
     assert values == pytest.approx(

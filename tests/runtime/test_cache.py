@@ -138,7 +138,7 @@ def test_a_full_disk_costs_time_only(tmp_path):
     cache = Cache(tmp_path / "cache.sqlite")
     pages = cache._database.execute("PRAGMA page_count").fetchone()[0]
     cache._database.execute(f"PRAGMA max_page_count={pages}")
-    with pytest.warns(UserWarning, match=r"cannot be written: database or disk is full; the run goes on") as told:
+    with pytest.warns(UserWarning, match=r"cannot be written: database or disk is full; the run continues") as told:
         values = [cache.through([key], lambda missing, key=key: [key * 10**5]) for key in "ab"]
     assert values == [["a" * 10**5], ["b" * 10**5]]
     assert len(told) == 1

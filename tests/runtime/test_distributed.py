@@ -71,7 +71,7 @@ def test_one_process_keeps_the_order_of_a_shared_queue():
 
 def test_who_does_not_come_is_not_waited_for_forever(pretended, monkeypatch):
     monkeypatch.setattr(distributed, "_WORK", timedelta(milliseconds=20))
-    with pytest.raises(OSError, match="another process has ended or does not come; run the same command again"):
+    with pytest.raises(OSError, match="another process has ended or is stuck; run the same command again"):
         wait_for_all()
 
 

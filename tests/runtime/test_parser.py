@@ -122,7 +122,7 @@ def test_help_hides_what_libraries_define(capsys):
         ([], "output is required"),
         (["--limit", "many"], "argument --limit: invalid"),
         (["--config"], "--config needs the path of a YAML file"),
-        (["--config", "nowhere.yaml"], "nowhere.yaml: no such file; `seper-reward init` writes those"),
+        (["--config", "nowhere.yaml"], "nowhere.yaml: no such file; `seper-reward init` writes the bundled files"),
     ],
 )
 def test_what_is_misspelt_is_named_with_the_nearest(words, message):

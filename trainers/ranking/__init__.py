@@ -1,1 +1,1 @@
-"""What the retriever and reranker recipes share: questions, candidates, labels, losses, comparison."""
+"""Modules shared by the retriever and reranker recipes: questions, candidates, labels, losses, comparison."""

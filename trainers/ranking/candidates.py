@@ -1,4 +1,4 @@
-"""Candidate passages for labelling, from the questions themselves or from the retriever that is being trained."""
+"""Candidate passages for labelling, from the questions or from the retriever in training."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ def propose(model: SentenceTransformer, config: RankingConfig, questions: Questi
 
 
 def corpus_retriever(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> DenseRetriever:
-    """Return a retriever over the whole corpus, whose embedding the processes share; all must call this together."""
+    """Return a retriever over the whole corpus; processes share the embedding, and must call this together."""
     return DenseRetriever(model, questions.corpus, share=True, cache_dir=config.embeddings_folder)
 
 
@@ -30,10 +30,10 @@ def candidates(
 
     Args:
         queries: Queries with their own passages.
-        retriever: Retriever whose best passages are candidates; ``None`` for none.
-        top_k: Number of passages that the retriever finds per query.
-        given: Whether the queries' own passages are candidates, too; they come first.
-        hops: How often is retrieved for a query (``retrieve_hops``).
+        retriever: Retriever whose best passages are candidates (default: none).
+        top_k: Number of passages to retrieve per query.
+        given: Whether the queries' own passages are also candidates; they come first.
+        hops: Number of retrievals per query (``retrieve_hops``).
     """
     mine = shard(queries)
     retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)
@@ -44,6 +44,6 @@ def candidates(
 
 def _with(query: Query, retrieved: Sequence[Passage], given: bool) -> Query:
     own = {passage.id: passage for passage in query.passages}
-    # only a query's own passages have the metadata, such as marks, that belong to this query
+    # only a query's own passages have this query's metadata, such as marks
     chosen = {passage.id: own.get(passage.id, passage) for passage in retrieved}
     return replace(query, passages=tuple((own | chosen if given else chosen).values()))

@@ -1,4 +1,4 @@
-"""Settings that the retriever and reranker recipes share, and their questions by split."""
+"""Settings shared by the retriever and reranker recipes, and their questions by split."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,28 +25,28 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Passage, Query
 
-#: Questions of ours by the name that stands for their file, beside those of the demo.
+#: Files of bundled questions by name, in addition to the demo.
 OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 
 
 @dataclass
 class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
-    """Settings of what a ranking model learns from and is measured on, shared by retriever and reranker."""
+    """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
-    group_help: ClassVar[Mapping[str, str]] = {"targets": "What is learned of the labels."}
+    group_help: ClassVar[Mapping[str, str]] = {"targets": "Conversion of labels to training targets."}
 
     input: str = setting(
         "demo",
-        f"{INPUT_HELP} 'unseen_facts' are facts of ours, unknown to the embedded reader's adapter.",
+        f"{INPUT_HELP} 'unseen_facts' are bundled facts that the embedded reader has not been trained on.",
         "input.path",
         common=True,
     )
     corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
     test_share: float = setting(
-        0.125, "Share of questions, by SHA-1 of their ids, that are held out for the comparison at the end, above 0."
+        0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
     )
-    dev_share: float = setting(0.125, "Share of questions that are measured on during training; may be 0.")
+    dev_share: float = setting(0.125, "Share of questions for evaluation during training; may be 0.")
     split_by: SplitBy = setting(
         "question",
         SPLIT_BY_HELP,
@@ -55,82 +55,80 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "delta_seper",
         "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
         "likelihood (change of the answer's log-probability), item (the reader's own judgment), contains (whether the "
-        "passage holds the answer), gold (people's marks), or the score of a reranker, given by its folder.",
+        "passage contains the answer), gold (human marks), or the score of a reranker, given by its folder.",
         "labeler.name",
         common=True,
     )
     candidates: Literal["retrieved", "given", "both"] = setting(
-        "both", "Passages to label: those that the model retrieves, those given with the questions, or both."
+        "both", "Passages to label: retrieved by the model, given with the questions, or both."
     )
-    top_k: int = setting(8, "Passages to retrieve per question and round, >= 1.")
+    top_k: int = setting(8, "Number of passages to retrieve per question and round, >= 1.")
     embeddings_dir: str | None = setting(
         None,
-        "Folder that keeps the corpus's embeddings by the weights that made them, so that a comparison makes those of "
-        "the untrained model once; not given: none are kept.",
+        "Folder for the corpus's embeddings, by the weights of the model, so comparisons embed with the untrained "
+        "model only once; not given: embeddings are not stored.",
     )
     hops: int = setting(
         1,
-        "How often the model retrieves for a question, >= 1: each time with the question and the best passages found "
-        "so far; 2 suits questions that need two passages.",
+        "Number of retrievals per question, >= 1, each with the question and the best passages found so far; 2 for "
+        "questions that need two passages.",
     )
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP, "targets.learn_from", common=True)
     list_size: int | None = setting(
         None,
-        "Most passages per question in training, >= 2: the best, the worst, and evenly between; not given: all.",
+        "Maximum number of passages per question in training, >= 2: the best, the worst, and evenly between; not "
+        "given: all.",
         "targets.list_size",
     )
     max_std_error: float | None = setting(
         None,
-        "Greatest standard error of a label that is learned from; not given: all labels are.",
+        "Maximum standard error of a training label; not given: all labels are used.",
         "targets.max_std_error",
     )
     heterogeneity: float = setting(
         0.1,
-        "Questions are learned from only if labels that differ so much have at most this probability (p-value) where "
-        "passages are equally good, in (0, 1]; 1 keeps all.",
+        "Maximum p-value, in (0, 1], of the test that a question's labels differ more than by noise; other questions "
+        "are left out. 1 keeps all.",
         "targets.heterogeneity",
     )
     shrink: bool = setting(
         True,
-        "Whether a question's labels are drawn to their mean by the part of their differences that is noise, by their "
+        "Whether to shrink a question's labels towards their mean, by the noise in their differences according to the "
         "standard errors.",
         "targets.shrink",
     )
     min_spread: float = setting(
         0.05,
-        "Questions are learned from only if their best and worst label differ by more than this, >= 0; with shrink "
-        "after it.",
+        "Difference of best and worst label, >= 0, that a training question must exceed; measured after shrinkage.",
         "targets.min_spread",
     )
     margin: float = setting(
         0.1,
-        "Least label of a helpful passage, > 0; the retriever's losses ranknet and contrastive leave out pairs of "
+        "Minimum label of a helpful passage, > 0; the retriever's losses ranknet and contrastive ignore pairs of "
         "passages whose labels differ by less.",
         "targets.margin",
     )
     resolution: float = setting(
         0.1,
-        "Labels are rounded to multiples of this, as smaller differences are noise, >= 0; 0 does not round.",
+        "Unit to which labels are rounded, >= 0, since smaller differences are noise; 0 does not round.",
         "targets.resolution",
     )
     shift: float = setting(0.0, "Number added to the labels after clipping.", "targets.shift")
     clip_low: float | None = setting(
         None,
-        "Lower labels are raised to this; 0 makes harmful passages equal to useless ones; not given: no bound.",
+        "Lower bound to clip labels at; 0 makes harmful passages equal to useless ones; not given: no bound.",
         "targets.clip_low",
     )
-    clip_high: float | None = setting(
-        None, "Higher labels are lowered to this; not given: no bound.", "targets.clip_high"
-    )
+    clip_high: float | None = setting(None, "Upper bound to clip labels at; not given: no bound.", "targets.clip_high")
     eval_readers: list[str] = setting(
         ["plain"],
-        "Readers that made no labels and measure the rankings, too: 'embedded', 'plain' (SmolLM2-135M-Instruct as it "
-        "is), hub ids or folders; as good as yours, or they tell nothing. 'none': only the reader that made the "
-        "labels measures.",
+        "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct, no adapter), "
+        "hub ids or folders. Use readers at least as strong as the labelling reader. 'none': only the labelling "
+        "reader measures.",
     )
-    eval_top_k: int = setting(1, "Best passages that a reader sees at once when a ranking is measured, >= 1.")
+    eval_top_k: int = setting(1, "Number of top passages in the reader's prompt when a ranking is measured, >= 1.")
     eval_gains: bool = setting(
-        True, "Whether nDCG is measured with ΔSePer as gains, too; this labels the top 5 passages of test questions."
+        True, "Whether to measure nDCG also with ΔSePer as gains; this labels the top 5 passages of test questions."
     )
 
     def __post_init__(self) -> None:
@@ -139,17 +137,17 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         check_labeler(self.labeler)
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
             raise ValueError(
-                f"test_share must be above 0, dev_share at least 0, and something must be left to train on, got "
+                f"test_share must be above 0, dev_share at least 0, and their sum below 1, got "
                 f"{self.test_share} and {self.dev_share}"
             )
         if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
             raise ValueError(
-                f"learn_from={self.learn_from} needs labels of sets, or of people (labeler gold), got sets=none with "
-                f"labeler {self.labeler!r}; label conditional sets, or learn from singles"
+                f"learn_from={self.learn_from} needs labels of sets or human labels (labeler gold), got sets=none "
+                f"with labeler {self.labeler!r}; label conditional sets, or learn from singles"
             )
         if self.sets != "none" and self.learn_from == "singles":
             raise ValueError(
-                f"sets={self.sets} would measure sets of passages, and learn_from=singles not use them; learn from "
+                f"sets={self.sets} measures sets of passages, which learn_from=singles does not use; learn from "
                 "paths, or leave sets out"
             )
         if self.list_size is not None and self.list_size < 2:
@@ -161,9 +159,9 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         if not 0 < self.heterogeneity <= 1:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
         if len({Path(name).name for name in self.eval_readers}) < len(self.eval_readers):
-            raise ValueError(f"eval_readers must have names of their own, got {self.eval_readers}; rename a folder")
+            raise ValueError(f"eval_readers must have different names, got {self.eval_readers}; rename a folder")
         if self.reader in self.eval_readers:
-            raise ValueError(f"eval_readers must not have the labelling one, {self.reader!r}; leave it out")
+            raise ValueError(f"eval_readers must not contain the labelling reader, {self.reader!r}; leave it out")
         for name in ("top_k", "hops", "eval_top_k", "limit"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -184,18 +182,18 @@ class Questions(NamedTuple):
 
 
 def read_questions(config: RankingConfig) -> Questions:
-    """Read the questions and split them by SHA-1 of their ids, or clusters of them by that of the smallest id.
+    """Read the questions and split them by SHA-1 of their ids; clusters go by the smallest id.
 
     Raises:
         OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or a passage id stands for two texts.
+        ValueError: A split is empty, or a passage id has two texts.
     """
     queries, corpus = read_input(config)
     return questions_by_split(spread(queries, config.limit), corpus, config)
 
 
 def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passage] | None]:
-    """Read all questions, and the corpus, which is ``None`` if it is the questions' own passages."""
+    """Read all questions and the corpus; ``None`` if the corpus consists of the questions' own passages."""
     examples, corpus = read_examples(str(OURS.get(config.input, config.input)), config.corpus, config.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
@@ -208,16 +206,16 @@ def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passag
 def questions_by_split(
     queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig, turned: float = 0.0
 ) -> Questions:
-    """Split the questions that are used.
+    """Split the questions.
 
     Args:
         queries: The questions.
-        corpus: Passages by id; ``None`` takes the questions' own.
+        corpus: Passages by id (default: the questions' own passages).
         config: Shares of the splits, and ``split_by``.
-        turned: Share by which ids move round, for another fold.
+        turned: Share by which ids are rotated, to get another fold.
 
     Raises:
-        ValueError: A split is empty, or a passage id stands for two texts.
+        ValueError: A split is empty, or a passage id has two texts.
     """
     if corpus is None:
         corpus, queries = pool_passages(queries)
@@ -249,19 +247,19 @@ def split_questions(
     turned: float = 0.0,
     salt: str = "",
 ) -> dict[str, list[Query]]:
-    """Return the questions of ``train``, ``dev`` and ``test``, in the order of the input; print how many clusters.
+    """Return the questions of ``train``, ``dev`` and ``test``, in input order; print the number of clusters.
 
     Args:
-        queries: The questions; their ids differ.
-        split_by: What is not divided between splits (``shared_keys``); a cluster goes by its smallest id.
-        source: Where they come from, for the message.
+        queries: The questions, with unique ids.
+        split_by: Keys that splits must not share (``shared_keys``); a cluster goes by its smallest id.
+        source: Name of the input, for the message.
         test_share: Share of ``test``, as for ``split_of``.
-        dev_share: Share of ``dev``; where it is 0, that may be empty.
-        turned: Share by which ids move round, for another fold.
-        salt: Text in front of each id that is hashed, for questions that were chosen by the hash of their ids.
+        dev_share: Share of ``dev``; with 0, ``dev`` may be empty.
+        turned: Share by which ids are rotated, to get another fold.
+        salt: Prefix of ids before hashing, for questions that were already chosen by the hash of their ids.
 
     Raises:
-        ValueError: A split is empty that should not be.
+        ValueError: A split with a positive share is empty.
     """
     together = clusters([shared_keys(query, split_by) for query in queries])
     largest = max(map(len, together), default=0)
@@ -285,15 +283,15 @@ def split_questions(
             way_out = "give more"
             if split_by != "question" and largest > len(queries) / 2:
                 way_out = (
-                    f"{largest} of them are one cluster by {split_by}, which is not divided; mark what is "
-                    "relevant, as only that then counts, or split by question"
+                    f"{largest} of them are one cluster by {split_by}, which is not divided; mark relevant "
+                    "passages, so only these count, or split by question"
                 )
             raise ValueError(f"{source}: expected questions for {name}, got none of {len(queries)}; {way_out}")
     return rows
 
 
 def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:
-    """Raise if a passage id stands for two texts; print how many passages of questions are not in the corpus."""
+    """Raise if a passage id has two texts; print the number of questions' passages that are not in the corpus."""
     absent = 0
     for query in queries:
         for passage in query.passages:
@@ -302,7 +300,7 @@ def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: 
             if known is not None and (known.text, known.title) != (passage.text, passage.title):
                 raise ValueError(
                     f"question id={query.id!r}: passage id {passage.id!r} has another text in {config.corpus}; "
-                    "give the passages of questions the corpus's ids"
+                    "use the corpus's ids for the passages of questions"
                 )
     if absent:
         print(

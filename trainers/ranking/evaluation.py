@@ -1,4 +1,4 @@
-"""Measures of rankings side by side: by relevance, by ΔSePer gains, and by the beliefs of readers."""
+"""Measures of several rankings: by relevance, by ΔSePer gains, and by the beliefs of readers."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from .data import RankingConfig
 from .label_store import LabelStore
 
 DEPTH = 10  # passages per question in a ranking
-_GRADED = 5  # top passages that are measured with ΔSePer gains
+_GRADED = 5  # number of top passages measured with ΔSePer gains
 _RIGHT = 0.5  # share of the sampled answers that match
 
 Rankings = Sequence[tuple[Passage, ...]]
@@ -33,12 +33,12 @@ Rankings = Sequence[tuple[Passage, ...]]
 
 @dataclass(frozen=True)
 class RankingReaders:
-    """The readers that rankings are measured with, and the labels for graded gains.
+    """The readers for measuring rankings, and the labels for graded gains.
 
     Attributes:
-        scorers: Scorers by name of the reader. The first reader also made the labels; the others had no part in them.
-        gains: Store of ΔSePer labels that serve as gains for nDCG; ``None`` leaves this measure out.
-        top_k: Number of passages that a reader sees at once.
+        scorers: Scorers by name of the reader. Only the first reader was also used for labelling.
+        gains: Store of ΔSePer labels used as gains of nDCG; ``None`` leaves this measure out.
+        top_k: Number of passages in a reader's prompt.
     """
 
     scorers: Mapping[str, SePerScorer]
@@ -46,23 +46,23 @@ class RankingReaders:
     top_k: int = 1
 
     def with_seed(self, seed: int) -> "RankingReaders":
-        """Return the same readers with other responses."""
+        """Return the same readers with another seed of sampling."""
         return replace(self, scorers={name: scorer.with_sampling(seed=seed) for name, scorer in self.scorers.items()})
 
     def suffix(self, reader: str) -> str:
-        """Return what stands behind the names of a reader's measures: ``@k``, and the reader if it made no labels."""
+        """Return the suffix of a reader's measures: ``@k``, and the reader's name if it was not used for labelling."""
         return f"@{self.top_k}" + (f"_{Path(reader).name}" if reader != next(iter(self.scorers)) else "")
 
 
 def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
-    """Load the readers that made no labels, with their own default prompt and sampling options.
+    """Load the readers that were not used for labelling, with their own default prompt and sampling options.
 
-    All readers share the entailment model and the cache of the labelling one.
+    All readers share the entailment model and the cache of the labelling reader.
 
     Args:
         config: Settings, with the names of the readers.
         scorer: Scorer of the labelling reader.
-        folder: Folder that keeps the labels for gains.
+        folder: Folder for the labels for gains.
         data: Hash of the questions and passages (``data_key``).
     """
     sampling = scorer.sampler.options
@@ -71,7 +71,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         defaults = reader_defaults(name)
         sampler = ResponseSampler.from_pretrained(
             name,
-            # what is of the labelling reader alone is left out
+            # settings of the labelling reader alone are reset
             replace(reader_options(config), revision=None, chat_template=None, layout=None),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
@@ -100,15 +100,14 @@ def rank(
     least: int = 1,
     hops: int = 1,
 ) -> Rankings:
-    """Return what ``rank_by`` returns of a dense retriever over the corpus."""
+    """Return the result of ``rank_by`` for a dense retriever over the corpus."""
     return rank_by(DenseRetriever(encoder, corpus), queries, least, hops)
 
 
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
-    """Return each question's best passages, ``DEPTH`` of them or ``least`` if that is more.
+    """Return each question's best passages, ``max(DEPTH, least)`` of them.
 
-    With several ``hops``, those that were read come first (``retrieve_hops``). Each process ranks all questions by
-    itself.
+    With several ``hops``, passages of earlier hops come first (``retrieve_hops``). Each process ranks all questions.
     """
     return retrieve_hops(retriever, [query.question for query in queries], hops, max(DEPTH, least))
 
@@ -116,7 +115,7 @@ def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops
 def measure_rankings(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
 ) -> dict[str, dict[str, Any]]:
-    """Measure several rankings for the same questions side by side; all processes must call this together.
+    """Measure several rankings for the same questions; all processes must call this together.
 
     Args:
         rankings: Rankings by name, each with one tuple of passages per question.
@@ -125,8 +124,8 @@ def measure_rankings(
 
     Returns:
         By name, the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
-        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` for k passages (with ``_READER`` behind
-        them for readers that made no labels), and ``questions``: the rows of ``downstream`` by reader.
+        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` for k passages (with the suffix
+        ``_READER`` for readers not used for labelling), and ``questions``: the rows of ``downstream`` by reader.
     """
     gold = [gold_relevance(query) for query in queries]
     measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
@@ -147,7 +146,7 @@ def measure_rankings(
 
 
 def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: LabelStore) -> list[dict[str, int]]:
-    """Return ΔSePer gains by passage id, per query: for its own passages and the top of every ranking."""
+    """Return ΔSePer gains by passage id, per query: for its own passages and the top passages of every ranking."""
     pooled = []
     for number, query in enumerate(queries):
         tops = [passage for rows in rankings.values() for passage in rows[number][:_GRADED]]
@@ -160,18 +159,19 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: La
 def changes(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
 ) -> dict[str, Any]:
-    """Compare SePer before and after, question by question; those not scored on both sides are left out.
+    """Compare SePer before and after by question; questions that are not scored on both sides are left out.
 
     Args:
         before: Rows of ``downstream``.
         after: Rows of ``downstream`` for the same questions, in the same order.
-        least: Change of SePer, in [0, 1], that a rise or a fall must exceed.
+        least: Minimum change of SePer, in [0, 1], that counts as a rise or fall.
 
     Returns:
-        In how many questions SePer rose (``wins``), fell (``losses``) or did neither (``ties``); ``win_ratio``, the
-        share of what was answered wrong before that is right after, and ``lose_ratio``, that of what is wrong after
-        that was right before (``relative_win_ratios``; right is an exact match of at least 0.5; ``None`` of nothing);
-        and ``most_changed``, the 20 questions that changed most, with the passages that the reader saw.
+        Numbers of questions in which SePer rose (``wins``), fell (``losses``) or did neither (``ties``);
+        ``win_ratio``, the share of questions wrong before that are right after, and ``lose_ratio``, the share of
+        questions wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5;
+        ``None`` if there are no such questions); and ``most_changed``, the 20 questions with the greatest change, with
+        the passages in the reader's prompt.
     """
     both = [
         (old, new)
@@ -203,14 +203,14 @@ def changes(
 
 
 class RankingEvaluator(BaseEvaluator):
-    """Measures a bi-encoder's ranking of the corpus by people's marks, for sentence-transformers' trainer.
+    """Measures a bi-encoder's ranking of the corpus by human marks, for sentence-transformers' trainer.
 
     Args:
-        model: The whole bi-encoder, also where the trainer has only the part of it that learns: then the main process
-            embeds everything, and the others wait.
+        model: The whole bi-encoder. If the trainer has only its trained part, the main process embeds everything, and
+            other processes wait.
         corpus: Passages by id.
         queries: Held-out questions, with marks of relevance in the metadata of their passages.
-        hops: How often is retrieved for a question.
+        hops: Number of retrievals per question.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Labels kept from round to round, as label rows like those of `seper-reward label`."""
+"""Labels shared by all rounds, stored as label rows like those of `seper-reward label`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,20 +16,20 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 
 class LabelStore:
-    """Labels by question and passage, on disk, so that no passage is labelled twice.
+    """Labels by question and passage, on disk; no passage is labelled twice.
 
-    Where labels depend on a question's other passages (``PassageLabeler.whole``), all are labelled again as soon as
-    they are not the same ones: given passages that are gone take their sets with them. All processes must make a store
-    together.
+    If labels depend on a question's other passages (``PassageLabeler.whole``), all passages of a question are labelled
+    again as soon as any of them changes, since the labels of sets depend on all members. All processes must create a
+    store together.
 
     Args:
-        path: JSONL file of label rows, read if it exists; rows stand in the order in which questions came.
-        labeler: Labeler of passages that have no label yet.
+        path: JSONL file of label rows, read if it exists; rows are in order of the questions' first use.
+        labeler: Labeler of passages without a label.
     """
 
     def __init__(self, path: Path, labeler: PassageLabeler) -> None:
         self._path, self._labeler = path, labeler
-        # the main process tells the others: a network disk may show them an old file
+        # the main process reads and broadcasts the rows: other processes may see an old file on a network disk
         self._rows: dict[str, dict[str, Any]] = together(
             lambda: {row["id"]: row for row in read_lines(path)} if path.is_file() else {}
         )
@@ -38,14 +38,14 @@ class LabelStore:
         return sum(len(row["passages"]) for row in self._rows.values())
 
     def label(self, queries: Sequence[Query]) -> list[LabeledQuery]:
-        """Return the queries with labels, labelling what has none yet; processes share the work.
+        """Return the queries with labels; passages without a label are labelled. Processes share the work.
 
         A query that cannot be labelled is left out with a message.
         """
         unlabeled = [query for query in map(self._missing, queries) if query.passages]
         main_process = process_state().is_main_process
         for query, labeled in label_all(self._labeler, unlabeled):
-            if isinstance(labeled, BadRowError):  # the input is at fault, and can be repaired
+            if isinstance(labeled, BadRowError):  # the input is invalid, and can be repaired
                 raise labeled
             if not isinstance(labeled, UnscorableError):
                 self._add(label_row(labeled, self._labeler.name))
@@ -62,7 +62,7 @@ class LabelStore:
             self._rows[row["id"]]["passages"] += row["passages"]
 
     def _missing(self, query: Query) -> Query:
-        """Return the query with the passages to label: those that have no label yet, or all if labels go together."""
+        """Return the query with the passages to label: those without a label, or all if labels are interdependent."""
         known = {passage.id for passage in self._known(query).query.passages}
         if self._labeler.whole:
             same = known == {passage.id for passage in query.passages}
@@ -75,7 +75,7 @@ class LabelStore:
         return replace(known.keep([places[passage.id] for passage in query.passages]), query=query)
 
     def _known(self, query: Query) -> LabeledQuery:
-        """Return the query with all passages that have a label, whether they are its candidates now or not."""
+        """Return the query with all labelled passages, whether they are its current candidates or not."""
         if query.id not in self._rows:
             return LabeledQuery(replace(query, passages=()), (), ())
         return labeled_query(self._rows[query.id], self._labeler.name)

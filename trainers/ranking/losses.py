@@ -1,4 +1,4 @@
-"""Losses that teach a bi-encoder the labels of passages, with any number of passages per question.
+"""Losses for training a bi-encoder on labels of passages, with any number of passages per question.
 
 The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
 """
@@ -18,7 +18,7 @@ from seper_reward.retrieval.embeddings import compares_unit_vectors
 from .vectors import TextVectors
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
-_REFERENCE = "reference"  # key of the vectors of the model before it is trained, in a batch
+_REFERENCE = "reference"  # key of the untrained model's vectors in a batch
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
@@ -27,10 +27,10 @@ def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, 
 
     Args:
         scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)`` teacher logits; NaN where a question has no more passages.
+        labels: ``(Q, P)`` teacher logits; NaN as padding.
         temperature: Student's temperature, which divides the scores, > 0.
-        reverse: Whether to take KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5), which seeks the
-            teacher's mode, instead of KL(teacher || student), which covers all that the teacher finds likely (Atlas,
+        reverse: Whether to use KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5), which seeks the
+            teacher's mode, instead of KL(teacher || student), which covers all likely passages of the teacher (Atlas,
             arXiv:2208.03299).
 
     Returns:
@@ -47,12 +47,12 @@ def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, 
 def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> Tensor:
     """Squared error of score differences against label differences (Margin-MSE, arXiv:2010.02666, eq. 7).
 
-    The loss takes all pairs of a question's passages; the paper has one pair per question.
+    The loss uses all pairs of a question's passages; the paper has one pair per question.
 
     Args:
         scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN where a question has no more passages.
-        temperature: Difference of scores that stands for a difference of 1 in labels, > 0.
+        labels: ``(Q, P)``; NaN as padding.
+        temperature: Difference of scores that corresponds to a difference of 1 in labels, > 0.
 
     Returns:
         Scalar >= 0: mean over the pairs of a question, then over questions.
@@ -68,13 +68,13 @@ def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, margin
     """Logistic loss of each pair whose labels differ by ``margin`` (RankNet, Burges et al., 2005).
 
     Pairs within the margin have no loss. Labels are about equal for useless passages, and for all passages if the
-    reader knows the answer by itself; from that the model shall not learn that they are equally relevant.
+    reader knows the answer without them; the model should not learn that such passages are equally relevant.
 
     Args:
         scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN where a question has no more passages.
+        labels: ``(Q, P)``; NaN as padding.
         temperature: Number that divides the scores, > 0.
-        margin: Least difference of the labels of a pair, > 0.
+        margin: Minimum difference of the labels of a pair, > 0.
 
     Returns:
         Scalar >= 0, in nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
@@ -95,21 +95,21 @@ def contrastive(
 ) -> Tensor:
     """InfoNCE with helpful passages as positives (arXiv:1807.03748), mean over the positives of the batch.
 
-    A question may have several positives. Each stands by itself against its negatives, so that positives whose labels
-    differ by less than ``margin`` are not set against each other.
+    A question may have several positives. Each is contrasted only with its own negatives, so positives whose labels
+    differ by less than ``margin`` do not compete.
 
     Args:
         scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN where a question has no more passages. A positive has a label of at least ``margin``;
-            its negatives are the question's passages at least ``margin`` below it.
-        others: ``(Q, N)`` similarities with the other questions' passages (in-batch negatives); -inf at places that
-            do not count.
+        labels: ``(Q, P)``; NaN as padding. A positive has a label of at least ``margin``; its negatives are the
+            question's passages at least ``margin`` below it.
+        others: ``(Q, N)`` similarities with the other questions' passages (in-batch negatives); -inf at masked
+            positions.
         temperature: Number that divides the similarities, > 0.
-        margin: Least label of a positive, and its least distance to a negative, > 0.
-        false_negative_margin: In-batch negatives are only passages that are no more similar to the question than the
-            positive less this margin, >= 0; others may be unknown positives (TopK-MarginPos of NV-Retriever,
+        margin: Minimum label of a positive, and minimum distance to its negatives, > 0.
+        false_negative_margin: Margin, >= 0, by which in-batch negatives must be less similar to the question than the
+            positive; more similar passages may be unknown positives (TopK-MarginPos of NV-Retriever,
             arXiv:2407.15831). The paper compares similarities of a teacher, this loss those of the model in training.
-            ``None`` takes all.
+            ``None`` uses all in-batch negatives.
 
     Returns:
         Scalar >= 0, in nats; 0 (with a zero gradient) if no question has a positive.
@@ -136,20 +136,20 @@ def kl_regularized(
     *,
     temperature: float = 0.05,
 ) -> Tensor:
-    """KL divergence from what labels make of a reference's own ranking, mean over questions.
+    """KL divergence from a reference's ranking reweighted by labels, mean over questions.
 
-    Retrieval is a policy, the softmax of similarities over passages. The policy that has the highest expected label
-    less T times its KL divergence from a reference policy is reference · exp(label / T), normalized (the objective of
-    RLHF; arXiv:2305.18290, eq. 4), and this is KL(student || that policy). A label of 0 leaves a passage where the
-    reference has it, and so do passages without a label, such as those of other questions: what labels do not speak
-    of stays as it was. Unlike losses over a question's own passages, it depends on where the labels' zero is.
+    Retrieval is a policy: the softmax of similarities over passages. The policy with the highest expected label minus
+    T times its KL divergence from a reference policy is reference · exp(label / T), normalised (the objective of RLHF;
+    arXiv:2305.18290, eq. 4). The loss is KL(student || this policy). A passage with label 0, or without a label, such
+    as another question's, keeps its place in the reference. Unlike losses over a question's own passages, this loss
+    depends on the zero point of the labels.
 
     Args:
         scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)`` labels, divided by T; NaN where a question has no more passages.
-        others: ``(Q, N)`` similarities with the other questions' passages; -inf at places that do not count.
-        reference: As ``scores``, by the model before it was trained.
-        reference_others: As ``others``, by that model.
+        labels: ``(Q, P)`` labels, divided by T; NaN as padding.
+        others: ``(Q, N)`` similarities with the other questions' passages; -inf at masked positions.
+        reference: ``scores`` of the untrained model.
+        reference_others: ``others`` of the untrained model.
         temperature: Number that divides the similarities, > 0.
 
     Returns:
@@ -166,9 +166,9 @@ class ListLoss(nn.Module):
     Args:
         model: The bi-encoder.
         loss: Function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
-        in_batch: Whether the loss takes the similarities with the other questions' passages as its third argument.
-        reference: Whether an ``in_batch`` loss takes both kinds of similarities by the reference, too, whose vectors
-            the collator gives.
+        in_batch: Whether the loss has the similarities with the other questions' passages as its third argument.
+        reference: Whether an ``in_batch`` loss also has both kinds of similarities of the reference as arguments,
+            whose vectors come from the collator.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class ListLoss(nn.Module):
         similarities = queries @ passages.T  # (Q, sum of P)
         if not self.in_batch:
             return self.loss(own_scores(similarities), labels)
-        # a passage of another question is no negative if its text is one of this question's, too
+        # a passage of another question is not a negative if this question has a passage with the same text
         number = texts.unique(dim=0, return_inverse=True)[1]  # type: ignore[no-untyped-call]
         same = number[:, None] == number[None]
         own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
@@ -213,12 +213,12 @@ class ListLoss(nn.Module):
 
 @dataclass
 class ListCollator(SentenceTransformerDataCollator):
-    """Makes batches of rows of ``query``, ``passages`` and ``labels``; all questions' passages form one list of texts.
+    """Collates rows of ``query``, ``passages`` and ``labels``; all questions' passages form one list of texts.
 
     Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
 
     Attributes:
-        reference: Vectors of the model before it is trained; ``None`` gives none.
+        reference: Vectors of the untrained model (default: none).
     """
 
     reference: TextVectors | None = None
@@ -241,6 +241,6 @@ class ListCollator(SentenceTransformerDataCollator):
         return batch
 
     def encoded(self, name: str, texts: list[str], prompt: str | None) -> dict[str, Any]:
-        """Return what the model reads of one side, ``query`` or ``passages``."""
+        """Return the model's inputs for one side, ``query`` or ``passages``."""
         task = "query" if name == "query" else "document"  # the route of a model with two encoders
         return self.preprocess_fn(texts, prompt=prompt, task=task)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What the runs of retriever and reranker share: arguments, folder, comparison, and the files they write."""
+"""Parts shared by runs of retriever and reranker: arguments, folder, comparison, and output files."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ from .evaluation import RankingReaders, Rankings, changes, load_readers, measure
 
 RESULTS = "results.json"
 Config = TypeVar("Config", bound=RankingConfig)
-# settings that may change when a run is resumed; how the input was read shows in the hash of the data
+# settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir"} | set(
     InputConfig.__dataclass_fields__
 )
@@ -42,28 +42,28 @@ _INCIDENTAL = {"eval_readers", "eval_top_k", "eval_gains", "cache", "device", "e
 
 @dataclass
 class ListArguments(ThisMachine, BaseTrainingArguments):
-    """Training arguments with defaults for lists of passages; the CPU is used where there is no accelerator."""
+    """Training arguments with defaults for lists of passages; without an accelerator, the CPU is used."""
 
     help_group = "the trainer"
 
     per_device_train_batch_size: int = field(
-        default=8, metadata={"help": "Questions, each with its list of passages, per step and process."}
+        default=8, metadata={"help": "Number of questions, each with its list of passages, per step and process."}
     )
     learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate."})
     lr_scheduler_type: str = field(default="linear", metadata={"help": "Schedule of the learning rate after warm-up."})
     warmup_steps: float = field(default=0.1, metadata={"help": "Warm-up steps; below 1 a share of all steps."})
     eval_strategy: str = field(
-        default="epoch", metadata={"help": "When to measure on the dev questions: no, steps or epoch."}
+        default="epoch", metadata={"help": "Time of evaluations on the dev questions: no, steps or epoch."}
     )
     save_strategy: str = field(
-        default="epoch", metadata={"help": "When to save a checkpoint to resume from: no, steps or epoch."}
+        default="epoch", metadata={"help": "Time of checkpoints to resume from: no, steps or epoch."}
     )
     save_total_limit: int | None = field(default=1, metadata={"help": "Number of checkpoints to keep."})
     logging_steps: float = field(
-        default=10, metadata={"help": "Steps between two logs; below 1 a share of all steps."}
+        default=10, metadata={"help": "Number of steps between logs; below 1 a share of all steps."}
     )
     bf16: bool | None = field(
-        default=None, metadata={"help": "Whether to train with bf16 autocast; not given: where that is fast."}
+        default=None, metadata={"help": "Whether to train with bf16 autocast; not given: if it is fast."}
     )
     report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 
@@ -73,7 +73,7 @@ class ListArguments(ThisMachine, BaseTrainingArguments):
 
 
 class RankingRun(NamedTuple):
-    """A run's output folder, questions, labelling scorer, and the readers that measure rankings."""
+    """A run's output folder, questions, labelling scorer, and readers for measuring rankings."""
 
     folder: Path
     questions: Questions
@@ -86,7 +86,7 @@ def begin(
 ) -> RankingRun:
     """Read the questions, and load the labelling scorer and the other readers.
 
-    Without a name for the cache, ``config.cache`` is set to that of ``trainer_cache``.
+    If ``config.cache`` is not given, it is set to ``trainer_cache``.
 
     Args:
         config: Settings of the recipe.
@@ -94,7 +94,7 @@ def begin(
         read: Function that reads the questions.
 
     Raises:
-        ValueError: A launcher divides the weights among processes, or a setting is out of range.
+        ValueError: A launcher shards the weights, or a setting is out of range.
     """
     folder = Path(arguments.output_dir)
     _refuse_shards()
@@ -105,20 +105,20 @@ def begin(
 
 
 def _refuse_shards() -> None:
-    """Refuse Accelerate's FSDP and ZeRO-3: each process ranks with, and saves, the model that it trains."""
+    """Raise for Accelerate's FSDP and ZeRO-3: each process needs the whole model to rank passages and save it."""
     fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
     if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
         raise ValueError(
-            f"{'FSDP' if fsdp else 'ZeRO-3'} divides the weights, and a ranking model must be whole in each process; "
+            f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process; "
             "launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
         )
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
-    """Return the labeler of the settings, of sets of passages where they say so.
+    """Return the configured labeler, of sets of passages if ``sets`` is set.
 
     Raises:
-        ValueError: It cannot label sets, or a setting of sets is out of range.
+        ValueError: The labeler cannot label sets, or a setting of sets is out of range.
         OSError: A reranker cannot be loaded.
     """
     sets = None if config.set_options is None else SetOptions(**config.set_options)
@@ -132,11 +132,11 @@ class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an 
 def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
 
-    Of a next hop, the query is ``next_query`` of the question and the given passages.
+    For hops after the first, the query is ``next_query`` of the question and the given passages.
 
     Args:
         labeled: The labelled queries.
-        config: Settings of filters and scale; ``list_size`` is the most passages of a row, chosen by ``shortened``.
+        config: Settings of filters and scale; ``shortened`` chooses at most ``list_size`` passages of a row.
 
     Raises:
         NothingToLearn: No query is left.
@@ -144,7 +144,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
         labeled = [sure(row, config.max_std_error) for row in labeled]
-    # before lists are shortened: the best and the worst of many passages differ by chance more than any two
+    # before lists are shortened: the best and the worst of many passages differ more by chance than a random pair
     differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if config.list_size is not None:
         differing = [shortened(row, config.list_size) for row in differing]
@@ -158,8 +158,8 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
     if not kept:
         raise NothingToLearn(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
-            f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise the one or lower the "
-            "other, or check the labels"
+            f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise heterogeneity, lower "
+            "min_spread, or check the labels"
         )
     if process_state().is_main_process:
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
@@ -175,18 +175,18 @@ def claim_ranking_folder(
     labeler: PassageLabeler,
     models: Sequence[torch.nn.Module],
 ) -> None:
-    """Write everything that decides the result into the folder, or compare it with what the folder has.
+    """Write everything that decides the result into the folder, or compare it with the folder's content.
 
     Args:
         folder: Folder of the run.
         config: Settings of the recipe.
         arguments: Training arguments.
         questions: Questions by split, and the corpus.
-        labeler: What makes the labels.
-        models: The models that are trained or retrieve, as they are before training.
+        labeler: The labeler.
+        models: The models for training and retrieval, before training.
 
     Raises:
-        ValueError: The folder holds a run with other settings, data, models or processes.
+        ValueError: The folder contains a run with other settings, data, models or processes.
     """
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
@@ -203,8 +203,8 @@ def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers
     """Measure the test questions' rankings before and after training; all processes must call this together.
 
     Returns:
-        The measures ``before`` and ``after``; ``questions``, what ``changes`` returns by reader; ``test_questions``,
-        their number.
+        The measures ``before`` and ``after``; ``questions``, results of ``changes`` by reader; ``test_questions``, the
+        number of test questions.
     """
     measures = measure_rankings({"before": before, "after": after}, queries, readers)
     old_rows, new_rows = (measures[name].pop("questions") for name in ("before", "after"))
@@ -216,11 +216,11 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     """Write model card, results and plot into the folder, log them with the saved model, and print a table.
 
     Args:
-        folder: Output folder, which holds the saved ``model/`` and ``labels.jsonl``.
-        results: What ``compare`` returned, and more to keep.
+        folder: Output folder, which contains the saved ``model/`` and ``labels.jsonl``.
+        results: Result of ``compare``, and further results to store.
         card: Text of the model card.
         tracked: The run in its trackers.
-        name: Name of the model there.
+        name: Name of the model in the trackers.
     """
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
     write_json(folder / RESULTS, results)
@@ -235,14 +235,14 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     for reader, moved in results["questions"].items():
         print(
             f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same; "
-            f"{cell(moved['win_ratio'])} of the wrong answers are right after, {cell(moved['lose_ratio'])} of those "
-            "that are wrong after were right before"
+            f"{cell(moved['win_ratio'])} of the answers wrong before are right after, {cell(moved['lose_ratio'])} of "
+            "the answers wrong after were right before"
         )
     print(f"model: {folder / 'model'}")
 
 
 def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that the model cards of retriever and reranker share."""
+    """Return the common fields of the model cards of retriever and reranker."""
     from importlib.metadata import version
 
     return {
@@ -255,7 +255,7 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
         "batch": arguments.per_device_train_batch_size,
         "table": measures_table({side: results[side] for side in ("before", "after")}),
         "by_question": "; ".join(
-            f"of `{reader}` it rose in {moved['wins']}, fell in {moved['losses']} and stayed in {moved['ties']} (win "
+            f"for `{reader}` it rose in {moved['wins']}, fell in {moved['losses']} and stayed in {moved['ties']} (win "
             f"ratio of after over before {cell(moved['win_ratio'])}, lose ratio {cell(moved['lose_ratio'])})"
             for reader, moved in results["questions"].items()
         ),

@@ -1,4 +1,4 @@
-"""Vectors of training rows that are made once, by a reference model."""
+"""Vectors of training rows, computed once by a reference model."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def vectors_by_text(
     Args:
         model: The bi-encoder.
         rows: The rows.
-        unit: Whether vectors get the length 1; ``None`` takes what the model's similarity needs.
+        unit: Whether to normalise vectors to length 1 (default: if the model's similarity needs it).
     """
     embedder = Embedder(model, unit=unit)
     queries = list(dict.fromkeys(row["query"] for row in rows))

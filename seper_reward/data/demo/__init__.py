@@ -1,4 +1,4 @@
-"""The project's own corpus, questions, verdicts on responses, wordings of answers, and the adapters it trained."""
+"""The bundled corpus, questions, verdicts on responses, wordings of answers, and trained adapters."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""Layouts of questions, answers and passages that other libraries read and write; knows nothing of files."""
+"""Layouts of questions, answers and passages of other libraries; independent of file formats."""

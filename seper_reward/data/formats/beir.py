@@ -1,6 +1,6 @@
 """BEIR (arXiv:2104.08663): a folder of ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``.
 
-A query is ``{_id, text, metadata}``. Few of BEIR's sets know answers: HotpotQA's are in ``metadata.answer``.
+A query is ``{_id, text, metadata}``. Few of BEIR's sets have answers: HotpotQA's are in ``metadata.answer``.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,15 +19,15 @@ class BeirQueries:
     name = "BEIR"
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
-        """Tell whether a row is a text with an id."""
+        """Return whether a row is a text with an id."""
         return {"_id", "text"} <= set(row) and not {"question", "passages"} & set(row)
 
     def read_from(self, row: Row) -> str:
-        """Return which columns hold what."""
+        """Return the source columns of the fields, for messages."""
         return "question from 'text', answers from 'answers' or 'metadata.answer'"
 
     def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row as a question, with the answers that it or its metadata has."""
+        """Return the row as a question, with the answers of the row or its metadata."""
         own = {name: value for name, value in row.items() if name not in ("text", "title", "metadata", *_ANSWERS)}
         metadata = row.get("metadata")
         sources = [row, metadata] if isinstance(metadata, Mapping) else [row]
@@ -47,10 +47,10 @@ def beir_files(source: str) -> BeirFiles | None:
     """Return the files of a BEIR folder; ``None`` if the source is something else.
 
     Args:
-        source: The folder; behind it ``:split`` names the file of ``qrels`` whose judgments count.
+        source: The folder; the suffix ``:split`` names the file of ``qrels`` with the judgments.
 
     Raises:
-        ValueError: There are several splits and none is named, or no such split.
+        ValueError: There are several splits and none is named, or the named split does not exist.
     """
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     queries, corpus = (_file(Path(name), each) for each in (_QUERIES, _CORPUS))
@@ -64,7 +64,7 @@ def beir_files(source: str) -> BeirFiles | None:
     if split not in splits:
         got = repr(split) if split else "none"
         raise ValueError(
-            f"{name}: expected a split of qrels/, one of {', '.join(splits) or 'none'}, got {got}; name it behind a "
+            f"{name}: expected a split of qrels/, one of {', '.join(splits) or 'none'}, got {got}; name it after a "
             f"colon: {name}:{next(iter(splits), 'test')}"
         )
     return BeirFiles(queries, corpus, splits[split])

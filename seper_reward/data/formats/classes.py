@@ -1,8 +1,6 @@
-"""Questions whose answer is one of a few.
+"""Questions whose answer is a class: BoolQ (arXiv:1905.10044), FEVER (arXiv:1803.05355), MMLU (arXiv:2009.03300).
 
-They are laid out as BoolQ (arXiv:1905.10044), FEVER (arXiv:1803.05355) or MMLU (arXiv:2009.03300).
-
-Answers become words that a reader says: yes or no, true or false, or the text of the right choice.
+Answers become words that a reader can generate: yes or no, true or false, or the text of the right choice.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,9 +18,9 @@ class Classes:
 
     Attributes:
         name: Name of the layout.
-        columns: Its columns, with the test of each one's value.
-        read: Columns that hold our fields, for messages.
-        turned: Function that makes a row's ``question``, ``answers`` and ``passages``, as far as it has them.
+        columns: Its columns, each with a check of its value.
+        read: Source columns of our fields, for messages.
+        turned: Function that returns the ``question``, ``answers`` and ``passages`` that a row contains.
     """
 
     name: str
@@ -36,11 +34,11 @@ class Classes:
         return own and ("passages" not in needed or "passages" in row or "passage" in self.columns)
 
     def read_from(self, row: Row) -> str:
-        """Return which columns hold what."""
+        """Return the source columns of the fields, for messages."""
         return self.read
 
     def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row with our fields; its other columns stay."""
+        """Return the row with our fields; other columns stay."""
         return {**{name: value for name, value in row.items() if name not in self.columns}, **self.turned(row)}
 
 

@@ -1,7 +1,7 @@
 """HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA, as on the hub and as in their own JSON files.
 
 ``context`` is ``{title: [...], sentences: [[...], ...]}`` on the hub, ``[[title, [sentence, ...]], ...]`` in files.
-A passage is marked relevant if one of its sentences is among the ``supporting_facts``, which hold their titles.
+A passage is marked relevant if its title is among the titles in ``supporting_facts``.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,11 +16,11 @@ class HotpotQA:
     name = "HotpotQA"
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
-        """Tell whether a row has an answer, a context and the facts that support it."""
+        """Return whether a row has an answer, a context and supporting facts."""
         return {"question", "answer", "context", "supporting_facts"} <= set(row) and "passages" not in row
 
     def read_from(self, row: Row) -> str:
-        """Return which columns hold what."""
+        """Return the source columns of the fields, for messages."""
         return "answers from 'answer', passages from 'context', marks from 'supporting_facts'"
 
     def convert(self, row: Row) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a layout is: how the rows of some library become ``{id?, question, answers, passages}``."""
+"""Layouts: conversions of a library's rows to ``{id?, question, answers, passages}``."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ FIELDS = ("question", "answers", "passages")
 
 
 class Layout(Protocol):
-    """One way to lay out rows."""
+    """A layout of rows."""
 
     @property
     def name(self) -> str:
-        """Name that users know it by."""
+        """Name of the layout, for messages."""
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
-        """Tell whether a row is laid out so and holds the needed ones of ``FIELDS``."""
+        """Return whether a row has this layout and the needed fields of ``FIELDS``."""
 
     def read_from(self, row: Row) -> str:
-        """Return which columns hold what, for messages."""
+        """Return the source columns of the fields, for messages."""
 
     def convert(self, row: Row) -> dict[str, Any]:
         """Return the row as ``{id?, question, answers, passages}``; other columns stay, as metadata."""
@@ -27,26 +27,26 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """A layout that differs from ours in the names of its columns only.
+    """A layout that differs from ours only in the names of its columns.
 
     Attributes:
         name: Name of the layout.
-        names: For each of ours the columns that may hold it; the first that is filled in a row counts.
+        names: Possible columns of each of our fields; the first non-empty one of a row counts.
     """
 
     name: str
     names: Mapping[str, Sequence[str]]
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
-        """Tell whether a row has a column for each needed field."""
+        """Return whether a row has a column for each needed field."""
         return set(needed) <= set(self.found(row))
 
     def read_from(self, row: Row) -> str:
-        """Return which columns hold what."""
+        """Return the source columns of the fields, for messages."""
         return ", ".join(f"{field} from {column!r}" for field, column in self.found(row).items())
 
     def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row with our names."""
+        """Return the row with our column names."""
         return renamed(row, self.found(row))
 
     def found(self, row: Row) -> dict[str, str]:
@@ -56,16 +56,16 @@ class Columns:
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row with some of its columns under our names; what had such a name before is dropped.
+    """Return a row with some of its columns under our names; columns that had these names before are dropped.
 
     Args:
         row: The row.
-        columns: Of each of our names, the column that holds it.
+        columns: Source column of each of our names.
     """
     others = {name: value for name, value in row.items() if name not in columns.values()}
     return {**others, **{field: row.get(column) for field, column in columns.items()}}
 
 
 def marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
-    """Return a passage that people marked."""
+    """Return a passage with a mark of relevance."""
     return {"title": title, "text": text, "relevant": relevant}

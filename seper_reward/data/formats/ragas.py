@@ -1,7 +1,7 @@
 """Ragas: a ``SingleTurnSample`` of ragas 0.2 to 0.4, and rows of 0.1 (``question``, ``ground_truth``, ``contexts``).
 
 Columns after https://docs.ragas.io/en/stable/concepts/components/eval_sample/. The gold answer is ``reference``. The
-``answer`` of 0.1 and the ``response`` of later versions are what a system said, and stay metadata.
+``answer`` of 0.1 and the ``response`` of later versions are outputs of a system and stay metadata.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ PASSAGES = ("retrieved_contexts", "contexts", "reference_contexts")
 
 
 class Ragas(Columns):
-    """Rows of Ragas. Where passages have ids, so have those marked ``relevant`` that the reference is made of."""
+    """Rows of Ragas. If passages have ids, the passages that the reference is based on are marked ``relevant``."""
 
     def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row with our names."""
+        """Return the row with our column names."""
         columns = self.found(row)
         converted = renamed(row, columns)
         texts, ids = converted.get("passages") or (), row.get("retrieved_context_ids")

@@ -1,7 +1,7 @@
-"""RAGChecker: a ``RAGResult`` of ragchecker 0.1, of which its JSON file has a list in ``results``.
+"""RAGChecker: ``RAGResult`` of ragchecker 0.1; a JSON file has a list of them in ``results``.
 
 Columns after https://github.com/amazon-science/RAGChecker/blob/main/ragchecker/container.py: ``query_id``, ``query``,
-``gt_answer``, ``response`` (what a system said, which stays metadata) and ``retrieved_context``, a list of
+``gt_answer``, ``response`` (the output of a system, which stays metadata) and ``retrieved_context``, a list of
 ``{doc_id, text}``.
 """
 
@@ -19,7 +19,7 @@ class RagChecker(Columns):
     """Rows of RAGChecker."""
 
     def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row with our names, also for the ids of the passages."""
+        """Return the row with our names of columns and of passage ids."""
         converted = super().convert(row)
         if isinstance(converted.get("passages"), list):
             converted["passages"] = list(map(_passage, converted["passages"]))

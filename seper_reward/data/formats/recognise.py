@@ -1,4 +1,4 @@
-"""Which layout rows have: recognised by their columns, or told by the user."""
+"""The layout of rows: recognised by their columns, or given by the user."""
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from seper_reward.data.formats.ms_marco import MsMarco
 from seper_reward.data.formats.squad import Squad
 from seper_reward.data.rows import BadRowError, BrokenRow, shown
 
-_LOOKED_AT = 100  # rows at the beginning of a source, in which the layout must show
+_FIRST_ROWS = 100  # rows at the beginning of a source that are examined
 OURS = Columns("seper-reward", {name: (name,) for name in FIELDS})
 _NAMED = {
     "question": ("question", *ragas.QUESTION, *ragchecker.QUESTION),
     "answers": ("answers", *ragas.ANSWERS, *ragchecker.ANSWERS),
     "passages": ("passages", *ragas.PASSAGES, *ragchecker.PASSAGES, "context"),
 }
-#: Layouts, the most particular first; the last takes columns of several libraries together.
+#: Layouts, the most specific first; the last accepts columns of several libraries together.
 LAYOUTS: tuple[Layout, ...] = (
     Squad(),
     HotpotQA(),
@@ -39,12 +39,12 @@ LAYOUTS: tuple[Layout, ...] = (
 
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of one source are read.
+    """The layout and columns of the rows of one source.
 
     Attributes:
-        layout: Their layout.
-        columns: Columns that the user named, by our names; they count before the layout's.
-        about: What was recognised, in one line; empty for our own layout.
+        layout: The layout.
+        columns: Columns given by the user, by our names; they take precedence over the layout's.
+        about: Summary of the recognised layout in one line; empty for our own layout.
     """
 
     layout: Layout = OURS
@@ -52,10 +52,10 @@ class Reading:
     about: str = ""
 
     def convert(self, row: Any) -> Any:
-        """Return a row as ``{id?, question, answers, passages}``; what is no object stays as it is.
+        """Return a row as ``{id?, question, answers, passages}``; values other than objects are returned unchanged.
 
         Raises:
-            BadRowError: The row could not be read, or is laid out in another way than those before.
+            BadRowError: The row could not be parsed, or its layout differs from the rows before.
         """
         if isinstance(row, BrokenRow):
             raise BadRowError(row.reason)
@@ -73,33 +73,33 @@ class Reading:
 def recognise(
     rows: Iterable[tuple[str, Any]], source: str, needed: Collection[str], columns: Mapping[str, str]
 ) -> tuple[Reading, Iterator[tuple[str, Any]]]:
-    """Recognise how rows are laid out by the first ones.
+    """Recognise the layout of rows from the first ones.
 
     Args:
-        rows: ``(where, row)`` as ``read_rows`` yields them.
-        source: Their name, for messages.
-        needed: Those of ``FIELDS`` that each row must have.
-        columns: Of our names ``id`` and ``FIELDS`` those that the user gave a column for; a dotted path such as
-            ``answer.aliases`` goes into objects, and into each item of a list.
+        rows: ``(where, row)`` from ``read_rows``.
+        source: Name of the source, for messages.
+        needed: Fields of ``FIELDS`` that each row must have.
+        columns: Columns given by the user, by our names (``id`` and ``FIELDS``); a dotted path such as
+            ``answer.aliases`` selects fields of objects, also within each item of a list.
 
     Returns:
-        How to read the rows, and the rows, of which none was used up.
+        The reading, and an iterator over all rows, including the examined ones.
 
     Raises:
-        ValueError: No layout fits; the message names the columns that are there.
+        ValueError: No layout fits; the message names the columns found.
     """
     rows = iter(rows)
-    first = list(itertools.islice(rows, _LOOKED_AT))
+    first = list(itertools.islice(rows, _FIRST_ROWS))
     return _reading([row for _, row in first if isinstance(row, Mapping)], source, needed, columns), itertools.chain(
         first, rows
     )
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str]:
-    """Return the columns that words such as ``answers=gold`` name, by our names.
+    """Return the columns given by words such as ``answers=gold``, by our names.
 
     Raises:
-        ValueError: A word has another form, or names nothing of ours.
+        ValueError: A word has another form, or its name is none of ours.
     """
     columns = {}
     for word in words:
@@ -113,7 +113,9 @@ def parse_columns(words: Sequence[str]) -> dict[str, str]:
 def _reading(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, str]) -> Reading:
     for column in columns.values():
         if rows and all(_value_at(row, column) is None for row in rows):
-            raise ValueError(f"{source}: expected a column {column!r}, got {_listed(rows)}; columns names another")
+            raise ValueError(
+                f"{source}: expected a column {column!r}, got {_listed(rows)}; correct the setting columns"
+            )
     for row in rows:
         for layout in LAYOUTS:
             if layout.fits(_without(row, columns), set(needed) - set(columns)):
@@ -124,23 +126,24 @@ def _reading(rows: Sequence[Row], source: str, needed: Collection[str], columns:
 
 
 def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, str]) -> str:
-    told = ", ".join(f"{name} from {column!r}" for name, column in columns.items())
+    given = ", ".join(f"{name} from {column!r}" for name, column in columns.items())
     if layout is OURS:
-        return f"{source}: {told}, as you say" if told else ""
-    return f"{source}: read as {layout.name}: {layout.read_from(row)}{f'; but {told}, as you say' if told else ''}"
+        return f"{source}: {given}, as given in columns" if given else ""
+    except_given = f"; but {given}, as given in columns" if given else ""
+    return f"{source}: read as {layout.name}: {layout.read_from(row)}{except_given}"
 
 
 def _unknown(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, str]) -> str:
     found = {*Columns("", _NAMED).found(rows[0]), *columns}
     missing = [name for name in FIELDS if name in needed and name not in found]
-    way_out = f"say which: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
+    way_out = f"name it: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
     if "passages" in missing:
         way_out += ", or give a corpus to find passages in"
     if "answers" in missing:
         way_out += "; some labelers need no answers"
     if "answers" in missing and "answer" in rows[0]:
-        way_out += "; 'answer' is not taken by itself, as it may be what a system said"
-    return f"{source}: no column is known to hold {' and '.join(missing)}, got {_listed(rows)}; {way_out}"
+        way_out += "; 'answer' is not recognised, as it may be the output of a system"
+    return f"{source}: found no column for {' and '.join(missing)}, got {_listed(rows)}; {way_out}"
 
 
 def _listed(rows: Sequence[Row]) -> str:
@@ -148,12 +151,12 @@ def _listed(rows: Sequence[Row]) -> str:
 
 
 def _without(row: Row, columns: Mapping[str, str]) -> Row:
-    """Return a row without the columns that the user named."""
+    """Return a row without the columns given by the user."""
     return {name: value for name, value in row.items() if name not in columns.values()}
 
 
 def _value_at(value: Any, path: str) -> Any:
-    """Return what a dotted path leads to; ``None`` if it leads nowhere."""
+    """Return the value at a dotted path; ``None`` if there is none."""
     if isinstance(value, list):
         return [_value_at(item, path) for item in value]
     if not isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""SQuAD (arXiv:1606.05250), as on the hub and as in its own JSON file; other extractive sets are laid out so, too.
+"""SQuAD (arXiv:1606.05250), as on the hub and as in its own JSON file; other extractive sets share the layout.
 
 A row of the hub is ``{id, title, context, question, answers: {text: [...], answer_start: [...]}}``. The context is the
-paragraph that people found the answer in, so that it becomes a passage that is marked relevant. Questions without an
-answer (SQuAD 2.0) have an empty list.
+paragraph in which annotators found the answer, so it becomes a passage marked relevant. Questions without an answer
+(SQuAD 2.0) have an empty list.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,26 +17,26 @@ class Squad:
     name = "SQuAD"
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
-        """Tell whether a row has a context and the texts of answers."""
+        """Return whether a row has a context and the texts of answers."""
         answers = row.get("answers")
         return {"question", "context"} <= set(row) and isinstance(answers, Mapping) and "text" in answers
 
     def read_from(self, row: Row) -> str:
-        """Return which columns hold what."""
+        """Return the source columns of the fields, for messages."""
         return "question from 'question', answers from 'answers.text', passages from 'context' and 'title'"
 
     def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row with the context as its one passage, without the places of the answers in it."""
+        """Return the row with the context as its only passage, without the positions of answers."""
         own = {name: value for name, value in row.items() if name not in ("answers", "context", "title")}
         passage = marked_passage(row["context"], True, row.get("title"))
         return {**own, "answers": list(row["answers"]["text"]), "passages": [passage]}
 
 
 def squad_rows(document: Mapping[str, Any]) -> list[Any]:
-    """Return the questions of SQuAD's own JSON file as rows of the hub; no rows of another document.
+    """Return the questions of SQuAD's own JSON file as rows of the hub; no rows for other documents.
 
     Raises:
-        KeyError: An article lacks a part.
+        KeyError: An article is incomplete.
     """
     articles = document.get("data")
     if not isinstance(articles, list) or not all("paragraphs" in article for article in articles):

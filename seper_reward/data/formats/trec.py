@@ -1,7 +1,7 @@
-"""TREC runs and relevance judgments: text files of columns between blanks, and BEIR's and the hub's tables of them.
+"""TREC runs and relevance judgments: text files with columns separated by blanks, and the tables of BEIR and the hub.
 
 A line of a run is ``question Q0 passage rank score name``, of judgments (qrels) ``question iteration passage grade``.
-As in trec_eval, a ranking is the order of the scores; the ranks in the file do not count.
+As in trec_eval, passages are ranked by score; ranks in the file are ignored.
 """
 
 import gzip
@@ -24,7 +24,7 @@ def read_run(path: str | Path) -> Run:
 
     Raises:
         OSError: The file is missing or cannot be read.
-        ValueError: A line is none of a run, or ranks a passage again; the message names file and line.
+        ValueError: A line has another form, or ranks a passage again; the message names file and line.
     """
     scores: dict[str, dict[str, float]] = {}
     for where, words in _lines(Path(path)):
@@ -45,12 +45,12 @@ def read_qrels(source: str | Path) -> Qrels:
     """Read judgments.
 
     Args:
-        source: A text file (also .gz) of TREC's four columns or BEIR's three; or anything for ``read_rows`` with rows
+        source: A text file (also .gz) with TREC's four columns or BEIR's three; or a source of ``read_rows`` with rows
             ``{query-id, corpus-id, score}``, such as BEIR's judgments on the hub.
 
     Raises:
         OSError: The source is missing or cannot be read.
-        ValueError: A row is no judgment; the message says where.
+        ValueError: A row is not a judgment; the message names file and row.
     """
     judged: dict[str, dict[str, int]] = {}
     for where, row in _judgments(source):
@@ -66,13 +66,13 @@ def read_qrels(source: str | Path) -> Qrels:
 
 
 def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
-    """Return the questions that a run has a ranking for, with its best passages.
+    """Return the questions with a ranking in a run, with the best passages of the ranking.
 
     Args:
-        queries: Questions, with whatever passages.
+        queries: Questions; their own passages are replaced.
         run: The run.
         corpus: Passages by id.
-        depth: Most passages of a question, >= 1.
+        depth: Maximum number of passages per question, >= 1.
 
     Raises:
         ValueError: The run ranks a passage that is not in the corpus.
@@ -83,8 +83,8 @@ def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passag
         missing = [each for each in ids if each not in corpus]
         if missing:
             raise ValueError(
-                f"the run ranks passage {missing[0]!r} for question {query.id!r}, but the corpus has none of that id; "
-                "give the corpus that was searched"
+                f"the run ranks passage {missing[0]!r} for question {query.id!r}, but the corpus lacks this id; "
+                "use the corpus of the run"
             )
         if ids:
             found.append(replace(query, passages=tuple(corpus[each] for each in ids)))
@@ -92,10 +92,10 @@ def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passag
 
 
 def with_judgments(queries: Iterable[Query], qrels: Qrels, corpus: Mapping[str, Passage]) -> list[Query]:
-    """Return the questions that were judged, with their passages' grades as the mark ``relevant``.
+    """Return the judged questions, with the grades of their passages as the mark ``relevant``.
 
-    As in TREC, a passage that was not judged is not relevant: its grade is 0. A question without passages gets the
-    judged ones that the corpus has.
+    As in TREC, an unjudged passage is not relevant: its grade is 0. A question without passages gets its judged
+    passages that are in the corpus.
     """
     return [
         replace(query, passages=tuple(_marks(query.passages or _judged(qrels[query.id], corpus), qrels[query.id])))

@@ -1,1 +1,1 @@
-"""The reader on servers that speak the OpenAI completions protocol (vLLM and others)."""
+"""The reader on servers with the OpenAI completions protocol (vLLM and others)."""

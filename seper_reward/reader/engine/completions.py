@@ -1,4 +1,4 @@
-"""Requests to a completions server, and the checks that its answer is complete."""
+"""Requests to a completions server, and checks of its answers."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,13 @@ _TOKEN_ID = "token_id:"
 
 @dataclass(frozen=True)
 class Completion:
-    """A response as a server returned it.
+    """A response returned by a server.
 
     Attributes:
-        tokens: T token ids, or the T tokens' texts where the server names no ids.
+        tokens: T token ids, or the T tokens' texts if the server returns no ids.
         log_probs: T natural-log probabilities of the tokens.
         text: Text of the response.
-        ended: Whether the response ended by itself, not by length.
+        ended: Whether the response ended before the maximum length.
         stop_string: Whether it ended at a stop string.
     """
 
@@ -34,8 +34,8 @@ def completion_request(
 ) -> dict[str, Any]:
     """Return a request for ``n`` responses with their log-probabilities.
 
-    Settings that a server would take from the model's ``generation_config.json`` are switched off, so that the
-    responses follow the model's own distribution.
+    Defaults that a server may read from the model's ``generation_config.json`` are overridden: responses must follow
+    the model's own distribution.
     """
     return {
         "model": model,
@@ -47,7 +47,7 @@ def completion_request(
         "presence_penalty": 0.0,
         "frequency_penalty": 0.0,
         "logprobs": 1,
-        # parameters that only vLLM and similar servers know
+        # parameters that only vLLM and similar servers support
         "extra_body": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True},
     }
 
@@ -55,15 +55,15 @@ def completion_request(
 def read_completions(
     answer: Mapping[str, Any], count: int, decode: Callable[[Sequence[Any]], str]
 ) -> list[Completion]:
-    """Return the completions that a server's answer holds, in the order of their index.
+    """Return the completions of a server's answer, ordered by index.
 
     Args:
-        answer: The JSON object that the server returned.
-        count: How many responses were requested.
-        decode: Turns token ids into text.
+        answer: The JSON object returned by the server.
+        count: Number of requested responses.
+        decode: Function from token ids to text.
 
     Raises:
-        UnscorableError: Something is missing: a response, a log-probability, or how a response ended.
+        UnscorableError: A response, a log-probability or a finish reason is missing.
     """
     try:
         completions = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
@@ -75,10 +75,10 @@ def read_completions(
 
 
 def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
-    """Return the log-probabilities of the likeliest tokens behind an echoed prompt, by token id.
+    """Return the log-probabilities of the likeliest tokens after an echoed prompt, by token id.
 
     Raises:
-        UnscorableError: The server returned none, or names no token ids.
+        UnscorableError: The server returned no log-probabilities or no token ids.
     """
     try:
         likeliest = answer["choices"][0]["logprobs"]["top_logprobs"][-1]
@@ -91,9 +91,9 @@ def read_forced(answer: Mapping[str, Any], prompt: int, response: int) -> list[f
     """Return the log-probabilities of the last tokens of an echoed prompt (teacher forcing).
 
     Args:
-        answer: The JSON object that the server returned.
-        prompt: How many tokens come before them.
-        response: How many tokens behind these are scored, >= 1.
+        answer: The JSON object returned by the server.
+        prompt: Number of tokens before the scored ones.
+        response: Number of scored tokens, >= 1.
 
     Raises:
         UnscorableError: The server returned no log-probabilities of the prompt.
@@ -119,7 +119,7 @@ def _read(choice: Mapping[str, Any], decode: Callable[[Sequence[Any]], str]) -> 
 
 
 def _numbers(log_probs: Sequence[Any], count: int) -> list[float]:
-    """Return log-probabilities if there are ``count`` of them, at least one, and none is missing."""
+    """Return log-probabilities; raise unless there are ``count`` of them, at least one, and none is missing."""
     if len(log_probs) != count or not count:
         raise UnscorableError(f"engine gave half an answer: {count} tokens, {len(log_probs)} log-probabilities")
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in log_probs):

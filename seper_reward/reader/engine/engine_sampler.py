@@ -1,9 +1,9 @@
-"""EngineSampler: responses from an OpenAI-compatible completions server (vLLM and others) instead of this process.
+"""EngineSampler: samples responses on OpenAI-compatible completions servers (vLLM and others).
 
-Responses of a server are the same in distribution, not to the byte: its batches depend on its other requests. The
-prompt is sent as token ids, so that it is read as in process; the seed of a request is a function of prompt and seed.
-A vLLM server names the token ids of its responses, and ends them at stop strings; the responses of other kinds of
-server are received whole and cut here.
+Responses of a server are equal in distribution, but not reproducible to the byte: its batches depend on other
+requests. Prompts are sent as token ids, the same ones as in process; the seed of a request is a function of prompt and
+seed. A vLLM server returns the token ids of its responses, and ends them at stop strings; responses of other servers
+are cut here.
 """
 
 import asyncio
@@ -36,25 +36,25 @@ from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
-_EXPECTED = 8192  # most responses that are kept for who may never ask for them
+_EXPECTED = 8192  # maximum number of prefetched responses
 
 
 class EngineSampler:
     """Samples N responses for each prompt from one or several servers of a model.
 
-    Log-probabilities must be the model's own at temperature 1. At the start each server gets one question, and is
-    refused if it has another tokenizer or, where responses are drawn at another temperature or from a nucleus, if its
+    Log-probabilities must be the model's own at temperature 1. At the start, each server gets a test request. It is
+    rejected if its tokenizer differs or, for sampling at another temperature or from a nucleus, if the
     log-probabilities of a response sampled at temperature 2 differ from teacher-forced ones.
 
     Args:
-        engine: The servers, and how they are asked.
+        engine: Servers and request options.
         tokenizer: The served model's tokenizer.
         **sampling: Fields of ``SamplingOptions``.
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has another model or tokenizer, or its log-probabilities are not what they must be; or a
-            trainer sends its policy to it under this name.
+        ValueError: A server has another model or tokenizer, or wrong log-probabilities; or a trainer sends its policy
+            to it under this name.
         OSError: The library ``openai`` is not installed.
         WeightsMovedError: The servers have different weights. Later, ``sample``, ``log_probs`` and ``leaves`` raise it
             if the weights have changed.
@@ -75,7 +75,7 @@ class EngineSampler:
         self._ask_servers()
 
     def _ask_servers(self) -> None:
-        """Ask each server the question of the start."""
+        """Send the test request to each server."""
         tokenizer = self.tokenizer
         self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
         names_ids = [
@@ -84,7 +84,7 @@ class EngineSampler:
         ]
         if self._pool.reading is None:
             self._pool.watch()
-        self._stops = all(names_ids)  # else the responses are not ended by the servers, but cut here
+        self._stops = all(names_ids)  # else responses are cut here instead of by the servers
 
     @classmethod
     def from_pretrained(
@@ -99,8 +99,8 @@ class EngineSampler:
 
         Args:
             reader: A name for ``load_tokenizer``.
-            engine: The servers, and how they are asked.
-            options: Revision of the tokenizer, whether its own code may run, and its chat template.
+            engine: Servers and request options.
+            options: Revision of the tokenizer, whether its custom code may run, and its chat template.
             **sampling: Fields of ``SamplingOptions``.
 
         Raises:
@@ -113,7 +113,7 @@ class EngineSampler:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash over the served model's name, its source and the tokenizer; a server does not show its weights."""
+        """Hash over the served model's name, its source and the tokenizer; a server does not return its weights."""
         served = {(str(row["id"]), str(row.get("root"))) for row in self._pool.rows}
         return hash_with_tokenizer(["engine", sorted(served)], self.tokenizer)
 
@@ -130,19 +130,19 @@ class EngineSampler:
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt, in tokens, that leaves room for a whole response."""
+        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Send the requests of prompts that ``sample`` will be called with; failed ones are sent again."""
+        """Send requests for prompts of a later call of ``sample``; failed requests are sent again."""
         for prompt in dict.fromkeys(prompts):
             future = self._expected.pop(prompt, None)
             if future is None or (future.done() and future.exception() is not None):
                 future = self._pool.start(self._sample(prompt))
-            self._expected[prompt] = future  # at the end, where it is safe from what follows
+            self._expected[prompt] = future  # moved to the end: the loop below drops the oldest first
         for stale in list(self._expected)[: -max(_EXPECTED, len(prompts))]:
-            del self._expected[stale]  # nobody asked for it
+            del self._expected[stale]  # never used
 
     def sample(
         self,
@@ -153,11 +153,11 @@ class EngineSampler:
 
         Args:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            given: Has no effect: ``leaves`` are requests of their own.
+            given: Has no effect: ``leaves`` need separate requests.
 
         Returns:
-            Per prompt, its ``Responses``, without ``token_ids`` if the server names none; or the error of a prompt
-            that is empty or too long, that the server refuses, or whose answer is incomplete.
+            Per prompt, its ``Responses``, without ``token_ids`` if the server returns none; or the error of a prompt
+            that is empty or too long, that the server rejects, or whose answer is incomplete.
 
         Raises:
             ConnectionError: No server answered, after all retries.
@@ -169,7 +169,7 @@ class EngineSampler:
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return how likely the reader finds given texts as responses.
+        """Return the reader's log-probabilities of given texts as responses.
 
         Args:
             prompts: Texts, with the chat template already applied.
@@ -179,7 +179,7 @@ class EngineSampler:
         Returns:
             Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
             error of a prompt that is empty or too long, of a text without a token, or of a request that the server
-            refuses or answers without log-probabilities of prompts (``echo``).
+            rejects or answers without log-probabilities of prompts (``echo``).
 
         Raises:
             ConnectionError: No server answered, after all retries.
@@ -189,7 +189,7 @@ class EngineSampler:
 
     @property
     def knows_leaves(self) -> bool:
-        """Whether responses are drawn as they are, and servers return the log-probabilities of prompts."""
+        """Whether responses are drawn from the model's own distribution, and servers echo prompt log-probabilities."""
         return self._draws_as_it_is and self._echoes
 
     @functools.cached_property
@@ -209,12 +209,12 @@ class EngineSampler:
         return ResponseEnds(self.tokenizer, self.options, end_tokens(None, self.tokenizer), len(self.tokenizer))
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
-        """Return how likely a draw is to be exactly a given response; see ``ResponseSampler.leaves``.
+        """Return the probabilities of drawing exactly the given responses; see ``ResponseSampler.leaves``.
 
-        Of the ends that may follow a text those among the ``NEXT_TOKENS`` likeliest tokens count.
+        Only ends among the ``NEXT_TOKENS`` likeliest next tokens count.
 
         Returns:
-            One ``Leaf`` per pair, or the error of a prompt or a text that the server refuses.
+            One ``Leaf`` per pair, or the error of a prompt or a text that the server rejects.
 
         Raises:
             ConnectionError: No server answered, after all retries.
@@ -224,15 +224,14 @@ class EngineSampler:
             return [attempt(future.result) for future in futures]
 
     def reading_with(self, model: Any) -> ResponseSampler:
-        """Return a sampler with the same options in process, on a model that has this one's tokenizer."""
+        """Return a sampler with the same options in process, on a model with the same tokenizer."""
         return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling.
 
         Raises:
-            ValueError: With these options servers must be verified which need not with those of before, and a server
-                fails.
+            ValueError: The new options require a verification of the servers, and a server fails.
         """
         other = copy.copy(self)
         other.options, other._expected = options, {}
@@ -247,11 +246,11 @@ class EngineSampler:
 
         Args:
             prompt: The prompt whose responses are compared.
-            tolerance: Greatest mean difference in nats.
+            tolerance: Maximum mean difference in nats.
 
         Raises:
-            RuntimeError: They differ by more.
-            UnscorableError: The server names no token ids, or returns no log-probabilities of prompts.
+            RuntimeError: The difference is greater.
+            UnscorableError: The server returns no token ids, or no log-probabilities of prompts.
         """
         responses = unwrap(self.sample([prompt])[0])
         log_probs = [row.tolist() for row in responses.token_log_probs]
@@ -277,7 +276,7 @@ class EngineSampler:
         if given.ends:
             log_probs, following = await self._verifier.forced_and_next(self._pool, ids, given.read)
             ending = sum(math.exp(following[token]) for token in given.ends if token in following)
-        else:  # there is no room for an end
+        else:  # no room for an end token
             log_probs = await self._verifier.forced(self._pool, ids, given.read)
         total = -math.inf
         if given.ends == [] or ending > 0:
@@ -312,7 +311,7 @@ class EngineSampler:
             top_p=options.top_p,
         )
         digest = hashlib.sha256(f"{options.seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
-        # 30 bits: some servers keep the seed in 32 bits, and add the sample's index
+        # 30 bits: some servers store the seed in 32 bits, and add the sample's index
         request["seed"] = int.from_bytes(digest[:4], "big") >> 2
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
@@ -334,7 +333,7 @@ class EngineSampler:
         return row
 
     def _cut(self, row: Completion) -> Completion:
-        """End a response after the token that completes a stop string, where ``ResponseSampler`` ends it."""
+        """End a response after the token that completes a stop string, like ``ResponseSampler``."""
         cut_text = self._before_stop(row.text)
         if cut_text is None:
             return row
@@ -346,12 +345,12 @@ class EngineSampler:
 
     @property
     def _draws_as_it_is(self) -> bool:
-        """Whether tokens are drawn with the model's own probabilities, and servers name the tokens' ids."""
+        """Whether tokens are drawn with the model's own probabilities, and servers return token ids."""
         return bool(self._stops) and self.options.temperature == 1 and self.options.top_p == 1
 
     @property
     def _count(self) -> int:
-        # servers refuse several samples at temperature 0
+        # servers reject several samples at temperature 0
         return 1 if self.options.temperature == 0 else self.options.num_samples
 
     def _encode(self, prompt: str) -> list[int]:

@@ -1,7 +1,7 @@
-"""Several OpenAI-compatible completions servers as one: requests go to the least busy, not to one that just failed.
+"""A pool of OpenAI-compatible completions servers: requests go to the least busy server that has not just failed.
 
-The API key comes from the environment variable ``SEPER_ENGINE_API_KEY`` and nowhere else, so that it is in no config,
-log or provenance file. ``OPENAI_API_KEY`` is not read: a key for one place must not be sent to another.
+The API key is read only from the environment variable ``SEPER_ENGINE_API_KEY``: it must not be in configs, logs or
+provenance files. ``OPENAI_API_KEY`` is not read: a key for one service must not be sent to another.
 """
 
 import asyncio
@@ -24,37 +24,37 @@ from seper_reward.types import UnscorableError
 T = TypeVar("T")
 
 API_KEY = "SEPER_ENGINE_API_KEY"
-_COOL_DOWN = 60.0  # seconds for which a server that failed comes after all others
+_COOL_DOWN = 60.0  # seconds after a failure in which a server is used last
 _POLICY = "trl-policy-v"  # adapters that AsyncGRPOTrainer loads, a new one after each synchronisation
-_PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses by which a server refuses the request itself
+_PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses of an invalid request
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL with a password or a query, which would be in provenance and logs, or one that is no HTTP address.
+    """Raise for a URL that is not an HTTP address, or has a password or query, which would appear in logs.
 
     Raises:
-        ValueError: The URL is refused; the message does not show what may be a secret.
+        ValueError: The URL is invalid; the message does not contain possible secrets.
     """
     parts = urlsplit(url)
     if set("@?#") & set(url):
         raise ValueError(
-            f"engine must not hold a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
+            f"engine must not contain a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"engine must be URLs such as http://localhost:8000/v1, got {url!r}")
 
 
 class Server:
-    """One server, and how busy it is.
+    """A server and its load.
 
     Args:
         url: Base URL, such as ``http://localhost:8000/v1``.
-        timeout: Longest wait for an answer, in seconds.
-        retries: How often the client library sends a request without an answer again, with exponential back-off.
+        timeout: Maximum wait for an answer, in seconds.
+        retries: Number of retries by the client library of a request without an answer, with exponential back-off.
 
     Raises:
         OSError: The library ``openai`` is not installed.
-        ValueError: The URL is not an HTTP address, or holds what may be a secret.
+        ValueError: The URL is not an HTTP address, or contains a possible secret.
     """
 
     def __init__(self, url: str, timeout: float, retries: int) -> None:
@@ -74,17 +74,17 @@ class Server:
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """Sort key of the servers: those that work, then the least busy, then the one with the fewest requests."""
+        """Sort key of the servers: working ones first, then the least busy, then the one with the fewest requests."""
         return time.monotonic() - self._failed_at < _COOL_DOWN, self.in_flight, self._requests
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a completion request and return the answer's JSON, once the canary has confirmed the weights.
 
         Raises:
-            UnscorableError: The server refuses this prompt, or its answer is no JSON object; or the request has an
-                echo, and the server LoRA adapters.
-            ConnectionError: After all retries the server does not answer, or answers with an error that is not the
-                prompt's fault.
+            UnscorableError: The server rejects this prompt, or its answer is not a JSON object; or the request has an
+                echo, and the server has LoRA adapters.
+            ConnectionError: After all retries, the server does not answer, or returns an error that the prompt did not
+                cause.
             WeightsMovedError: The server has other weights than at the start.
         """
         if self.has_adapters and request.get("echo"):
@@ -119,10 +119,10 @@ class Server:
         return answer
 
     async def models(self) -> dict[str, dict[str, Any]]:
-        """Return the rows of the server's models by model name, as ``/v1/models`` lists them.
+        """Return the rows of ``/v1/models`` by model name.
 
         Raises:
-            ConnectionError: The server does not answer, or not like an OpenAI-compatible one; there are no retries.
+            ConnectionError: The server does not answer, or is not OpenAI-compatible; there are no retries.
         """
         try:
             client = self._client.with_options(max_retries=0)
@@ -133,7 +133,7 @@ class Server:
         except (self._errors, ValueError, KeyError, TypeError) as error:
             raise ConnectionError(
                 f"engine={self.url!r} does not answer as an OpenAI-compatible server: {_message(error)}; start it "
-                f"(vllm serve MODEL), or correct the URL, which mostly ends in /v1; a key belongs into ${API_KEY}"
+                f"(vllm serve MODEL), or correct the URL, which usually ends in /v1; put a key into ${API_KEY}"
             ) from error
 
     async def vllm_config(self) -> dict[str, Any]:
@@ -152,14 +152,14 @@ class Server:
 
 
 class ServerPool:
-    """Sends requests to the servers of one model from a thread of its own, ``capacity`` at a time.
+    """Sends requests to the servers of one model from a separate thread, ``capacity`` at a time.
 
     Args:
-        engine: The servers of one model, and how they are asked.
+        engine: Servers of one model and request options.
 
     Raises:
         ConnectionError: A server does not answer.
-        ValueError: A server has no such model, or has several and none was named; or a URL is missing or broken.
+        ValueError: A server lacks the model, or has several and none is named; or a URL is missing or invalid.
         OSError: The library ``openai`` is not installed.
     """
 
@@ -176,8 +176,8 @@ class ServerPool:
         for server, models in served:
             if self.model not in models:
                 raise ValueError(
-                    f"engine_model={self.model!r} is not what engine={server.url!r} serves, which is "
-                    f"{', '.join(sorted(models))}; name one of those, the same on all servers"
+                    f"engine_model={self.model!r} is not on engine={server.url!r}, which serves "
+                    f"{', '.join(sorted(models))}; name one of them, the same for all servers"
                 )
         self.rows = [models[self.model] for _, models in served]
         for server in self.servers:
@@ -236,10 +236,10 @@ class ServerPool:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a completion request to the least busy server, and to the others if it fails.
+        """Send a completion request to the least busy server; if it fails, try the next ones.
 
         Raises:
-            UnscorableError: A server refuses this prompt, or its answer is no JSON object.
+            UnscorableError: A server rejects this prompt, or its answer is not a JSON object.
             ConnectionError: No server answered.
         """
         failures: dict[str, str] = {}
@@ -252,7 +252,7 @@ class ServerPool:
                     failures[server.url] = str(error)
         raise ConnectionError(
             f"no engine answered: {'; '.join(f'{url}: {reason}' for url, reason in failures.items())}; start it again "
-            "(or raise engine_timeout) and give the same command: what is finished stays on disk"
+            "(or raise engine_timeout) and rerun the command, which resumes with the finished work on disk"
         )
 
 
@@ -276,6 +276,6 @@ def _message(error: Exception) -> str:
 
 
 def _without_key(text: str) -> str:
-    """Return a server's words without the key, which some of them repeat."""
+    """Return a server's message without the key, which some servers repeat."""
     key = os.environ.get(API_KEY)
     return text.replace(key, f"${API_KEY}") if key else text

@@ -1,4 +1,4 @@
-"""Checks, before a server is used, that it runs the expected reader; another reader would give wrong labels."""
+"""Verification of a server before use: another reader than the expected one would give wrong labels."""
 
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,11 +17,11 @@ from seper_reward.reader.sampler import SamplingOptions
 PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
 # mean difference in nats; bf16 differs by some hundredths, log-probabilities at temperature 2 by several nats
 TOLERANCE = 0.25
-NEXT_TOKENS = 20  # as many as vLLM returns by default; an end that is not among them is a rare one
+NEXT_TOKENS = 20  # vLLM's default maximum; ends that are not among them are rare
 
 
 class Completes(Protocol):
-    """A server, or several as one."""
+    """A server or a pool of servers."""
 
     def complete(self, request: dict[str, Any]) -> Awaitable[dict[str, Any]]:
         """Send a completion request and return the answer's JSON."""
@@ -33,9 +33,9 @@ class Verifier:
 
     Attributes:
         model: Name of the model on the server.
-        options: How responses will be sampled.
-        encode: Turns a text into token ids as servers do, with all of the tokenizer's special tokens.
-        decode: Turns the tokens of a response into text.
+        options: Sampling options.
+        encode: Function from a text to token ids as on servers, with all of the tokenizer's special tokens.
+        decode: Function from the tokens of a response to text.
     """
 
     model: str
@@ -44,14 +44,14 @@ class Verifier:
     decode: Callable[[Sequence[Any]], str]
 
     async def names_token_ids(self, server: Completes, url: str) -> bool:
-        """Ask a server one question, and return whether its responses carry token ids.
+        """Send a test request to a server, and return whether its responses have token ids.
 
-        The log-probabilities are compared at temperature 2, where it shows, however sure the model is, whether the
-        server is set to return those of the tempered distribution.
+        Log-probabilities are compared at temperature 2: there, log-probabilities of the tempered distribution differ
+        clearly from the model's own, even if the model is certain.
 
         Raises:
-            ValueError: The server has another tokenizer, or its log-probabilities are not the model's own, or they
-                cannot be verified although temperature or nucleus need that.
+            ValueError: The server has another tokenizer, or its log-probabilities are not the model's own, or cannot
+                be verified although temperature or nucleus require it.
         """
         try:
             return await self._names_token_ids(server)
@@ -82,7 +82,7 @@ class Verifier:
     async def forced_and_next(
         self, server: Completes, prompt: list[int], tokens: Sequence[int]
     ) -> tuple[list[float], dict[int, float]]:
-        """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens behind them.
+        """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens after them.
 
         Raises:
             UnscorableError: The server returns no log-probabilities of prompts.
@@ -101,12 +101,12 @@ class Verifier:
         prompt_ids = answer["choices"][0].get("prompt_token_ids")
         prompt_length = (answer.get("usage") or {}).get("prompt_tokens", len(prompt))
         if (prompt_ids is not None and prompt_ids != prompt) or prompt_length != len(prompt):
-            raise ValueError("it reads a prompt as other tokens; set reader to the model that is served")
+            raise ValueError("its tokenizer differs from the reader's; set reader to the served model")
         names_ids = all(isinstance(token, int) for completion in completions for token in completion.tokens)
         if options.temperature == options.top_p == 1:  # tempered log-probabilities are the model's own
             return names_ids
         if not names_ids:
-            raise ValueError("it names no token ids, so its log-probabilities cannot be verified")
+            raise ValueError("it returns no token ids, so its log-probabilities cannot be verified")
         difference = await self.difference(server, prompt, completions)
         if difference > TOLERANCE:
             raise ValueError(

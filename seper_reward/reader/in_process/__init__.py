@@ -1,1 +1,1 @@
-"""The reader in this process: each prompt is read once for all its samples."""
+"""The reader in this process: each prompt is prefilled once for all its samples."""

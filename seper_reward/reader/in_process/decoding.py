@@ -1,4 +1,4 @@
-"""Decoders: a causal language model, its key-value cache, and the samples of several prompts side by side."""
+"""Decoders: a causal language model, its key-value cache, and batches of samples of several prompts."""
 
 import copy
 import itertools
@@ -16,35 +16,35 @@ from seper_reward.reader.tokens import GivenResponse
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf
 
-# share of the longest prompt: a shorter common start costs more, because it needs an attention mask, than it saves
+# share of the longest prompt: sharing a shorter common prefix costs more than it saves, as it needs an attention mask
 _WORTH_SHARING = 0.125
-# tokens of prompts read at once: more do not fit beside the weights in a processor's own cache
+# tokens of prompts per forward pass on a CPU: more do not fit next to the weights into the processor's cache
 _CPU_PREFILL_TOKENS = 1024
-# tokens of given texts of a batch that are read at once, if none is longer: every token keeps its logits
+# tokens of given texts per forward pass, unless one text is longer: the logits of every token are kept
 _GIVEN_TOKENS = 2048
 
 
 class Decoder(Protocol):
     """A model and its key-value cache.
 
-    Both methods return the logits of the next token, ``(B, V)``, one row per branch (responses equal so far may share
-    one), and the branch of each response.
+    Both methods return the logits of the next token, ``(B, V)``, one row per branch (a branch may be shared by
+    responses that are equal so far), and the branch of each response.
     """
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Read the prompts; the responses are ordered by prompt, then sample."""
+        """Prefill the prompts; responses are ordered by prompt, then sample."""
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
-        """Append the newest token of each row; the rows are the responses that go on."""
+        """Append the newest token of each row; the rows are the unfinished responses."""
 
 
 def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
     """Return the decoder of a layout.
 
-    ``tree`` has one line of the cache per prompt; its samples are decoded side by side as queries of that line, each
-    seeing the prompt and its own tokens, and samples that are equal so far are one query. ``repeat`` has one line per
-    sample, copied after the prompt was read. ``alone`` has one line per sample, and reads the prompt for each.
-    ``reread`` has no cache, and reads prompt and response anew for each token.
+    ``tree`` has one line of the cache per prompt. Samples are parallel queries of this line: each attends to the
+    prompt and its own tokens, and samples that are equal so far are one query. ``repeat`` has one line per sample,
+    copied after prefill. ``alone`` has one line per sample, and prefills the prompt for each. ``reread`` has no cache,
+    and computes prompt and response again for each token.
     """
     if layout == "tree":
         return TreeDecoder(model, pad_id, samples)
@@ -54,7 +54,7 @@ def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decod
 
 
 class TreeDecoder:
-    """A decoder with one line of the cache per prompt, which holds the tree of the prompt's responses."""
+    """A decoder with one line of the cache per prompt, which contains the tree of the prompt's responses."""
 
     def __init__(self, model: Any, pad_id: int, samples: int) -> None:
         self._model, self._pad_id, self._samples = model, pad_id, samples
@@ -80,7 +80,7 @@ class TreeDecoder:
         return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
     def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
-        """Divide the prompts into groups that are read at once: all, or on a CPU few enough for its own cache."""
+        """Divide the prompts into groups for one forward pass: all, or on a CPU as many as fit into its cache."""
         start = 0
         for end in range(1, len(prompts) + 1):
             longest = max(map(len, prompts[start : end + 1]))
@@ -97,7 +97,7 @@ class TreeDecoder:
             cache = copy.deepcopy(head)
             cache.batch_repeat_interleave(len(prompts))
         longest = max(map(len, prompts))
-        # padding comes after the prompts, where they do not look, so that attention needs no mask and is faster
+        # padding after the prompts is not attended to, so attention needs no mask and is faster
         rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
         last = torch.tensor([len(ids) - common - 1 for ids in prompts])
         kept, places = torch.unique(last, return_inverse=True)
@@ -106,14 +106,14 @@ class TreeDecoder:
         return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
 
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
-        """Read given texts after the prompts that were just read, and forget them again.
+        """Compute logits of given texts after the prefilled prompts, and drop the texts from the cache.
 
         Args:
-            texts: For each prompt the token ids of any number of texts, which do not see each other; at least one text
-                in all.
+            texts: Token ids of any number of texts per prompt, which do not attend to each other; at least one text in
+                all.
 
         Returns:
-            Per prompt and text, ``(T, V)`` logits: after each of its T tokens.
+            Per prompt and text, ``(T, V)`` logits after each of its T tokens.
         """
         lengths = [[len(ids) for ids in own] for own in texts]
         width, slots = max(map(sum, lengths)), self._prompt.shape[1]
@@ -174,7 +174,7 @@ class TreeDecoder:
 
 
 class LineDecoder:
-    """A decoder with one line of the cache per sample, for models that do not take every attention mask."""
+    """A decoder with one line of the cache per sample, for models that do not support arbitrary attention masks."""
 
     def __init__(self, model: Any, pad_id: int, samples: int, *, share: bool) -> None:
         self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
@@ -184,7 +184,7 @@ class LineDecoder:
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts; see ``Decoder``."""
         device, samples = self._model.device, self._samples
-        # a common start is not shared, because the padding after it would shift a sliding window
+        # a common prefix is not shared, because the padding after it would shift a sliding window
         rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
         input_ids, mask = (tensor.to(device) for tensor in left_pad(rows, self._pad_id))
         positions = (mask.cumsum(1) - 1).clamp(min=0)
@@ -213,7 +213,7 @@ class LineDecoder:
         return logits[lines], list(range(len(rows)))
 
     def _select(self, lines: Sequence[int]) -> None:
-        """Keep only these lines, in their order."""
+        """Keep only the given lines, in the given order."""
         index = torch.tensor(lines, device=self._mask.device)
         self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
@@ -221,7 +221,7 @@ class LineDecoder:
     def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
         if self._cache_argument == "past_key_values":
             options["position_ids"] = positions
-        else:  # a recurrent model has no positions, and its mask is of the new tokens only
+        else:  # recurrent models have no positions, and their mask covers only the new tokens
             mask = mask[:, -input_ids.shape[1] :]
         options[self._cache_argument] = self._cache
         logits: Tensor = self._model(input_ids=input_ids, attention_mask=mask, use_cache=True, **options).logits
@@ -229,7 +229,7 @@ class LineDecoder:
 
 
 class RereadDecoder:
-    """A decoder without cache or padding: it reads prompt and response anew for each token, a prompt at a time."""
+    """A decoder without cache or padding, which computes one prompt with its responses again for each token."""
 
     def __init__(self, model: Any, samples: int) -> None:
         self._model, self._samples = model, samples
@@ -242,11 +242,11 @@ class RereadDecoder:
         return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
-        """Read the rows' prompts and responses, once for equal responses; see ``Decoder``."""
+        """Compute the rows' prompts and responses, once for equal responses; see ``Decoder``."""
         by_prompt: dict[int, dict[tuple[int, ...], None]] = {}
         for row in rows:
             by_prompt.setdefault(row.prompt, {})[tuple(row.token_ids)] = None
-        # the responses of a prompt have been given equally many tokens, so that they need no padding
+        # all unfinished responses of a prompt have the same length, so they need no padding
         logits = [
             self._read([[*self._prompts[prompt], *token_ids] for token_ids in responses])
             for prompt, responses in by_prompt.items()
@@ -267,16 +267,16 @@ def known_leaves(
     given: Sequence[Sequence[GivenResponse]],
     leaf: Callable[[GivenResponse, Tensor], Leaf],
 ) -> list[tuple[Leaf, ...]]:
-    """Return the leaves of each prompt's given responses, if the decoder can read them next to the samples.
+    """Return the leaves of each prompt's given responses, if the decoder can score them next to the samples.
 
     Args:
-        decoder: Decoder that has just read the L prompts.
-        logits: ``(L, V)`` of the next token, as ``prefill`` returned them.
+        decoder: Decoder after the prefill of L prompts.
+        logits: ``(L, V)`` of the next token, from ``prefill``.
         given: Given responses of each prompt.
-        leaf: Makes a leaf of a given response of T tokens and its ``(T + 1, V)`` logits.
+        leaf: Function that returns the leaf of a given response of T tokens from its ``(T + 1, V)`` logits.
 
     Returns:
-        Leaves per prompt; none where each sample has a line of the cache.
+        Leaves per prompt; empty if each sample has a line of the cache.
     """
     leaves: list[tuple[Leaf, ...]] = [()] * len(given)
     longest = max((len(row.read) for own in given for row in own), default=0)
@@ -297,13 +297,13 @@ def known_leaves(
 
 
 def _that_fit(given: Sequence[GivenResponse], tokens: int) -> Sequence[GivenResponse]:
-    """Return as many of the first texts as have no more than ``tokens`` tokens in all."""
+    """Return the longest prefix of the texts that has at most ``tokens`` tokens."""
     ends = itertools.accumulate(len(row.read) for row in given)
     return given[: sum(end <= tokens for end in ends)]
 
 
 def _stacked(caches: Sequence[Any]) -> Any:
-    """Move the lines of several caches into the first, with padding after the shorter; the others are left empty."""
+    """Move the lines of all caches into the first one, with padding after shorter lines; empties the other caches."""
     for layers in zip(*(cache.layers for cache in caches), strict=True):
         slots = max(layer.keys.shape[2] for layer in layers)
         layers[0].keys = torch.cat([_widened(layer.keys, slots) for layer in layers])
@@ -314,12 +314,12 @@ def _stacked(caches: Sequence[Any]) -> Any:
 
 
 def _widened(tensor: Tensor, slots: int) -> Tensor:
-    """Pad keys or values ``(L, heads, slots, size)`` to so many slots."""
+    """Pad keys or values ``(L, heads, slots, size)`` to a number of slots."""
     return torch.nn.functional.pad(tensor, (0, 0, 0, slots - tensor.shape[2]))
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
-    """Return how many first tokens all sequences share, leaving each at least one token of its own."""
+    """Return the length of the sequences' common prefix; each sequence has at least one more token."""
     if len(sequences) == 1:
         return 0
     shortest = min(map(len, sequences)) - 1

@@ -1,4 +1,4 @@
-"""Noise from content, and tokens from probabilities and noise: pure functions."""
+"""Noise derived from content, and tokens drawn from probabilities with this noise: pure functions."""
 
 import hashlib
 import struct
@@ -14,9 +14,9 @@ _GAMMA, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCE
 
 
 def noise(prompt: str, index: int, seed: int, length: int) -> list[int]:
-    """Return ``length`` random 64-bit words, signed, that prompt, sample index and seed decide."""
+    """Return ``length`` random signed 64-bit words, a function of prompt, sample index and seed."""
     text = f"{seed}\0{index}\0{prompt}".encode("utf-8", "surrogatepass")
-    stream = hashlib.shake_256(text).digest(8 * length)  # a longer stream begins like a shorter one
+    stream = hashlib.shake_256(text).digest(8 * length)  # a shorter stream is a prefix of a longer one
     return [word for (word,) in struct.iter_unpack(">q", stream)]
 
 
@@ -24,8 +24,8 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
     """Return uniform random numbers by SplitMix64, one per place of each stream.
 
     Args:
-        words: ``(R, 1)`` int64, where the R streams start.
-        places: ``(R, K)`` int64, >= 0: places in each stream; a token's place is its number.
+        words: ``(R, 1)`` int64, start of each of R streams.
+        places: ``(R, K)`` int64, >= 0: positions in each stream; a token's position is its id.
 
     Returns:
         ``(R, K)`` float64 in (0, 1).
@@ -40,13 +40,13 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
 def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
     """Draw a token for each response: Gumbel arg-max over groups of tokens, then over the tokens of the drawn group.
 
-    A small change of the probabilities seldom changes the token, as with noise for each token of the vocabulary, at a
-    fraction of its cost.
+    As with separate noise for each token of the vocabulary, a small change of the probabilities rarely changes the
+    token, at a fraction of the cost.
 
     Args:
         log_probs: ``(B, V)`` natural-log probabilities, which need not sum to 1.
-        branches: Row of ``log_probs`` that each of R responses is drawn from.
-        words: Random 64-bit word of each response, made by ``noise``.
+        branches: Row of ``log_probs`` for each of R responses.
+        words: Random 64-bit word of each response, from ``noise``.
 
     Returns:
         ``(R,)`` token ids.
@@ -62,16 +62,16 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
     """Return the log-probabilities of scores within the smallest set of tokens whose probability reaches ``top_p``.
 
-    Those of other tokens are -inf.
+    Other tokens get -inf.
     """
     ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
-    before = ordered.exp().cumsum(-1) - ordered.exp()  # mass in front of each token
+    before = ordered.exp().cumsum(-1) - ordered.exp()  # mass before each token
     dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
     return scores.masked_fill(dropped, -torch.inf).log_softmax(-1)
 
 
 def _grouped(log_probs: Tensor) -> Tensor:
-    """Return log-probabilities ``(B, V)`` as groups of neighbours, ``(B, G, _GROUP)``, the last one filled up."""
+    """Return log-probabilities ``(B, V)`` as groups of neighbours, ``(B, G, _GROUP)``, with a padded last group."""
     padding = -log_probs.shape[1] % _GROUP
     if padding:
         log_probs = torch.nn.functional.pad(log_probs, (0, padding), value=-torch.inf)
@@ -79,11 +79,11 @@ def _grouped(log_probs: Tensor) -> Tensor:
 
 
 def _gumbels(scores: Tensor, words: Tensor, first: int | Tensor) -> Tensor:
-    """Perturb ``(R, K)`` log-probabilities with Gumbel noise, the streams' from place ``first`` on; return float64."""
+    """Add Gumbel noise, from position ``first`` of the streams, to ``(R, K)`` log-probabilities; return float64."""
     places = first + torch.arange(scores.shape[1], device=scores.device).expand_as(scores)
     return scores.double() - (-uniform(words, places).log()).log()
 
 
 def _shifted(words: Tensor, bits: int) -> Tensor:
-    """Shift right and fill with zeros, where ``>>`` would fill with the sign."""
+    """Shift right and fill with zeros; ``>>`` would fill with the sign bit."""
     return (words >> bits) & ((1 << (64 - bits)) - 1)

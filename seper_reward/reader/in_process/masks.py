@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Return the token ids of L sequences and their mask, ``(L, T)`` each, with the padding in front."""
+    """Return the left-padded token ids of L sequences and their mask, ``(L, T)`` each."""
     longest = max(map(len, sequences))
     ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])
@@ -15,5 +15,5 @@ def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, T
 
 
 def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the additive mask ``(L, 1, T, slots)`` for ``seen``, ``(L, T, slots)`` bool: which slots a query sees."""
+    """Return the additive mask ``(L, 1, T, slots)`` for ``seen``, ``(L, T, slots)`` bool: slots visible to a query."""
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]

@@ -1,7 +1,7 @@
-"""Prompts in, sampled responses with their log-probabilities out, in this process.
+"""ResponseSampler: samples responses with their log-probabilities in this process.
 
-The noise of a response is a function of (prompt, sample index, seed) alone, and a batch is a function of the prompts
-of one call alone. So a response does not depend on other calls, their order, or the number of processes.
+The noise of a response depends only on (prompt, sample index, seed), and a batch only on the prompts of one call. So a
+response does not depend on other calls, their order, or the number of processes.
 """
 
 import copy
@@ -38,22 +38,22 @@ from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, unwrap
 
-ALGORITHM = 5  # version of how noise becomes tokens and what is kept of them, part of cache keys
-_BATCH_TOKENS = 32_768  # tokens in the key-value cache, unless the options say otherwise
-_GIVE_BACK = 256  # on a CPU, freed memory is returned to the system after so many prompts
+ALGORITHM = 5  # version of the sampling algorithm and of stored responses, part of cache keys
+_BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
+_GIVE_BACK = 256  # on a CPU, number of prompts after which freed memory is returned to the system
 
 
 class ResponseSampler:
     """Samples N responses for each prompt from a causal language model.
 
-    The prompt is prefilled once and its key-value cache serves all N samples; the common start of a batch's prompts
-    is prefilled once for all. Log-probabilities are the model's own at temperature 1, at any sampling temperature.
+    The prompt is prefilled once, and its key-value cache is shared by all N samples; the common prefix of a batch's
+    prompts is prefilled once. Log-probabilities are the model's own at temperature 1, at any sampling temperature.
 
     Args:
         model: Causal language model in eval mode, on its device.
         tokenizer: Its tokenizer.
         name: Name of the model in provenance files.
-        options: How the model is used; the options of loading have no effect here.
+        options: Options of running the model; options of loading have no effect here.
         **sampling: Fields of ``SamplingOptions``.
     """
 
@@ -78,7 +78,7 @@ class ResponseSampler:
         self._budget = self.max_batch_tokens or token_budget(model)
         self._given_layout = options.layout
         self.layout: Layout = options.layout or choose_layout(model)
-        # what stands in padding has no effect, so that a tokenizer without a token for it can be used
+        # the padding token has no effect, so tokenizers without one can be used
         self._pad_id = padding_id(tokenizer)
         self._window = window_of(model) or tokenizer.model_max_length
         self._switch = rope_switch(model)
@@ -88,16 +88,16 @@ class ResponseSampler:
     def from_pretrained(
         cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: Any
     ) -> "ResponseSampler":
-        """Load the reader, unless it is loaded already, make its sampler, and ``check`` it.
+        """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
 
         Args:
             reader: A name for ``load_reader``, or a loaded model.
-            options: How the reader is loaded and used.
+            options: Options of loading and running the reader.
             **sampling: Fields of ``SamplingOptions``.
 
         Raises:
-            OSError: The model is neither a folder nor known to the hub; the message says what to do.
-            ValueError: The model is no decoder, or fails ``check``.
+            OSError: The model is neither a folder nor on the hub; the message names the fix.
+            ValueError: The model is not a decoder, or fails ``check``.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
@@ -121,7 +121,7 @@ class ResponseSampler:
 
     @property
     def max_prompt_tokens(self) -> int:
-        """Longest prompt, in tokens, that leaves room for a whole response."""
+        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
@@ -132,12 +132,12 @@ class ResponseSampler:
 
         Args:
             prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            given: For some of the prompts, texts whose ``leaves`` come as ``known_leaves`` with the responses. Where
-                the samples of a prompt share its line of the cache, the prompt is read once for both; the responses
-                are the same to the bit with and without texts.
+            given: For some of the prompts, texts whose ``leaves`` are returned as ``known_leaves`` of the responses.
+                If the samples of a prompt share its line of the cache, the prompt is prefilled once for both; the
+                responses are bit-identical with and without texts.
 
         Returns:
-            Per prompt, its ``Responses``, or the error of a prompt that is empty, longer than the model's window less
+            Per prompt, its ``Responses``, or the error of a prompt that is empty, longer than the model's window minus
             ``max_new_tokens``, or has NaN logits.
 
         Raises:
@@ -146,7 +146,7 @@ class ResponseSampler:
         distinct = sorted(set(prompts))
         encoded, errors = self._encoded(distinct)
         found: dict[str, Responses | UnscorableError] = dict(errors)
-        apart: list[str] = []  # prompts whose samples have lines of their own: given texts are read by themselves
+        apart: list[str] = []  # prompts whose samples have separate lines: given texts are scored in a separate pass
         texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
         after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
         self._give_back(len(distinct))
@@ -166,7 +166,7 @@ class ResponseSampler:
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return how likely the reader finds given texts as responses.
+        """Return the reader's log-probabilities of given texts as responses.
 
         Args:
             prompts: Texts, with the chat template already applied.
@@ -175,7 +175,7 @@ class ResponseSampler:
 
         Returns:
             Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
-            error of a prompt that is empty or longer than the model's window less ``max_new_tokens``, or of a text
+            error of a prompt that is empty or longer than the model's window minus ``max_new_tokens``, or of a text
             without a token.
         """
         encoded, errors = self._encoded(prompts)
@@ -196,10 +196,10 @@ class ResponseSampler:
         ]
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
-        """Return how likely a draw is to be exactly a given response, its end included.
+        """Return the probabilities of drawing exactly the given responses, ends included.
 
-        What counts is the tokenizer's own tokenization of the text, followed by an end token or by any single token
-        that completes a stop string and leaves the text as it is.
+        Counts the tokenizer's own tokenization of the text, followed by an end token or by any single token that
+        completes a stop string without changing the text.
 
         Args:
             prompts: Texts, with the chat template already applied.
@@ -209,8 +209,8 @@ class ResponseSampler:
             One ``Leaf`` per pair, in order.
 
         Raises:
-            UnscorableError: A prompt is empty or longer than the model's window less ``max_new_tokens``, or a text has
-                no token.
+            UnscorableError: A prompt is empty or longer than the model's window minus ``max_new_tokens``, or a text
+                has no token.
         """
         given, pairs = self._as_responses(texts), list(zip(prompts, texts, strict=True))
         encoded, errors = self._encoded(prompts)
@@ -224,10 +224,10 @@ class ResponseSampler:
         """Do nothing: the hash covers the weights."""
 
     def expect(self, prompts: Sequence[str]) -> None:
-        """Do nothing: in this process nothing is sampled ahead of its call."""
+        """Do nothing: there is no prefetching in this process."""
 
     def reading_with(self, model: Any) -> "ResponseSampler":
-        """Return the same sampler on another model that has this one's tokenizer."""
+        """Return the same sampler on another model with the same tokenizer."""
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)
         other._model, other.layout = model, self._given_layout or choose_layout(model)
@@ -242,35 +242,35 @@ class ResponseSampler:
     def check(self, prompt: str = PROBES[0], tolerance: float | None = None) -> None:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
-        A few tokens are sampled for the prompt and for its first part side by side, in this sampler's layout. The
-        plain calls have one prompt and response each, no padding, and no cache from before.
+        A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
+        calls have one prompt and response each, without padding or a previous cache.
 
         Args:
             prompt: Text of the prompt.
-            tolerance: Greatest difference in nats, as a mean over a response's tokens; ``None`` takes what rounding
-                explains in the model's dtype.
+            tolerance: Maximum difference in nats, as a mean over a response's tokens (default: the difference
+                explained by rounding in the model's dtype).
 
         Raises:
-            RuntimeError: They differ by more, or a call fails: the model does not decode as it reads (an architecture
-                that the layout does not fit, train mode, gradient checkpointing without a cache).
+            RuntimeError: The difference is greater, or a call fails. Reasons: the layout does not suit the
+                architecture, train mode, gradient checkpointing without a cache.
             UnscorableError: The logits are NaN.
         """
         if problem := self._decoding_problem(prompt, tolerance):
             raise RuntimeError(problem)
 
     def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
-        """Return what is wrong with the reader's log-probabilities, or ``None``; see ``check``."""
+        """Return a problem with the reader's log-probabilities, or ``None``; see ``check``."""
         probe = copy.copy(self)
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
         room = min(self._window, self._switch or self._window) - PROBE_TOKENS
         ids = probe_ids(self.tokenizer(prompt).input_ids, room)
-        named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names decide the noise
+        named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names seed the noise
         sample = functools.partial(probe._sample_batch, named, self.layout, {}, list(named))
         return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
 
     def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
-        """Return the token ids of the prompts that fit, and the errors of the others."""
+        """Return the token ids of prompts that fit, and the errors of other prompts."""
         encoded: dict[str, list[int]] = {}
         errors: dict[str, UnscorableError] = {}
         for prompt in dict.fromkeys(prompts):
@@ -281,11 +281,11 @@ class ResponseSampler:
         return encoded, errors
 
     def _apart(self, encoded: dict[str, list[int]]) -> list[tuple[Layout, dict[str, list[int]]]]:
-        """Divide prompts into groups that may be read together, and name their layout.
+        """Divide prompts into groups that may share batches, each with its layout.
 
-        Where long rope has a switch, prompts that stay below it with their responses, and those beyond it, are
-        batched apart. Those that may cross it while they are decoded have no use for a cache: its keys would be
-        turned by the wrong factors.
+        For models with long rope, prompts that stay below the switch with their responses are batched apart from
+        prompts above it. Prompts that may cross the switch during decoding cannot use a cache: its keys would be
+        rotated by the wrong factors.
         """
         switch = self._window if self._switch is None else self._switch
         groups: dict[str, tuple[Layout, dict[str, list[int]]]] = {}
@@ -300,8 +300,8 @@ class ResponseSampler:
         return list(groups.values())
 
     def _as_responses(self, texts: Iterable[str]) -> dict[str, GivenResponse]:
-        """Return given texts as the responses that they would be."""
-        longest = self.options.max_new_tokens + 1  # one more shows that a text is too long
+        """Return given texts as responses."""
+        longest = self.options.max_new_tokens + 1  # one more to detect texts that are too long
         return {
             text: self._rows.given(encode_response(self.tokenizer, text, longest)) for text in dict.fromkeys(texts)
         }
@@ -313,7 +313,7 @@ class ResponseSampler:
         return Forcing(self._model, self._pad_id, self.layout, self._budget, encoded, pairs, tokens)
 
     def _give_back(self, prompts: int) -> None:
-        """Return freed memory to the system after every few prompts that are read on a CPU."""
+        """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""
         self._since_given_back += prompts
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
@@ -327,7 +327,7 @@ class ResponseSampler:
         after: Mapping[str, Sequence[GivenResponse]],
         prompts: list[str],
     ) -> list[Responses]:
-        """Read prompts as one batch and draw all their responses, token by token."""
+        """Prefill prompts as one batch and draw all their responses, token by token."""
         rows = self._rows.new(prompts)
         decoder = make_decoder(self._model, self._pad_id, layout, self.options.num_samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
@@ -341,6 +341,6 @@ class ResponseSampler:
         return self._rows.responses(rows, leaves)
 
     def _slots(self, length: int) -> int:
-        """Return how many tokens of the key-value cache a prompt of ``length`` tokens and its responses may take."""
+        """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)

@@ -1,4 +1,4 @@
-"""Rows: the responses of a batch while their tokens are drawn, one after another."""
+"""Rows: the responses of a batch while their tokens are drawn one by one."""
 
 import copy
 import itertools
@@ -23,16 +23,16 @@ class Row:
     """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
 
     Attributes:
-        noise: A random 64-bit word per token, which decides that token.
-        prompt: Place of the prompt in the batch.
+        noise: A random 64-bit word per token, which decides the token.
+        prompt: Index of the prompt in the batch.
         sample: Number of the sample, from 0.
         token_ids: Tokens drawn so far.
-        log_probs: Their natural-log probabilities under the model itself, at temperature 1.
-        draw_log_prob: Natural-log probability of the tokens in the distribution that they are drawn from.
-        slots: Where the line of a tree holds this response's tokens.
-        line: Line of the cache that holds this response, where samples have lines of their own.
-        text: The response, once it has ended by itself.
-        finished: Whether it has ended by itself, by end-of-sequence or stop string.
+        log_probs: Natural-log probabilities of the tokens under the model at temperature 1.
+        draw_log_prob: Natural-log probability of the tokens in the distribution from which they are drawn.
+        slots: Slots of this response's tokens in the line of a tree.
+        line: Line of the cache for this response, if samples have separate lines.
+        text: The response, once it has finished.
+        finished: Whether it has ended with end-of-sequence or a stop string.
     """
 
     noise: Sequence[int]
@@ -48,14 +48,14 @@ class Row:
 
 
 class RowWriter:
-    """Makes rows, draws their tokens from logits, ends them, and turns them into responses.
+    """Creates rows, draws their tokens from logits, ends them, and turns them into responses.
 
     Args:
-        model: Causal language model, whose generation settings name end tokens.
+        model: Causal language model, whose generation settings contain end tokens.
         tokenizer: Its tokenizer.
         name: Name of the reader, for errors.
-        options: How tokens are drawn, and what ends a response.
-        end_tokens: Ids of the tokens that end a response; ``None`` takes those of model and tokenizer.
+        options: Options of drawing tokens and ending responses.
+        end_tokens: Ids of the tokens that end a response (default: those of model and tokenizer).
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class RowWriter:
         Args:
             logits: ``(B, V)`` of the next token, one line per branch.
             branches: Branch of each row.
-            alive: R rows that go on.
+            alive: R unfinished rows.
 
         Returns:
-            The rows that have neither ended nor reached their greatest length, ordered like ``alive``.
+            The rows that have neither ended nor reached the maximum length, ordered like ``alive``.
 
         Raises:
             UnscorableError: The logits are NaN.
@@ -117,7 +117,7 @@ class RowWriter:
         """Return the responses of each prompt.
 
         Args:
-            rows: The rows that ``new`` returned.
+            rows: The rows returned by ``new``.
             leaves: Known leaves of each prompt.
         """
         samples = self._options.num_samples
@@ -125,15 +125,15 @@ class RowWriter:
         return list(map(self._responses, by_prompt, leaves))
 
     def given(self, token_ids: Sequence[int]) -> GivenResponse:
-        """Return the response that given tokens would be, with what may end it."""
+        """Return given tokens as a response, with its possible end tokens."""
         return self._ends.given(token_ids)
 
     def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
-        """Return how likely a given response is, end included.
+        """Return the probability of a given response, end included.
 
         Args:
-            given: The response, of which T tokens are read.
-            logits: ``(T + 1, V)`` of each of them and of the token after them.
+            given: The response, with T tokens to score.
+            logits: ``(T + 1, V)`` of each token and of the token after them.
         """
         log_probs = logits.float().log_softmax(-1)
         totals = [-math.inf, -math.inf]
@@ -145,7 +145,7 @@ class RowWriter:
         return Leaf(given.text, given.token_ids, totals[0], totals[1], mean)
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
-        """Return the log-probabilities that tokens are drawn with, ``(B, V)``, by those at temperature 1."""
+        """Return the log-probabilities for drawing tokens, ``(B, V)``, from those at temperature 1."""
         options = self._options
         if options.temperature == 0:
             likeliest = torch.nn.functional.one_hot(log_probs.argmax(-1), log_probs.shape[-1])

@@ -1,4 +1,4 @@
-"""The check of a reader: does it give tokens the same probabilities however it is asked?"""
+"""The check of a reader: the probabilities of tokens must not depend on batching and caching."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -16,36 +16,37 @@ PROBES = (
     "Passage: The mill burned down.\nWhen?",
     "Which river runs through Vienna, and where does it",
 )
-#: responses sampled for each prompt of a check, and tokens of each
+#: number of responses per prompt of a check, and of tokens per response
 PROBE_SAMPLES, PROBE_TOKENS = 2, 3
 
-# nats: readers that are right differ by less than 0.001 in float32 and, but for flips, by some hundredths in low
-# precision; those that lose their cache, their positions or their mask differ by more than 1
+# nats: correct readers differ by less than 0.001 in float32 and, without flips of experts, by some hundredths in low
+# precision; readers that lose their cache, positions or mask differ by more than 1
 _TOLERANCE, _TOLERANCE_LOW_PRECISION = 0.05, 0.5
 
 
 def check_tolerance(dtype: torch.dtype) -> float:
-    """Return the greatest difference, in nats, that rounding explains in a dtype."""
+    """Return the maximum difference, in nats, that rounding explains in a dtype."""
     return _TOLERANCE if dtype in (torch.float32, torch.float64) else _TOLERANCE_LOW_PRECISION
 
 
 def probes(dtype: torch.dtype) -> tuple[str, ...]:
-    """Return the texts of which a right reader passes the check with at least one.
+    """Return the texts of the check; a correct reader passes with at least one.
 
-    In low precision a single flip of the routing to experts can move all that follows a prompt; it is not in all.
+    In low precision, a single flip of the routing to experts can change all tokens after one prompt, but not after
+    all.
     """
     return PROBES[:1] if dtype in (torch.float32, torch.float64) else PROBES
 
 
 def probe_ids(ids: Sequence[int], room: int) -> list[list[int]]:
-    """Return two prompts of unequal length with a common start, from the last ``room`` token ids of a probe."""
+    """Return two prompts of unequal length with a common prefix, from the last ``room`` token ids of a probe."""
     whole = list(ids[-room:])
     return [whole, whole[: -(-2 * len(whole) // 3)]]
 
 
 @torch.no_grad()
 def plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Return the log-probabilities of responses to a prompt by one call of the model: no cache given, no padding.
+    """Return the log-probabilities of responses to a prompt, one call of the model each, without cache or padding.
 
     Args:
         model: Causal language model in eval mode.
@@ -76,24 +77,24 @@ def decoding_problem(
     sample: Callable[[], Sequence[Responses]],
     tolerance: float | None = None,
 ) -> str | None:
-    """Return what is wrong with a reader's log-probabilities, or ``None``.
+    """Return a problem with a reader's log-probabilities, or ``None``.
 
     Args:
         model: Causal language model in eval mode.
         name: Name of the reader, for the message.
-        layout: How the samples of a prompt share its reading.
+        layout: Layout of the reader.
         pad_id: Id of the tokenizer's padding token.
         prompts: Token ids of the prompts.
-        sample: Samples responses to the prompts.
-        tolerance: Greatest difference in nats, as a mean over a response's tokens; ``None`` takes what rounding
-            explains in the model's dtype.
+        sample: Function that samples responses to the prompts.
+        tolerance: Maximum difference in nats, as a mean over a response's tokens (default: the difference explained
+            by rounding in the model's dtype).
 
     Raises:
         UnscorableError: The logits are NaN.
     """
     reader = f"reader {name!r} ({type(model).__name__}, layout {layout})"
-    way_out = "" if layout == "reread" else "reader_layout=reread, which is slow and fits any model, or "
-    way_out = f"take {way_out}another reader"
+    way_out = "" if layout == "reread" else "reader_layout=reread, which is slow and works with any model, or "
+    way_out = f"use {way_out}another reader"
     try:
         sampled = sample()
         lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
@@ -101,7 +102,7 @@ def decoding_problem(
         plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
     except (torch.OutOfMemoryError, UnscorableError):
         raise
-    except Exception as error:  # whatever the model's own code raises, the user must learn which model it is
+    except Exception as error:  # the model's code may raise any exception; the message must name the model
         reason = "".join(str(error).strip().splitlines()[:1])
         return f"{reader} does not decode with a key-value cache: {type(error).__name__}: {reason}; {way_out}"
     drawn = [log_probs for responses in sampled for log_probs in responses.token_log_probs]
@@ -111,5 +112,5 @@ def decoding_problem(
         return None
     return (
         f"{reader}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats (expected: at "
-        f"most {most:g}); switch train mode and gradient checkpointing off if it is in training, else {way_out}"
+        f"most {most:g}); switch off train mode and gradient checkpointing if it is in training, else {way_out}"
     )

@@ -1,4 +1,4 @@
-"""Teacher forcing: how likely a causal language model finds given texts after given prompts."""
+"""Teacher forcing: log-probabilities of given texts after given prompts under a causal language model."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,20 +17,20 @@ from seper_reward.runtime.profiling import timed
 
 R = TypeVar("R")
 
-_BATCH = 16  # prompts whose given texts are scored at once; few, because every token of a text keeps its logits
+_BATCH = 16  # prompts whose given texts are scored at once; few, because the logits of every token are kept
 
 
 @dataclass(frozen=True)
 class Forcing:
-    """Given texts after prompts, read in batches.
+    """Given texts after prompts, scored in batches.
 
     Attributes:
         model: Causal language model in eval mode.
         pad_id: Id of the tokenizer's padding token.
-        layout: How the texts of a prompt share it.
-        budget: Most tokens in a batch.
+        layout: Layout of the texts of a prompt.
+        budget: Maximum number of tokens in a batch.
         encoded: Token ids of each prompt.
-        pairs: Prompts and texts; equal pairs are read once.
+        pairs: Prompts and texts; equal pairs are scored once.
         tokens: Token ids of each text.
     """
 
@@ -45,12 +45,12 @@ class Forcing:
     def read(
         self, read: Callable[..., list[list[Tensor]]], keep: Callable[[str, Tensor], R]
     ) -> Iterator[tuple[tuple[str, str], R]]:
-        """Yield each distinct pair with a value made of its logits or log-probabilities.
+        """Yield each distinct pair with a value computed from its logits or log-probabilities.
 
         Args:
             read: ``forced_logits`` or ``forced_log_probs``.
-            keep: Makes the value of a text and what ``read`` returns for it, batch by batch: the logits of all pairs
-                do not fit into memory.
+            keep: Function that computes the value from a text and the result of ``read``. It is called batch by
+                batch, since the logits of all pairs do not fit into memory.
         """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in self.pairs:
@@ -80,7 +80,7 @@ def forced_log_probs(
         model: Causal language model in eval mode.
         lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
         pad_id: Id of the tokenizer's padding token.
-        layout: How the continuations of a prompt share it, as chosen by ``choose_layout``.
+        layout: Layout of the continuations of a prompt, from ``choose_layout``.
 
     Returns:
         Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens, on the CPU.
@@ -99,25 +99,25 @@ def forced_log_probs(
 def forced_logits(
     model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
 ) -> list[list[Tensor]]:
-    """Return the logits of each token of given continuations of prompts, and of what follows them.
+    """Return the logits of each token of given continuations of prompts, and of the token after them.
 
-    In the layout ``tree`` prompts are read as before sampling, what they have in common once, and then all their
-    continuations, each seeing its prompt and itself; in the other layouts a prompt is read once for each continuation,
-    in ``reread`` without padding. Where long rope has a switch, a continuation is read with the factors of its whole
-    row, as the model itself would.
+    In the layout ``tree``, prompts are prefilled as for sampling, with their common prefix once, and then all
+    continuations, each attending to its prompt and itself. In other layouts a prompt is computed once for each
+    continuation, in ``reread`` without padding. With long rope, a continuation uses the factors of its whole row, like
+    a plain call of the model.
 
     Args:
         model: Causal language model in eval mode.
         lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
         pad_id: Id of the tokenizer's padding token.
-        layout: How the continuations of a prompt share it, as chosen by ``choose_layout``.
+        layout: Layout of the continuations of a prompt, from ``choose_layout``.
 
     Returns:
         Per line and continuation, ``(T + 1, V)`` logits: of its T tokens, and of the token after them.
     """
     switch = rope_switch(model)
-    trees: dict[bool, list[int]] = {}  # lines that are read together with all their continuations
-    batches: dict[Any, list[tuple[int, int]]] = {}  # (line, continuation) that are read together
+    trees: dict[bool, list[int]] = {}  # lines that share a batch with all their continuations
+    batches: dict[Any, list[tuple[int, int]]] = {}  # (line, continuation) pairs that share a batch
     for line, (prompt, continuations) in enumerate(lines):
         beyond = [switch is not None and len(prompt) + len(tokens) > switch for tokens in continuations]
         if layout == "tree" and set(beyond) == {switch is not None and len(prompt) > switch}:
@@ -139,7 +139,7 @@ def forced_logits(
 def _as_trees(
     model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int
 ) -> list[list[Tensor]]:
-    """Read prompts, then all their continuations."""
+    """Prefill prompts, then compute all their continuations."""
     decoder = TreeDecoder(model, pad_id, samples=1)
     first, _ = decoder.prefill([prompt for prompt, _ in lines])
     rest = decoder.forced_logits([continuations for _, continuations in lines])
@@ -147,7 +147,7 @@ def _as_trees(
 
 
 def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
-    """Read each prompt with its one continuation as a line of a padded batch."""
+    """Compute each prompt with its continuation as a line of a padded batch."""
     ids = [[*prompt, *tokens] for prompt, tokens in pairs]
     input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
     kept = max(len(tokens) for _, tokens in pairs) + 1
@@ -156,6 +156,6 @@ def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
         attention_mask=mask,
         position_ids=(mask.cumsum(1) - 1).clamp(min=0),
         use_cache=False,
-        **keep_logits(model, kept),  # with padding in front, all continuations are at the end
+        **keep_logits(model, kept),  # with left padding, all continuations are at the end
     ).logits
     return [logits[line, -len(tokens) - 1 :] for line, (_, tokens) in enumerate(pairs)]

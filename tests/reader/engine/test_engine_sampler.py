@@ -278,16 +278,16 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
             [server.url],
             {"model": "mine"},
             ValueError,
-            "engine_model='mine' is not what engine=.* serves, which is tiny",
+            "engine_model='mine' is not on engine=.*, which serves tiny",
         ),
         (
             [server.url, other.url],
             {},
             ValueError,
-            "engine_model='tiny' is not what engine='.*' serves, which is other",
+            "engine_model='tiny' is not on engine='.*', which serves other",
         ),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
-        (["http://me:secret@localhost/v1"], {}, ValueError, "must not hold a password"),
+        (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),
         (
             ["http://localhost/v1?token=secret"],
             {},
@@ -348,7 +348,7 @@ def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
     server.spoil = lambda body, answer: answer.clear() if body.get("echo") else None
     with pytest.raises(ValueError, match=r"top_p=0.9: engine gives no log-probabilities of prompts"):
         engine(tiny_sampler, server, top_p=0.9)
-    with pytest.raises(ValueError, match="names no token ids"):
+    with pytest.raises(ValueError, match="returns no token ids"):
         engine(tiny_sampler, serve(names_ids=False), temperature=0.7)
 
 
@@ -356,7 +356,7 @@ def test_another_tokenizer_is_refused(tiny_sampler, serve):
     def other_tokens(body, answer):
         answer["choices"][0]["prompt_token_ids"] = [1, 2, 3]
 
-    with pytest.raises(ValueError, match="reads a prompt as other tokens; set reader"):
+    with pytest.raises(ValueError, match="tokenizer differs from the reader's; set reader"):
         engine(tiny_sampler, serve(spoil=other_tokens))
 
 
