@@ -58,7 +58,9 @@ class InputOptions:
     """How an input is read, beside its name and that of its corpus.
 
     Attributes:
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+            several columns are joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
         streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
         run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
         run_depth: Most passages of a question taken from the run, >= 1.
@@ -66,7 +68,8 @@ class InputOptions:
         retrieved: Whether questions may lack passages without a corpus, too: an index or a search service has them.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    separator: str | None = None
     streaming: bool = False
     run: str | None = None
     run_depth: int = 10
@@ -79,7 +82,8 @@ def read_queries(
     corpus: Mapping[str, Passage] | None = None,
     *,
     answers_needed: bool = True,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[str, str | Sequence[str]] = MappingProxyType({}),
+    separator: str | None = None,
     streaming: bool = False,
     most: int | None = None,
 ) -> Examples:
@@ -92,7 +96,9 @@ def read_queries(
             called ``_id``, that of a passage ``passage_id``, so that a file of labels can be read, too.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever fills them in later.
         answers_needed: Whether each row must have ``answers``.
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+            several columns are joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
         streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
         most: Most queries to read, the first ones; ``None`` reads all.
 
@@ -102,7 +108,7 @@ def read_queries(
     """
     needed = {"question"} | ({"answers"} if answers_needed else set()) | ({"passages"} if corpus is None else set())
     name = str(source) if isinstance(source, (str, Path)) else "the input"
-    reading, rows = recognise(read_rows(source, streaming=streaming), name, needed, columns)
+    reading, rows = recognise(read_rows(source, streaming=streaming), name, needed, columns, separator)
     queries: dict[str, Query] = {}
     rejected: list[Rejected] = []
     for where, row in rows:
@@ -152,6 +158,7 @@ def read_examples(
         corpus,
         answers_needed=answers_needed,
         columns=options.columns,
+        separator=options.separator,
         streaming=options.streaming,
         most=most,
     )

@@ -152,7 +152,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
             delimiter = max(",;\t", key=header.count)
             reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
             names = next(reader, [])
-            if not names or not all(names) or len(set(names)) < len(names):
+            # pandas writes its index as a first column without a name
+            if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
                 raise ValueError(f"{path}: expected a header with a name of its own for each column, got {names}")
             start = reader.line_num + 1
             for cells in reader:
@@ -170,7 +171,7 @@ def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | Bro
     if len(cells) != len(names):
         return BrokenRow(f"expected {len(names)} cells, as in the header, got {len(cells)}; quote the cells", start)
     try:
-        return {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True)}
+        return {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True) if name}
     except BadRowError as error:
         return BrokenRow(str(error), start)
 

@@ -30,7 +30,7 @@ def label_dataset(
     *,
     strict: bool = True,
     batch_size: int | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[str, str | Sequence[str]] = MappingProxyType({}),
 ) -> D:
     """Label the passages of each question.
 
@@ -44,7 +44,8 @@ def label_dataset(
         labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
         strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
         batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised.
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+            several columns are joined.
 
     Returns:
         A dataset, or a stream, with the columns of ``label_row``, in the order of the input.
@@ -89,7 +90,13 @@ class _RowLabeler:
     """Turns rows of a dataset into queries, and their labels into label rows; ``first`` are rows with its columns."""
 
     def __init__(
-        self, labeler: PassageLabeler, first: Any, strict: bool, columns: Mapping[str, str], *, silent: bool = False
+        self,
+        labeler: PassageLabeler,
+        first: Any,
+        strict: bool,
+        columns: Mapping[str, str | Sequence[str]],
+        *,
+        silent: bool = False,
     ) -> None:
         self.labeler, self._strict, self._silent = labeler, strict, silent
         needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())

@@ -212,3 +212,13 @@ def test_rows_in_memory(tmp_path):
     assert rejected.where == "row 1"
     Dataset.from_list([{"_id": "d1", "title": "", "text": "one"}]).save_to_disk(tmp_path / "corpus")
     assert read_corpus(tmp_path / "corpus")["d1"].text == "one"
+
+
+def test_the_index_that_pandas_writes_is_ignored(tmp_path):
+    import pandas
+
+    pandas.DataFrame([{**row, "passages": json.dumps(row["passages"])} for row in ROWS]).to_csv(tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text().startswith(",")
+    (row, *_) = (row for _, row in read_rows(tmp_path / "a.csv"))
+    assert set(row) == set(ROWS[0])
+    assert read_queries(tmp_path / "a.csv").queries[0].metadata == QUERIES[0].metadata
