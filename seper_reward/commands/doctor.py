@@ -145,8 +145,8 @@ def hub_lines() -> Iterator[str]:
     except Exception as error:  # of the session's library, which differs between releases
         reason = re.sub(r"\s+", " ", str(error))[:120] or type(error).__name__
         yield (
-            f"hub: {constants.ENDPOINT} does not answer ({reason}); embedded models, local folders and the hub's cache "
-            f"work without it, and $HF_ENDPOINT names a mirror; {token}"
+            f"hub: {constants.ENDPOINT} does not answer ({reason}); embedded models, local folders and the hub's "
+            f"cache work without it, and $HF_ENDPOINT names a mirror; {token}"
         )
         return
     yield f"hub: {constants.ENDPOINT} answers in {time.perf_counter() - start:.1f} s; {token}"

@@ -7,13 +7,12 @@ import gzip
 import io
 import itertools
 import json
-import sys
 import tokenize
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from seper_reward.data.formats.squad import squad_rows
 from seper_reward.data.hub_datasets import open_dataset
@@ -21,6 +20,8 @@ from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # all but Parquet also as .gz
+_MOST_BYTES = 64_000_000  # of a row: label rows with long thoughts have 10 MB, and longer lines are no questions
+_TOO_LONG = f"expected a row of at most {_MOST_BYTES // 10**6} MB, got a longer one; split it"
 
 
 class BadRowError(UnscorableError):
@@ -99,8 +100,8 @@ def _parquet_rows(path: Path) -> Iterable[Any]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    with _opened(path) as lines:
-        text = b"".join(_whole_lines(lines, path))
+    with _opened(path) as lines, _gzip_errors(path):
+        text = lines.read()
     try:
         rows = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -128,6 +129,9 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
+            if len(line) > _MOST_BYTES:
+                yield f"{path}, line {number}", BrokenRow(_TOO_LONG, line[:200].decode("utf-8", "replace"))
+                continue
             start = line[:200].decode("utf-8", "replace")
             row: Any
             try:
@@ -143,10 +147,10 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a table with a header."""
-    csv.field_size_limit(sys.maxsize)  # passages are longer than what csv expects of a cell
+    csv.field_size_limit(_MOST_BYTES)  # passages are longer than what csv expects of a cell
     start = 1
     with _opened(path) as binary:
-        lines = (line.decode() for line in _whole_lines(binary, path))
+        lines = (_decoded(line) for line in _whole_lines(binary, path))
         try:
             header = next(lines, "").removeprefix("\ufeff")
             delimiter = max(",;\t", key=header.count)
@@ -164,6 +168,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
             raise ValueError(
                 f"{path}, line {start}: expected CSV in UTF-8 ({error}); save it again as that"
             ) from error
+
+
+def _decoded(line: bytes) -> str:
+    if len(line) > _MOST_BYTES:
+        raise csv.Error(_TOO_LONG)
+    return line.decode()
 
 
 def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | BrokenRow:
@@ -195,13 +205,28 @@ def _cell_value(cell: str) -> Any:
     return value
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
-def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, of longer ones than a row may be only the beginning."""
+    with _gzip_errors(path):
+        while line := file.readline(_MOST_BYTES + 1):
+            yield line
+            while len(line) > _MOST_BYTES and not line.endswith(b"\n"):
+                line = file.readline(_MOST_BYTES + 1)
+
+
+@contextlib.contextmanager
+def _gzip_errors(path: Path) -> Iterator[None]:
+    """Name the file in errors of decompression.
+
+    Raises:
+        OSError: The block raised such an error.
+    """
     try:
-        yield from lines
+        yield
     except EOFError as error:
         raise OSError(f"{path}: the compressed file ends too early ({error}); copy it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:

@@ -4,9 +4,12 @@ Whether a template can switch thinking off is found by rendering it with and wit
 model's name.
 """
 
+import contextlib
 import copy
+import ctypes
 import datetime
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -26,6 +29,7 @@ _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
 _OURS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # arguments of ``_rendered``
+_LONGEST_RENDERING = 30.0  # seconds; templates take milliseconds, the first one a second
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template of policies whose own has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2 has, but
 #: shorter, as a policy reads it in every rollout.
@@ -143,7 +147,7 @@ class ChatTemplate:
     Raises:
         ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system
             prompt, does not use a variable of ``chat_template_kwargs`` or fails with them; one of these contradicts
-            ``thinking``; or there is no template.
+            ``thinking``; the template fails or does not end; or there is no template.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
@@ -156,6 +160,7 @@ class ChatTemplate:
         self._arguments: dict[str, Any] = {}
         self._end = ""
         if self._source is not None:
+            self._check_end()
             self._check_variables(self._source)
             self._add_system_prompt()
             self._choose(self._source, options.thinking)
@@ -179,6 +184,20 @@ class ChatTemplate:
         return self._rendered(turns, self._arguments) + self._end
 
     def _rendered(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
+        """Return the text of a conversation.
+
+        Raises:
+            ValueError: The template fails.
+        """
+        try:
+            return self._applied(turns, arguments)
+        except Exception as error:  # a template raises what it likes
+            reason = " ".join(str(error).split())
+            raise ValueError(
+                f"the reader's chat template fails ({type(error).__name__}: {reason}); give another chat_template"
+            ) from error
+
+    def _applied(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
         text: str = self._tokenizer.apply_chat_template(
             [*self._turns, *turns],
             chat_template=with_date(self._source or "", self._date),
@@ -188,6 +207,23 @@ class ChatTemplate:
             **{**self.options.chat_template_kwargs, **arguments},
         )
         return text
+
+    def _check_end(self) -> None:
+        """Render a short prompt within a time limit: a template is a program, which may never end."""
+
+        def render() -> None:
+            with contextlib.suppress(Exception, SystemExit):  # raised again, with its reason, where the text is needed
+                self._applied(_PROBE, {})
+
+        thread = threading.Thread(target=render, daemon=True)
+        thread.start()
+        thread.join(_LONGEST_RENDERING)
+        if thread.is_alive():
+            # the only way to end another thread; it would slow this process down
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+            raise ValueError(
+                f"the reader's chat template does not end within {_LONGEST_RENDERING:g} s; give another chat_template"
+            )
 
     def _check_variables(self, source: str) -> None:
         given = dict(self.options.chat_template_kwargs)
@@ -200,7 +236,7 @@ class ChatTemplate:
                     "name, or leave it out"
                 )
         try:
-            self._rendered(_PROBE, {})
+            self._applied(_PROBE, {})
         except Exception as error:  # a template raises what it likes at a value that it does not know
             raise ValueError(f"chat_template_kwargs={given!r} fail in the reader's chat template: {error}") from error
 
@@ -210,7 +246,7 @@ class ChatTemplate:
             return
         self._turns = [{"role": "system", "content": text}]
         try:
-            shown = text.strip() in self._rendered(_PROBE, {})
+            shown = text.strip() in self._applied(_PROBE, {})
             found = "leaves it out"
         except Exception as error:  # a template raises what it likes at a role that it does not know
             shown, found = False, f"says {str(error)!r}"
@@ -254,7 +290,7 @@ class ChatTemplate:
         found = {}
         for name in sorted(set(_ARGUMENT.findall(source))):
             try:
-                prompt = self._rendered(_PROBE, {name: value})
+                prompt = self._applied(_PROBE, {name: value})
             except Exception:  # a template raises what it likes at a value that it does not know
                 continue
             if prompt != plain and str(value) not in prompt:  # where it is printed, it was meant to be a text
