@@ -131,7 +131,7 @@ def hub_lines() -> Iterator[str]:
     """Yield a line that says whether the Hugging Face hub answers, and whether a token is set."""
     try:
         from huggingface_hub import constants, get_token
-        from huggingface_hub.utils import get_session
+        from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
     except ImportError as error:
         yield f"hub: unknown ({error})"
         return

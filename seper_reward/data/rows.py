@@ -205,7 +205,7 @@ def _cell_value(cell: str) -> Any:
     return value
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> Any:
     return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
