@@ -361,10 +361,16 @@ class InputConfig:
 
     columns: list[str] = setting(
         [],
-        "Columns of the questions, if they are not recognised, such as question=q answers=gold passages=ctx id=key; "
-        "dots select fields inside a column (answers=answer.aliases).",
+        "Columns of the questions that are not recognised, such as question=q answers=gold passages=ctx id=key; a "
+        "dotted name goes into a column (answers=answer.aliases), and several columns of answers or passages are "
+        "joined (passages=first passages=second).",
         "input.columns",
         common=True,
+    )
+    separator: str | None = setting(
+        None,
+        "Text between the aliases in a cell of answers, such as | in A|B; not given: a cell is one alias, or a list.",
+        "input.separator",
     )
     streaming: bool = setting(
         False,
@@ -391,11 +397,15 @@ class InputConfig:
         """Options of reading the questions.
 
         Raises:
-            ValueError: A word of ``columns`` has another form, or ``run_depth`` is below 1.
+            ValueError: A word of ``columns`` names nothing, ``separator`` is empty, or ``run_depth`` is below 1.
         """
         if self.run_depth < 1:
             raise ValueError(f"run_depth must be at least 1, got {self.run_depth}")
-        return InputOptions(parse_columns(self.columns), self.streaming, self.run, self.run_depth, self.qrels)
+        if self.separator == "":
+            raise ValueError("separator must be a text such as '|', got an empty one")
+        return InputOptions(
+            parse_columns(self.columns), self.separator, self.streaming, self.run, self.run_depth, self.qrels
+        )
 
 
 @dataclass

@@ -30,6 +30,7 @@ COMMANDS = [
     "demo",
     "audit-negatives",
     "audit-searches",
+    "doctor",
     "export",
     "init",
     "merge-reader",

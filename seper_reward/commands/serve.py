@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from seper_reward.command import parse_all
 from seper_reward.config import CommandConfig, load_scorer
@@ -14,7 +16,13 @@ from seper_reward.runtime.settings import setting
 class ServeConfig(CommandConfig):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
-    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 accepts connections from other machines.")
+    former: ClassVar[Mapping[str, str]] = {
+        **CommandConfig.former,
+        "memory": "set memory_mb, in MB instead of beliefs",
+        "max_contexts": "set max_request_tokens, which bounds what is read",
+    }
+
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
     port: int = setting(8100, "Port to listen on, in [1, 65535].")
     block: int | None = setting(
         None,
@@ -24,15 +32,22 @@ class ServeConfig(CommandConfig):
     queue: int = setting(
         8192, "Maximum number of waiting sets of passages, >= 1; further requests get 429 and are retried by clients."
     )
-    memory: int = setting(
-        65536, "Number of beliefs to cache in memory for all clients, >= 0, such as the baselines of questions."
+    memory_mb: float = setting(
+        256.0, "Memory for beliefs of all clients in MB, >= 0; a question's baseline in it is measured once."
     )
     deadline: float = setting(
         600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late results are null."
     )
-    max_body_mb: float = setting(32.0, "Maximum size of a request's body in MB, > 0; larger requests get 413.")
-    max_contexts: int = setting(
-        4096, "Maximum number of sets of passages and texts in a request, >= 1; larger requests get 413."
+    max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
+    max_request_tokens: int = setting(
+        1_000_000,
+        "Most tokens of contexts and texts in one request, estimated from the characters, >= 1; a context counts at "
+        "most the reader's window, and a request with more is answered 413.",
+    )
+    unscored: float | None = setting(
+        None,
+        "Reward that stands for a rollout that cannot be scored, for OpenRLHF and NeMo Gym, which know no null; not "
+        "given: such a request is refused (422), with the reason.",
     )
     passage_tag: str | None = setting(
         None,
@@ -50,7 +65,7 @@ class ServeConfig(CommandConfig):
         super().__post_init__()
         if self.answer_pattern is not None:
             compile_answer_pattern(self.answer_pattern)
-        for name in ("block", "queue", "max_contexts"):
+        for name in ("block", "queue", "max_request_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
@@ -59,8 +74,8 @@ class ServeConfig(CommandConfig):
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
         if not 1 <= self.port <= 65535:
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
-        if self.memory < 0:
-            raise ValueError(f"memory must be at least 0, got {self.memory}")
+        if not self.memory_mb >= 0:
+            raise ValueError(f"memory_mb must be at least 0, got {self.memory_mb}")
 
 
 def command(arguments: list[str]) -> str:
@@ -80,13 +95,18 @@ def command(arguments: list[str]) -> str:
     from seper_reward.serving.worker import Worker
 
     token = os.environ.get(TOKEN)
+    if token is not None and not token.strip():
+        raise ValueError(f"${TOKEN} must not be empty; set a secret, or unset it to let everyone ask")
     address = bound(config.host, config.port)
     worker = Worker(
-        lambda: load_scorer(config, config.seed), block=config.block, queue=config.queue, memory=config.memory
+        lambda: load_scorer(config, config.seed),
+        block=config.block,
+        queue=config.queue,
+        memory=int(config.memory_mb * 1e6),
     )
     app = build_app(
         worker,
-        limits=Limits(int(config.max_body_mb * 1e6), config.max_contexts, config.deadline),
+        limits=Limits(int(config.max_body_mb * 1e6), config.max_request_tokens, config.deadline),
         weights=weights,
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),

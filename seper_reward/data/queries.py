@@ -58,17 +58,18 @@ class InputOptions:
     """Options of reading an input.
 
     Attributes:
-        columns: Column names for ``id``, ``question``, ``answers`` or ``passages`` (default: recognised).
-        streaming: Whether to fetch rows of a dataset on the hub on demand instead of all at once.
-        run: TREC run (``read_run``) whose passages are added to the questions; questions without a ranking are
-            dropped.
-        run_depth: Maximum number of passages per question from the run, >= 1.
-        qrels: Human judgments (``read_qrels``), which mark the passages; questions without judgments are dropped.
-        retrieved: Whether questions may lack passages even without a corpus, since an index or a search service
-            provides them.
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+            several columns are joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
+        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
+        run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
+        run_depth: Most passages of a question taken from the run, >= 1.
+        qrels: People's judgments (``read_qrels``), which mark the passages; questions without are left out.
+        retrieved: Whether questions may lack passages without a corpus, too: an index or a search service has them.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    separator: str | None = None
     streaming: bool = False
     run: str | None = None
     run_depth: int = 10
@@ -81,7 +82,8 @@ def read_queries(
     corpus: Mapping[str, Passage] | None = None,
     *,
     answers_needed: bool = True,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[str, str | Sequence[str]] = MappingProxyType({}),
+    separator: str | None = None,
     streaming: bool = False,
     most: int | None = None,
 ) -> Examples:
@@ -94,9 +96,11 @@ def read_queries(
             may also be ``_id``, of a passage's id ``passage_id``, as in files of labels.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever adds them later.
         answers_needed: Whether each row must have ``answers``.
-        columns: Column names for ``id``, ``question``, ``answers`` or ``passages`` (default: recognised).
-        streaming: Whether to fetch rows of a dataset on the hub on demand instead of all at once.
-        most: Maximum number of queries to read, from the first (default: all).
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+            several columns are joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
+        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
+        most: Most queries to read, the first ones; ``None`` reads all.
 
     Raises:
         OSError: The source is missing or cannot be read.
@@ -104,7 +108,7 @@ def read_queries(
     """
     needed = {"question"} | ({"answers"} if answers_needed else set()) | ({"passages"} if corpus is None else set())
     name = str(source) if isinstance(source, (str, Path)) else "the input"
-    reading, rows = recognise(read_rows(source, streaming=streaming), name, needed, columns)
+    reading, rows = recognise(read_rows(source, streaming=streaming), name, needed, columns, separator)
     queries: dict[str, Query] = {}
     rejected: list[Rejected] = []
     for where, row in rows:
@@ -154,6 +158,7 @@ def read_examples(
         corpus,
         answers_needed=answers_needed,
         columns=options.columns,
+        separator=options.separator,
         streaming=options.streaming,
         most=most,
     )

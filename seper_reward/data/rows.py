@@ -7,13 +7,12 @@ import gzip
 import io
 import itertools
 import json
-import sys
 import tokenize
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from seper_reward.data.formats.squad import squad_rows
 from seper_reward.data.hub_datasets import open_dataset
@@ -21,6 +20,8 @@ from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # all but Parquet also as .gz
+_MOST_BYTES = 64_000_000  # of a row: label rows with long thoughts have 10 MB, and longer lines are no questions
+_TOO_LONG = f"expected a row of at most {_MOST_BYTES // 10**6} MB, got a longer one; split it"
 
 
 class BadRowError(UnscorableError):
@@ -99,8 +100,8 @@ def _parquet_rows(path: Path) -> Iterable[Any]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    with _opened(path) as lines:
-        text = b"".join(_whole_lines(lines, path))
+    with _opened(path) as lines, _gzip_errors(path):
+        text = lines.read()
     try:
         rows = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -128,6 +129,9 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
+            if len(line) > _MOST_BYTES:
+                yield f"{path}, line {number}", BrokenRow(_TOO_LONG, line[:200].decode("utf-8", "replace"))
+                continue
             start = line[:200].decode("utf-8", "replace")
             row: Any
             try:
@@ -143,17 +147,18 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a table with a header."""
-    csv.field_size_limit(sys.maxsize)  # passages exceed csv's default limit
+    csv.field_size_limit(_MOST_BYTES)  # passages are longer than what csv expects of a cell
     start = 1
     with _opened(path) as binary:
-        lines = (line.decode() for line in _whole_lines(binary, path))
+        lines = (_decoded(line) for line in _whole_lines(binary, path))
         try:
             header = next(lines, "").removeprefix("\ufeff")
             delimiter = max(",;\t", key=header.count)
             reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
             names = next(reader, [])
-            if not names or not all(names) or len(set(names)) < len(names):
-                raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
+            # pandas writes its index as a first column without a name
+            if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
+                raise ValueError(f"{path}: expected a header with a name of its own for each column, got {names}")
             start = reader.line_num + 1
             for cells in reader:
                 if cells:
@@ -163,12 +168,18 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
             raise ValueError(f"{path}, line {start}: expected CSV in UTF-8 ({error}); save it as such") from error
 
 
+def _decoded(line: bytes) -> str:
+    if len(line) > _MOST_BYTES:
+        raise csv.Error(_TOO_LONG)
+    return line.decode()
+
+
 def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | BrokenRow:
     start = ",".join(cells)[:200]
     if len(cells) != len(names):
         return BrokenRow(f"expected {len(names)} cells, as in the header, got {len(cells)}; quote the cells", start)
     try:
-        return {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True)}
+        return {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True) if name}
     except BadRowError as error:
         return BrokenRow(str(error), start)
 
@@ -196,9 +207,24 @@ def _opened(path: Path) -> Any:
     return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
-def _whole_lines(lines: Iterable[bytes], path: Path) -> Iterator[bytes]:
+def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file, of longer ones than a row may be only the beginning."""
+    with _gzip_errors(path):
+        while line := file.readline(_MOST_BYTES + 1):
+            yield line
+            while len(line) > _MOST_BYTES and not line.endswith(b"\n"):
+                line = file.readline(_MOST_BYTES + 1)
+
+
+@contextlib.contextmanager
+def _gzip_errors(path: Path) -> Iterator[None]:
+    """Name the file in errors of decompression.
+
+    Raises:
+        OSError: The block raised such an error.
+    """
     try:
-        yield from lines
+        yield
     except EOFError as error:
         raise OSError(f"{path}: the compressed file ends too early ({error}); copy it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:

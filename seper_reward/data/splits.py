@@ -35,6 +35,29 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
     return "test" if place >= first_test else "dev" if place >= first_test - dev_share else "train"
 
 
+def split_by_rank(
+    identities: Sequence[str], *, test_share: float = 0.125, dev_share: float = 0.125, turned: float = 0.0
+) -> list[Split]:
+    """Return the split of each id by its rank among all, so few ids, too, fill each split that has a share.
+
+    Args:
+        identities: At least as many ids as there are splits with a share.
+        test_share: Share of ``test``, rounded, at least one id: those with the greatest SHA-1.
+        dev_share: Share of ``dev``, rounded, at least one id unless it is 0: those below ``test``.
+        turned: Share, in [0, 1], by which all ids move round before they are divided, for another fold.
+
+    >>> split_by_rank(["q3", "q4", "q7", "q9"])
+    ['dev', 'test', 'train', 'train']
+    """
+    ranked = sorted(range(len(identities)), key=lambda at: ((_place(identities[at]) + turned) % 1, identities[at]))
+    test = max(1, round(test_share * len(ranked)))
+    dev = max(1, round(dev_share * len(ranked))) if dev_share else 0
+    splits: list[Split] = ["train"] * len(ranked)
+    for rank, at in enumerate(reversed(ranked)):
+        splits[at] = "test" if rank < test else "dev" if rank < test + dev else "train"
+    return splits
+
+
 def fold_of(identity: str, folds: int) -> int:
     """Return the fold of an id, in [0, folds), which does not depend on other ids.
 

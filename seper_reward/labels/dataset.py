@@ -30,7 +30,7 @@ def label_dataset(
     *,
     strict: bool = True,
     batch_size: int | None = None,
-    columns: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[str, str | Sequence[str]] = MappingProxyType({}),
 ) -> D:
     """Label the passages of each question.
 
@@ -41,11 +41,11 @@ def label_dataset(
     Args:
         dataset: Rows ``{id?, question, answers, passages}`` or in a layout of ``recognise``; a
             passage is a text or ``{id?, title?, text}``.
-        labeler: The labeler; a scorer labels by ΔSePer.
-        strict: Whether a row that cannot be labelled raises an error; otherwise the row is skipped with a message.
-        batch_size: Number of neighbouring rows that are measured in one batch, >= 1; ``None`` for the scorer's
-            default.
-        columns: Columns of ``id``, ``question``, ``answers`` or ``passages``, if they are not recognised.
+        labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
+        strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
+        batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
+        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+            several columns are joined.
 
     Returns:
         A dataset, or a stream, with the columns of ``label_row``, in the order of the input.
@@ -90,7 +90,13 @@ class _RowLabeler:
     """Converts rows of a dataset to queries, and labels to label rows; ``first`` are rows with all its columns."""
 
     def __init__(
-        self, labeler: PassageLabeler, first: Any, strict: bool, columns: Mapping[str, str], *, silent: bool = False
+        self,
+        labeler: PassageLabeler,
+        first: Any,
+        strict: bool,
+        columns: Mapping[str, str | Sequence[str]],
+        *,
+        silent: bool = False,
     ) -> None:
         self.labeler, self._strict, self._silent = labeler, strict, silent
         needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())

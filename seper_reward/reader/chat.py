@@ -4,9 +4,12 @@ Whether a template can switch thinking off is detected by rendering it with and 
 model's name.
 """
 
+import contextlib
 import copy
+import ctypes
 import datetime
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -25,7 +28,8 @@ _ARGUMENT = re.compile(r"\b[a-z_]*(?:think|reason)[a-z_]*\b")
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
-_RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # set by ``_rendered``
+_OURS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # arguments of ``_rendered``
+_LONGEST_RENDERING = 30.0  # seconds; templates take milliseconds, the first one a second
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
 #: shares, but shorter, because a policy reads it in every rollout.
@@ -140,9 +144,9 @@ class ChatTemplate:
         thought: Markup of thoughts; ``None`` if the reader answers without thinking.
 
     Raises:
-        ValueError: The template does not support an option: it shows no thoughts (``thinking="on"``), has no system
-            prompt, or does not use a variable of ``chat_template_kwargs`` or fails with it; a variable contradicts
-            ``thinking``; or an option needs a template and there is none.
+        ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system
+            prompt, does not use a variable of ``chat_template_kwargs`` or fails with them; one of these contradicts
+            ``thinking``; the template fails or does not end; or there is no template.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
@@ -155,6 +159,7 @@ class ChatTemplate:
         self._arguments: dict[str, Any] = {}
         self._end = ""
         if self._source is not None:
+            self._check_end()
             self._check_variables(self._source)
             self._add_system_prompt()
             self._choose(self._source, options.thinking)
@@ -178,6 +183,20 @@ class ChatTemplate:
         return self._rendered(turns, self._arguments) + self._end
 
     def _rendered(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
+        """Return the text of a conversation.
+
+        Raises:
+            ValueError: The template fails.
+        """
+        try:
+            return self._applied(turns, arguments)
+        except Exception as error:  # a template raises what it likes
+            reason = " ".join(str(error).split())
+            raise ValueError(
+                f"the reader's chat template fails ({type(error).__name__}: {reason}); give another chat_template"
+            ) from error
+
+    def _applied(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
         text: str = self._tokenizer.apply_chat_template(
             [*self._turns, *turns],
             chat_template=with_date(self._source or "", self._date),
@@ -187,6 +206,23 @@ class ChatTemplate:
             **{**self.options.chat_template_kwargs, **arguments},
         )
         return text
+
+    def _check_end(self) -> None:
+        """Render a short prompt within a time limit: a template is a program, which may never end."""
+
+        def render() -> None:
+            with contextlib.suppress(Exception, SystemExit):  # raised again, with its reason, where the text is needed
+                self._applied(_PROBE, {})
+
+        thread = threading.Thread(target=render, daemon=True)
+        thread.start()
+        thread.join(_LONGEST_RENDERING)
+        if thread.is_alive():
+            # the only way to end another thread; it would slow this process down
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+            raise ValueError(
+                f"the reader's chat template does not end within {_LONGEST_RENDERING:g} s; give another chat_template"
+            )
 
     def _check_variables(self, source: str) -> None:
         given = dict(self.options.chat_template_kwargs)
@@ -199,8 +235,8 @@ class ChatTemplate:
                     "name, or leave it out"
                 )
         try:
-            self._rendered(_PROBE, {})
-        except Exception as error:  # templates can raise any exception for unknown values
+            self._applied(_PROBE, {})
+        except Exception as error:  # a template raises what it likes at a value that it does not know
             raise ValueError(f"chat_template_kwargs={given!r} fail in the reader's chat template: {error}") from error
 
     def _add_system_prompt(self) -> None:
@@ -209,7 +245,7 @@ class ChatTemplate:
             return
         self._turns = [{"role": "system", "content": text}]
         try:
-            shown = text.strip() in self._rendered(_PROBE, {})
+            shown = text.strip() in self._applied(_PROBE, {})
             found = "leaves it out"
         except Exception as error:  # templates can raise any exception for unknown roles
             shown, found = False, f"raises {str(error)!r}"
@@ -253,8 +289,8 @@ class ChatTemplate:
         found = {}
         for name in sorted(set(_ARGUMENT.findall(source))):
             try:
-                prompt = self._rendered(_PROBE, {name: value})
-            except Exception:  # templates can raise any exception for unknown values
+                prompt = self._applied(_PROBE, {name: value})
+            except Exception:  # a template raises what it likes at a value that it does not know
                 continue
             if prompt != plain and str(value) not in prompt:  # a printed value is meant as text, not as a switch
                 found[name] = value

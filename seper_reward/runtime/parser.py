@@ -139,7 +139,8 @@ def _from_text(text: Any, hint: Any) -> Any:
     if get_origin(hint) is list:
         value = value if isinstance(value, list) else [value]
         return value if fits(value, hint) else [text]
-    blank = value is None and text.strip() not in ("null", "~")  # an empty text
+    # a text that is empty, or one of YAML's signs alone, such as |
+    blank = (value is None and text.strip() not in ("null", "~")) or (value == "" and text.strip() not in ("''", '""'))
     return value if fits(value, hint) and not blank else text
 
 

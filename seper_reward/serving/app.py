@@ -97,10 +97,12 @@ def build_app(
     async def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
         """Say of each field what was expected and what came, without giving the whole body back."""
         problems = [
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {shown(each.get('input'))}"
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {_shown(each.get('input'))}"
             for each in error.errors()[:10]
         ]
-        return JSONResponse({"detail": "; ".join(problems)}, 422)
+        # names of fields may hold half a surrogate pair, which cannot be written
+        detail = "; ".join(problems).encode("utf-8", "backslashreplace").decode()
+        return JSONResponse({"detail": detail}, 422)
 
     @app.exception_handler(ConnectionError)
     async def engine_away(_: Request, error: ConnectionError) -> JSONResponse:
@@ -111,6 +113,14 @@ def build_app(
         return JSONResponse({"detail": str(error)}, 500)  # clients stop, instead of asking again
 
     return app
+
+
+def _shown(value: Any) -> str:
+    """Return the beginning of a value, which may be too deep to be written."""
+    try:
+        return shown(value)
+    except RecursionError:
+        return f"a deep {type(value).__name__}"
 
 
 def _results(results: Sequence[Any], found: Sequence[Measured | str]) -> JSONResponse:

@@ -1,6 +1,7 @@
 """Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Annotated, Any, Self
 
@@ -17,6 +18,9 @@ def _unicode(text: str) -> str:
     return text
 
 
+_DEEPEST = 64  # levels of a body; messages have about ten
+_MOST = 1e6  # of a weight or price; beliefs are at most 1
+Weight = Annotated[float | None, Field(ge=0, le=_MOST)]
 AnyText = Annotated[str, AfterValidator(_unicode)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
 Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
@@ -24,6 +28,37 @@ AnswersField = Annotated[
     Aliases | Annotated[list[Aliases], Field(min_length=1, max_length=256)],
     Field(description="Aliases of the gold answer or, where that is a list, the aliases of each of its items."),
 ]
+
+
+def _plain(value: Any, depth: int = 0) -> None:
+    """Refuse values that cannot be read or answered as JSON.
+
+    Raises:
+        ValueError: A value is deeper than ``_DEEPEST``, a number is not finite, or a text is no Unicode.
+    """
+    if depth > _DEEPEST:
+        raise ValueError(f"expected lists and objects at most {_DEEPEST} deep")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("expected finite numbers")
+    if isinstance(value, str):
+        _unicode(value)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            _plain(name, depth + 1)
+            _plain(each, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            _plain(each, depth + 1)
+
+
+class _PlainBody(BaseModel):
+    """A body whose fields, known or not, are finite numbers, Unicode texts, and not too deep."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_plain(cls, value: Any) -> Any:
+        _plain(value)
+        return value
 
 
 class _Body(BaseModel):
@@ -78,7 +113,7 @@ class QueryBody(_Body):
         return Asked(self.question, _records(self.answers), ((), *self.sets))
 
 
-class UtilitiesBody(_Body):
+class UtilitiesBody(_PlainBody, _Body):
     """Body of ``POST /utilities``."""
 
     queries: list[QueryBody] = Field(min_length=1)
@@ -109,7 +144,7 @@ class AskedBody(_Body):
         return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
 
 
-class BeliefsBody(_Body):
+class BeliefsBody(_PlainBody, _Body):
     """Body of ``POST /beliefs``."""
 
     asked: list[AskedBody] = Field(min_length=1)
@@ -124,19 +159,60 @@ class RolloutBody(_Body):
     passages: Any = Field(None, description="What one search found, in place of the completion's tool messages.")
 
 
-class RewardsBody(_Body):
+class RewardsBody(_PlainBody, _Body):
     """Body of ``POST /rewards``; weights that are not given are the server's."""
 
     rollouts: list[RolloutBody] = Field(min_length=1)
-    answer_weight: float | None = Field(None, ge=0)
-    gain_weight: float | None = Field(None, ge=0)
-    price: float | None = Field(None, ge=0)
+    answer_weight: Weight = None
+    gain_weight: Weight = None
+    price: Weight = None
     closed_book: bool | None = None
 
     def weights(self, default: RewardWeights) -> RewardWeights:
         """Return the weights of this request."""
         given = {each.name: getattr(self, each.name) for each in fields(RewardWeights)}
         return replace(default, **{name: value for name, value in given.items() if value is not None})
+
+
+class OpenRLHFBody(_PlainBody):
+    """What OpenRLHF sends to ``--remote_rm_url``; fields beside these are not read."""
+
+    query: list[str] = Field(min_length=1, description="Prompts with responses, as the policy saw and wrote them.")
+    prompts: list[str]
+    labels: list[Any] = Field(description="A row each: {question, answers, passages?}, as an object or as JSON text.")
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if not len(self.query) == len(self.prompts) == len(self.labels):
+            raise ValueError(
+                f"expected as many prompts and labels as queries, got {len(self.query)} queries, {len(self.prompts)} "
+                f"prompts and {len(self.labels)} labels; start OpenRLHF with --label_key"
+            )
+        return self
+
+
+class _Params(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    input: str | list[Mapping[str, Any]] = []
+
+
+class _Response(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    output: list[Mapping[str, Any]] = []
+
+
+class VerifyBody(_PlainBody):
+    """What NeMo Gym's agents send to a resources server; the row's fields stand beside ``response``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    responses_create_params: _Params
+    response: _Response
+    question: Any = Field(None, description="Not given: the text of the user's last message.")
+    answers: Any = Field(None, description="Aliases of the gold answer; not given: `expected_answer`.")
+    expected_answer: Any = None
 
 
 def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:

@@ -63,7 +63,7 @@ class RequestGuard:
 
     def __init__(self, app: Any, *, token: str | None, most_bytes: int, numbers: Numbers) -> None:
         self._app, self._most_bytes, self._numbers = app, most_bytes, numbers
-        self._expected = None if token is None else f"Bearer {token}".encode()
+        self._expected = None if token is None else token.encode()
 
     async def __call__(
         self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
@@ -90,8 +90,9 @@ class RequestGuard:
             await send(message)
 
         length = headers.get(b"content-length", b"0")
-        given = headers.get(b"authorization", b"")
-        if self._expected and scope["path"] not in _OPEN and not secrets.compare_digest(given, self._expected):
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        is_open = self._expected is None or scope["path"] in _OPEN
+        if not is_open and not (scheme.lower() == b"bearer" and secrets.compare_digest(given, self._expected or b"")):
             app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, {"WWW-Authenticate": "Bearer"})
         elif length.isdigit() and int(length) > self._most_bytes:
             while (await receive()).get("more_body"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import HTTPException
 
-from seper_reward.reader.engine.canary import WeightsMovedError
+from seper_reward.client import estimated_tokens
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.worker import ClosedError, FullError, Worker
@@ -24,12 +24,12 @@ class Limits:
 
     Attributes:
         body: Most bytes of a request's body.
-        contexts: Most contexts and texts of one request.
+        tokens: Most tokens of the contexts and texts of one request (``estimated_tokens``).
         deadline: Seconds that a request may take, also where it asks for more.
     """
 
     body: int
-    contexts: int
+    tokens: int
     deadline: float
 
 
@@ -55,9 +55,11 @@ class Scoring:
             HTTPException: It is too much (413), the queue is full (429), or the server stops (503).
             ConnectionError: The engine behind the server is away.
         """
-        if sum(len(each.contexts) + len(each.texts) for each in asked) > self._limits.contexts:
-            most = self._limits.contexts
-            raise HTTPException(413, f"expected at most {most} contexts and texts a request; split it")
+        if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
+            most = self._limits.tokens
+            raise HTTPException(
+                413, f"expected contexts and texts of at most {most} tokens a request, got about {size}; split it"
+            )
         distinct = list(dict.fromkeys(asked))
         try:
             submitted = self._worker.submit(distinct)

@@ -2,16 +2,16 @@
 
 import logging
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from seper_reward.scorer import SePerScorer
+from seper_reward.serving.memory import BeliefMemory, Key
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
-Key = tuple[Any, ...]  # question, answers, and the passages' texts
 _log = logging.getLogger(__name__)
 
 
@@ -68,30 +68,36 @@ class Worker:
         block: Most contexts measured side by side, >= 1, but at least those of one question; ``None`` takes as many as
             an engine is sent ahead, 256 on an accelerator, and 16 on a CPU.
         queue: Most contexts that wait; a request beyond them is refused, unless nothing else waits.
-        memory: Beliefs kept in memory; the one not asked for the longest goes first.
+        memory: Most bytes of the beliefs kept in memory; the one not asked for the longest goes first.
 
     Attributes:
         counts: What has been done so far.
         about: Names of the models and other settings that decide a belief (``SePerScorer.fingerprint``).
+        window: Longest prompt of the reader in tokens; longer contexts are cut.
 
     Raises:
         Exception: What ``load`` raises.
     """
 
     def __init__(
-        self, load: Callable[[], SePerScorer], *, block: int | None = None, queue: int = 8192, memory: int = 65536
+        self,
+        load: Callable[[], SePerScorer],
+        *,
+        block: int | None = None,
+        queue: int = 8192,
+        memory: int = 2**28,
     ) -> None:
         self.counts = Counts()
-        self._block, self._queue, self._memory = block, queue, memory
+        self._block, self._queue = block, queue
         self._jobs: deque[_Job] = deque()
         self._waiting = 0  # contexts and texts of all jobs
         self._closed = False
         self._changed = threading.Condition()
-        self._beliefs: OrderedDict[Key, Belief] = OrderedDict()
-        loaded: Future[dict[str, Any]] = Future()
+        self._beliefs = BeliefMemory(memory)
+        loaded: Future[tuple[dict[str, Any], int]] = Future()
         self._thread = threading.Thread(target=self._run, args=(load, loaded), name="scorer", daemon=True)
         self._thread.start()
-        self.about = loaded.result()
+        self.about, self.window = loaded.result()
 
     @property
     def waiting(self) -> int:
@@ -141,15 +147,15 @@ class Worker:
         """Wait until all that was accepted is answered; ``close`` comes first."""
         self._thread.join()
 
-    def _run(self, load: Callable[[], SePerScorer], loaded: "Future[dict[str, Any]]") -> None:
+    def _run(self, load: Callable[[], SePerScorer], loaded: "Future[tuple[dict[str, Any], int]]") -> None:
         try:
             scorer = load()
-            about = scorer.fingerprint
+            found = scorer.fingerprint, scorer.sampler.max_prompt_tokens
         except BaseException as error:  # raised again in the thread that waits for it
             loaded.set_exception(error)
             return
         block = self._block or _block_of(scorer)
-        loaded.set_result(about)
+        loaded.set_result(found)
         while jobs := self._next_block(block):
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
 
@@ -181,8 +187,7 @@ class Worker:
             except Exception as error:
                 self._count(error)
                 job.answer.set_exception(error)
-        while len(self._beliefs) > self._memory:
-            self._beliefs.popitem(last=False)
+        self._beliefs.forget()
 
     def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
         """Put the beliefs that a block needs into memory, each measured once; unscorable ones are left out."""
@@ -205,8 +210,6 @@ class Worker:
         asked = job.asked
         if missing := self._missing(job):
             self._remember(missing, scorer.beliefs(asked.question, asked.answers, list(missing.values())))
-        for key in job.keys:
-            self._beliefs.move_to_end(key)
         supports = scorer.judge.mutual_supports([(asked.question, text, asked.answers) for text in asked.texts])
         return Measured(tuple(self._beliefs[key] for key in job.keys), tuple(supports))
 
@@ -217,7 +220,8 @@ class Worker:
         }
 
     def _remember(self, keys: Iterable[Key], beliefs: Sequence[Belief]) -> None:
-        self._beliefs |= dict(zip(keys, beliefs, strict=True))
+        for key, belief in zip(keys, beliefs, strict=True):
+            self._beliefs[key] = belief
         self.counts.measured += len(beliefs)
 
     def _count(self, error: Exception) -> None:

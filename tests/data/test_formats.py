@@ -378,3 +378,33 @@ def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):
         read_examples(questions, corpus, InputOptions(**{option: str(tmp_path / "file")}), answers_needed=False)
     with pytest.raises(ValueError, match="give the corpus, too"):
         read_examples(str(FILES / "ragas.jsonl"), None, InputOptions(**{option: str(tmp_path / "file")}))
+
+
+def test_several_columns_are_joined():
+    rows = [
+        {"Q": "Who?", "A": "Ann", "B": "A. Lee", "P1": "one", "P2": ["two", "three"], "n": 1},
+        {"Q": "When?", "A": "May", "B": None, "P1": "", "P2": "four", "n": 2},
+    ]
+    columns = parse_columns(["question=Q", "answers=A", "answers=B", "passages=P1", "passages=P2"])
+    examples = read_queries(rows, columns=columns)
+    assert [query.answers for query in examples.queries] == [("Ann", "A. Lee"), ("May",)]
+    assert [[each.text for each in query.passages] for query in examples.queries] == [
+        ["one", "two", "three"],
+        ["four"],
+    ]
+    assert [query.metadata for query in examples.queries] == [{"n": 1}, {"n": 2}]
+    assert "answers from 'A' and 'B', passages from 'P1' and 'P2', as you say" in examples.about
+    with pytest.raises(ValueError, match="columns names two for question, 'Q' and 'R'; name one"):
+        parse_columns(["question=Q", "question=R"])
+
+
+def test_aliases_in_one_cell_are_separated():
+    rows = [
+        {"question": "Who?", "answers": "Ann | A. Lee|", "passages": ["a|b"]},
+        {"question": "When?", "answers": ["May|in May", "June"], "passages": ["c"]},
+        {"question": "Which?", "answers": [["x|y"], ["z"]], "passages": ["c"]},
+    ]
+    found = read_queries(rows, separator="|").queries
+    assert [query.answers for query in found] == [("Ann", "A. Lee"), ("May", "in May", "June"), (("x|y",), ("z",))]
+    assert found[0].passages[0].text == "a|b"  # only answers are
+    assert read_queries(rows).queries[0].answers == ("Ann | A. Lee|",)

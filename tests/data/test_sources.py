@@ -7,6 +7,7 @@ import datasets
 import pytest
 from datasets import Dataset, DatasetDict
 
+from seper_reward.data import rows as row_files
 from seper_reward.data.hub_datasets import open_dataset
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.rows import BrokenRow, read_rows
@@ -212,3 +213,36 @@ def test_rows_in_memory(tmp_path):
     assert rejected.where == "row 1"
     Dataset.from_list([{"_id": "d1", "title": "", "text": "one"}]).save_to_disk(tmp_path / "corpus")
     assert read_corpus(tmp_path / "corpus")["d1"].text == "one"
+
+
+def test_the_index_that_pandas_writes_is_ignored(tmp_path):
+    import pandas
+
+    pandas.DataFrame([{**row, "passages": json.dumps(row["passages"])} for row in ROWS]).to_csv(tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text().startswith(",")
+    (row, *_) = (row for _, row in read_rows(tmp_path / "a.csv"))
+    assert set(row) == set(ROWS[0])
+    assert read_queries(tmp_path / "a.csv").queries[0].metadata == QUERIES[0].metadata
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_row_that_is_too_long_is_no_row(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(row_files, "_MOST_BYTES", 300)
+    long = json.dumps({**ROWS[0], "id": "long", "question": "why " * 500})
+    lines = "\n".join([json.dumps(ROWS[0]), long, "", json.dumps(ROWS[1])]).encode()
+    path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
+    path.write_bytes(gzip.compress(lines) if packed else lines)
+    examples = read_queries(path)
+    assert examples.queries == QUERIES
+    (rejected,) = examples.rejected
+    assert rejected.where == f"{path}, line 2"
+    assert rejected.reason == "expected a row of at most 64 MB, got a longer one; split it"
+    assert len(rejected.row) == 200
+
+
+@pytest.mark.parametrize("cell", ["why " * 500, "why\n" * 500])
+def test_a_cell_that_is_too_long_is_refused(tmp_path, monkeypatch, cell):
+    monkeypatch.setattr(row_files, "_MOST_BYTES", 300)
+    (tmp_path / "rows.csv").write_text(f'question,answers\nWho?,Ann\n"{cell}",Bob\n')
+    with pytest.raises(ValueError, match=r"rows\.csv, line 3: expected CSV in UTF-8 \(.*(at most 64 MB|field limit)"):
+        rows_of(tmp_path / "rows.csv")

@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from seper_reward.data.splits import clusters, shared_keys, split_of
+from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of
 from seper_reward.types import Passage, Query
 
 
@@ -12,6 +12,23 @@ def test_split_of_is_by_hash():
     assert sum(counts.values()) == 1600
     assert abs(counts["train"] - 1200) < 80
     assert abs(counts["dev"] - 200) < 60
+
+
+def test_few_ids_fill_every_split():
+    names = [f"q{number}" for number in range(12)]
+    splits = split_by_rank(names, test_share=0.25, dev_share=0.1)
+    assert {name: splits.count(name) for name in ("train", "dev", "test")} == {"train": 8, "dev": 1, "test": 3}
+    # the ranks are those of the hash, whatever the order of the file
+    assert dict(zip(names, splits, strict=True)) == dict(
+        zip(names[::-1], split_by_rank(names[::-1], test_share=0.25, dev_share=0.1), strict=True)
+    )
+    least_test = {name: split_of(name, test_share=share, dev_share=0.0) for share in (0.2,) for name in names}
+    found = dict(zip(names, split_by_rank(names, test_share=3 / 12, dev_share=0.0), strict=True))
+    assert {name for name in names if least_test[name] == "test"} <= {name for name in names if found[name] == "test"}
+    assert "dev" not in found.values()
+    assert sorted(split_by_rank(["a", "b", "c"], test_share=0.01, dev_share=0.01)) == ["dev", "test", "train"]
+    turned = split_by_rank(names, test_share=0.25, dev_share=0.0, turned=0.5)
+    assert turned != split_by_rank(names, test_share=0.25, dev_share=0.0)
 
 
 def slow_clusters(keys):

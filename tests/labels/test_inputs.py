@@ -79,6 +79,18 @@ def test_columns_and_a_stream(label, tmp_path, monkeypatch):
     assert [row["question"] for row in spread] == ["Who has 0?", "Who has 3?", "Who has 6?"]
 
 
+def test_a_table_as_people_keep_it(label, tmp_path):
+    (tmp_path / "table.csv").write_text(
+        ",Q,A,Passage 1,Passage 2\n0,Who runs the mill?,Ida|Voss,Voss runs it.,Sheep.\n"
+        "1,Who rows?,Bob,Fog.,Bob rows.\n"
+    )
+    columns = ["question=Q", "answers=A", "passages=Passage 1", "passages=Passage 2"]
+    words = ["--input", tmp_path / "table.csv", "--set", "input.separator=|", "--columns", *columns]
+    rows = label("contains", *words)
+    assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[1, 0], [0, 1]]
+    assert [row["answers"] for row in rows] == [["Ida", "Voss"], ["Bob"]]
+
+
 def test_what_is_wrong_is_one_line(tmp_path, capsys):
     (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "gold": "Ann", "ctx": "one"}\n')
     common = ["label", "--labeler", "contains", "--output_dir", str(tmp_path / "out"), "--input"]

@@ -14,7 +14,7 @@ from seper_reward.serving.server import Server
 from seper_reward.serving.worker import Worker
 
 DELTA = RewardWeights(answer_weight=0.0, price=0.0)
-LIMITS = Limits(body=1_000_000, contexts=100, deadline=60.0)
+LIMITS = Limits(body=1_000_000, tokens=10_000, deadline=60.0)
 
 
 def free_port() -> int:
@@ -27,7 +27,7 @@ def free_port() -> int:
 class ServerThread:
     """A server over a scorer in a thread of this process, until the block ends."""
 
-    def __init__(self, scorer, *, block=None, queue=8192, memory=65536, limits=LIMITS, weights=DELTA, **options):
+    def __init__(self, scorer, *, block=None, queue=8192, memory=256_000_000, limits=LIMITS, weights=DELTA, **options):
         self.worker = Worker(lambda: scorer, block=block, queue=queue, memory=memory)
         self.app = build_app(self.worker, limits=limits, weights=weights, **options)
         port = free_port()

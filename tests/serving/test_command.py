@@ -52,6 +52,8 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
     [
         (["--port", "0"], "port must be in [1, 65535], got 0"),
         (["--queue", "0"], "queue must be at least 1, got 0"),
+        (["--memory", "65536"], "'--memory', which was removed; set memory_mb, in MB instead of beliefs"),
+        (["--max_contexts", "64"], "set max_request_tokens"),
         (["--deadline", "0"], "deadline must be above 0, got 0"),
         (["--price", "-1"], "price must be at least 0"),
     ],
@@ -61,6 +63,14 @@ def test_nonsense_is_one_line(words, message, capsys):
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_an_empty_token_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(command, "load_scorer", None)
+    for token in ("", " "):
+        monkeypatch.setenv("SEPER_SERVER_TOKEN", token)
+        assert cli.main(["serve"]) == 2
+        assert "$SEPER_SERVER_TOKEN must not be empty; set a secret, or unset it" in capsys.readouterr().err
 
 
 def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monkeypatch):

@@ -224,13 +224,43 @@ def test_half_a_surrogate_and_no_json_are_refused(server):
         assert answer.status_code == 422, answer.text
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"]}], "price": 1e999}', "finite numbers"),
+        ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"]}], "price": 1e308}', "less than or equal to"),
+        ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"], "completion": DEEP}]}', "at most 64 deep"),
+        ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"], "\\ud800": 1}]}', "expected Unicode"),
+        ("/openrlhf", '{"query": ["x"], "prompts": ["x"], "labels": [NaN]}', "finite numbers"),
+        ("/verify", 'GYM, "extra": DEEP}', "at most 64 deep"),
+        ("/verify", 'GYM, "extra": "\\ud800"}', "half a surrogate pair"),
+        ("/verify", 'GYM, "\\ud800": 1}', "half a surrogate pair"),
+        ("/verify", 'GYM, "extra": [NaN]}', "finite numbers"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(server, path, text, message):
+    """Before it is measured: the answer would have held it, or the arithmetic would have failed."""
+    gym = '{"responses_create_params": {"input": "Who?"}, "response": {"output": []}, "answers": ["x"]'
+    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("GYM", gym).encode()
+    answer = httpx2.post(f"{server.url}{path}", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text
+    assert message in answer.json()["detail"]
+    assert len(answer.text) < 1000
+
+
+def test_a_message_in_place_of_messages_has_a_reason(server):
+    rollouts = [{"question": "x", "answers": ["x"], "completion": {"role": "tool"}}]
+    (reason,) = post(server, "/rewards", {"rollouts": rollouts}).json()["reasons"]
+    assert reason == "completion must be a text or a list of messages, got 'role' (str) in it"
+
+
 def test_limits(tiny_scorer):
-    with ServerThread(tiny_scorer, limits=Limits(body=2000, contexts=3, deadline=60)) as server:
-        passages = [MILL, SHEEP, "Rain fell."]
+    with ServerThread(tiny_scorer, limits=Limits(body=2000, tokens=60, deadline=60)) as server:
+        passages = [MILL * 2, SHEEP * 4]  # with the question 84 and 124 letters, and 28 without a passage
         answer = post(server, "/utilities", {"queries": [{**QUERIES[0], "passages": passages}]})
         assert (answer.status_code, answer.json()["detail"]) == (
             413,
-            "expected at most 3 contexts and texts a request; split it",
+            "expected contexts and texts of at most 60 tokens a request, got about 62; split it",
         )
         long = json.dumps({"asked": [{"question": "x", "answers": ["x"] * 1000}]}).encode()
         for content in (long, iter([long[:1500], long[1500:]])):  # with and without an announced length
@@ -252,6 +282,8 @@ def test_the_token_opens_all_but_health(tiny_scorer, monkeypatch):
         monkeypatch.setenv("SEPER_SERVER_TOKEN", "wrong")
         with pytest.raises(ValueError, match="answered 401"):
             SePerClient(server.url).utilities(QUERIES)
+        for given, status in (("bearer secret", 200), ("BEARER secret", 200), ("Basic secret", 401), ("secret", 401)):
+            assert httpx2.get(f"{server.url}/scorer", headers={"Authorization": given}).status_code == status
         monkeypatch.setenv("SEPER_SERVER_TOKEN", "secret")
         assert len(SePerClient(server.url).utilities(QUERIES)) == 2
 

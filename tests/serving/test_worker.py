@@ -141,11 +141,29 @@ def test_a_stop_answers_what_was_accepted(busy):
 
 
 def test_memory_forgets_what_was_not_asked_for_the_longest(busy):
-    worker, judge = busy(memory=2)
+    worker, judge = busy()
+    judge.may_go_on.set()
+    values(worker.submit([ask((), question="A?")]))
+    size = worker._beliefs._bytes // 2  # of one belief: the first question was measured, too
+    worker._beliefs._most_bytes = int(2.5 * size)
     judge.may_go_on.set()
     for question in ("A?", "B?", "A?", "C?", "A?", "B?"):
         values(worker.submit([ask((), question=question)]))
     assert [block[0][0] for block in judge.blocks] == ["First?", "A?", "B?", "C?", "B?"]
+
+
+def test_long_texts_count_by_their_bytes(busy):
+    worker, judge = busy(memory=1_000_000)
+    judge.may_go_on.set()
+    values(worker.submit([ask((Passage("short"),))]))
+    small = worker._beliefs._bytes
+    for letter in "abc":  # cut for the reader, but whole in the keys
+        values(worker.submit([ask((Passage(letter * 400_000),))]))
+    worker.close()
+    worker.join()  # it forgets after it has answered
+    assert worker._beliefs._bytes < 1_000_000
+    assert len(worker._beliefs._entries) == 2  # of four and the first question
+    assert small < 20_000
 
 
 def test_more_than_memory_holds_is_answered(busy):

@@ -18,6 +18,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
+from seper_reward.data.splits import split_of
 from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import read_labels
@@ -395,8 +396,24 @@ def test_questions_are_split_by_id(lane_questions):
     assert read_questions(replace(config, test_share=0.5, dev_share=0.0)).dev == []
     assert ids[2] < {query.id for query in read_questions(replace(config, test_share=0.5, dev_share=0.0)).test}
     assert len(split.corpus) == 60
-    with pytest.raises(ValueError, match="expected questions for dev, got none of 3"):
-        read_questions(replace(config, limit=3, dev_share=0.01))
+    with pytest.raises(ValueError, match="for dev, got none of 2; give more questions, or set dev_share to 0"):
+        read_questions(replace(config, limit=2, dev_share=0.01))
+
+
+def test_few_questions_fill_each_split(tmp_path):
+    """By the hashes alone, none of these twelve is in dev."""
+    rows = [{"id": f"q{at}", "question": f"Who is {at}?", "answers": ["A"], "passages": [f"{at}"]} for at in range(12)]
+    path = tmp_path / "twelve.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config = retriever.RetrieverConfig(input=str(path), dev_share=0.04)
+    assert "dev" not in {split_of(row["id"], test_share=config.test_share, dev_share=0.04) for row in rows}
+    split = read_questions(config)
+    assert [len(part) for part in split[1:]] == [
+        12 - 1 - round(12 * config.test_share),
+        1,
+        round(12 * config.test_share),
+    ]
+    assert read_questions(replace(config, dev_share=0.0)).dev == []
 
 
 def test_questions_that_share_a_supporting_passage_are_not_divided(capsys):

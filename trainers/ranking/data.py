@@ -18,7 +18,7 @@ from seper_reward.config import (
     SetsConfig,
 )
 from seper_reward.data.queries import pool_passages, read_examples
-from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_of, spread
+from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_rank, split_of, spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
@@ -249,6 +249,8 @@ def split_questions(
 ) -> dict[str, list[Query]]:
     """Return the questions of ``train``, ``dev`` and ``test``, in input order; print the number of clusters.
 
+    If so few clusters leave a split empty by their hashes, they are split by the ranks of their hashes.
+
     Args:
         queries: The questions, with unique ids.
         split_by: Keys that splits must not share (``shared_keys``); a cluster goes by its smallest id.
@@ -259,7 +261,7 @@ def split_questions(
         salt: Prefix of ids before hashing, for questions that were already chosen by the hash of their ids.
 
     Raises:
-        ValueError: A split with a positive share is empty.
+        ValueError: A split is empty that should not be; the message names the way out.
     """
     together = clusters([shared_keys(query, split_by) for query in queries])
     largest = max(map(len, together), default=0)
@@ -268,19 +270,20 @@ def split_questions(
             f"{len(together)} clusters by {split_by}; the largest has {largest} of {len(queries)} questions",
             file=sys.stderr,
         )
-    names = [""] * len(queries)
-    for places in together:
-        smallest = min(queries[place].id for place in places)
-        split = split_of(salt + smallest, test_share=test_share, dev_share=dev_share, turned=turned)
-        for place in places:
-            names[place] = split
+    smallest = [salt + min(queries[place].id for place in places) for places in together]
+    splits = [split_of(each, test_share=test_share, dev_share=dev_share, turned=turned) for each in smallest]
+    wanted = {"train", "test"} | ({"dev"} if dev_share else set())
+    if not wanted <= set(splits) and len(together) >= len(wanted) and largest <= len(queries) / 2:
+        splits = split_by_rank(smallest, test_share=test_share, dev_share=dev_share, turned=turned)
+    split_at = {place: split for places, split in zip(together, splits, strict=True) for place in places}
+    names = [split_at[place] for place in range(len(queries))]
     rows = {
         name: [query for query, own in zip(queries, names, strict=True) if own == name]
         for name in ("train", "dev", "test")
     }
     for name, found in rows.items():
         if not found and (name != "dev" or dev_share):
-            way_out = "give more"
+            way_out = "give more questions" + (", or set dev_share to 0" if name == "dev" else "")
             if split_by != "question" and largest > len(queries) / 2:
                 way_out = (
                     f"{largest} of them are one cluster by {split_by}, which is not divided; mark relevant "

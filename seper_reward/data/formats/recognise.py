@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seper_reward.data.formats import ragas, ragchecker
@@ -42,13 +42,15 @@ class Reading:
     """The layout and columns of the rows of one source.
 
     Attributes:
-        layout: The layout.
-        columns: Columns given by the user, by our names; they take precedence over the layout's.
-        about: Summary of the recognised layout in one line; empty for our own layout.
+        layout: Their layout.
+        columns: Columns that the user named, by our names; they count before the layout's, and several are joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
+        about: What was recognised, in one line; empty for our own layout.
     """
 
     layout: Layout = OURS
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    separator: str | None = None
     about: str = ""
 
     def convert(self, row: Any) -> Any:
@@ -61,26 +63,40 @@ class Reading:
             raise BadRowError(row.reason)
         if not isinstance(row, Mapping):
             return row
-        named = {name: _value_at(row, column) for name, column in self.columns.items()}
+        named = {name: _joined([_value_at(row, each) for each in columns]) for name, columns in self.columns.items()}
         try:
             if self.layout.fits(row, ()):
-                return {**self.layout.convert(_without(row, self.columns)), **named}
+                return self._separated({**self.layout.convert(_without(row, self.columns)), **named})
         except (KeyError, TypeError, ValueError) as error:
             raise BadRowError(f"expected a row of {self.layout.name} ({error!r}), got {shown(row)}") from error
         raise BadRowError(f"expected a row of {self.layout.name}, as before, got {shown(dict(row))}")
 
+    def _separated(self, row: dict[str, Any]) -> dict[str, Any]:
+        answers = row.get("answers")
+        if self.separator is None or not isinstance(answers, (str, list)):
+            return row
+        cells = [answers] if isinstance(answers, str) else answers
+        parts = [cell.split(self.separator) if isinstance(cell, str) else [cell] for cell in cells]
+        aliases = [part.strip() if isinstance(part, str) else part for part in itertools.chain.from_iterable(parts)]
+        return {**row, "answers": [alias for alias in aliases if alias != ""]}
+
 
 def recognise(
-    rows: Iterable[tuple[str, Any]], source: str, needed: Collection[str], columns: Mapping[str, str]
+    rows: Iterable[tuple[str, Any]],
+    source: str,
+    needed: Collection[str],
+    columns: Mapping[str, str | Sequence[str]],
+    separator: str | None = None,
 ) -> tuple[Reading, Iterator[tuple[str, Any]]]:
     """Recognise the layout of rows from the first ones.
 
     Args:
-        rows: ``(where, row)`` from ``read_rows``.
-        source: Name of the source, for messages.
-        needed: Fields of ``FIELDS`` that each row must have.
-        columns: Columns given by the user, by our names (``id`` and ``FIELDS``); a dotted path such as
-            ``answer.aliases`` selects fields of objects, also within each item of a list.
+        rows: ``(where, row)`` as ``read_rows`` yields them.
+        source: Their name, for messages.
+        needed: Those of ``FIELDS`` that each row must have.
+        columns: Of our names ``id`` and ``FIELDS`` those that the user gave a column for; a dotted path such as
+            ``answer.aliases`` goes into objects, and into each item of a list. Several columns are joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
 
     Returns:
         The reading, and an iterator over all rows, including the examined ones.
@@ -89,29 +105,35 @@ def recognise(
         ValueError: No layout fits; the message names the columns found.
     """
     rows = iter(rows)
-    first = list(itertools.islice(rows, _FIRST_ROWS))
-    return _reading([row for _, row in first if isinstance(row, Mapping)], source, needed, columns), itertools.chain(
-        first, rows
-    )
+    first = list(itertools.islice(rows, _LOOKED_AT))
+    named = {name: (each,) if isinstance(each, str) else tuple(each) for name, each in columns.items()}
+    reading = _reading([row for _, row in first if isinstance(row, Mapping)], source, needed, named)
+    return replace(reading, separator=separator), itertools.chain(first, rows)
 
 
-def parse_columns(words: Sequence[str]) -> dict[str, str]:
-    """Return the columns given by words such as ``answers=gold``, by our names.
+def parse_columns(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns that words such as ``answers=gold`` name, by our names.
+
+    Answers and passages may have several columns.
 
     Raises:
-        ValueError: A word has another form, or its name is none of ours.
+        ValueError: A word has another form, names nothing of ours, or names a second column of the question or id.
     """
-    columns = {}
+    columns: dict[str, list[str]] = {}
     for word in words:
         name, _, column = word.partition("=")
         if name not in ("id", *FIELDS) or not column:
             raise ValueError(f"columns must be like question=COLUMN, for id, {', '.join(FIELDS)}, got {word!r}")
-        columns[name] = column
+        if name in columns and name in ("id", "question"):
+            raise ValueError(f"columns names two for {name}, {columns[name][0]!r} and {column!r}; name one")
+        columns.setdefault(name, []).append(column)
     return columns
 
 
-def _reading(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, str]) -> Reading:
-    for column in columns.values():
+def _reading(
+    rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, Sequence[str]]
+) -> Reading:
+    for column in itertools.chain.from_iterable(columns.values()):
         if rows and all(_value_at(row, column) is None for row in rows):
             raise ValueError(
                 f"{source}: expected a column {column!r}, got {_listed(rows)}; correct the setting columns"
@@ -119,21 +141,21 @@ def _reading(rows: Sequence[Row], source: str, needed: Collection[str], columns:
     for row in rows:
         for layout in LAYOUTS:
             if layout.fits(_without(row, columns), set(needed) - set(columns)):
-                return Reading(layout, columns, _about(layout, row, source, columns))
+                return Reading(layout, columns, about=_about(layout, row, source, columns))
     if rows:
         raise ValueError(_unknown(rows, source, needed, columns))
     return Reading(columns=columns)
 
 
-def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, str]) -> str:
-    given = ", ".join(f"{name} from {column!r}" for name, column in columns.items())
+def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, Sequence[str]]) -> str:
+    told = ", ".join(f"{name} from {' and '.join(map(repr, named))}" for name, named in columns.items())
     if layout is OURS:
         return f"{source}: {given}, as given in columns" if given else ""
     except_given = f"; but {given}, as given in columns" if given else ""
     return f"{source}: read as {layout.name}: {layout.read_from(row)}{except_given}"
 
 
-def _unknown(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, str]) -> str:
+def _unknown(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, Sequence[str]]) -> str:
     found = {*Columns("", _NAMED).found(rows[0]), *columns}
     missing = [name for name in FIELDS if name in needed and name not in found]
     way_out = f"name it: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
@@ -150,9 +172,18 @@ def _listed(rows: Sequence[Row]) -> str:
     return f"the columns {', '.join(dict.fromkeys(str(name) for row in rows for name in row))}"
 
 
-def _without(row: Row, columns: Mapping[str, str]) -> Row:
-    """Return a row without the columns given by the user."""
-    return {name: value for name, value in row.items() if name not in columns.values()}
+def _without(row: Row, columns: Mapping[str, Sequence[str]]) -> Row:
+    """Return a row without the columns that the user named."""
+    named = set(itertools.chain.from_iterable(columns.values()))
+    return {name: value for name, value in row.items() if name not in named}
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """Return the value of one column, or those of several as one list, without empty ones."""
+    if len(values) == 1:
+        return values[0]
+    lists = (value if isinstance(value, list) else [value] for value in values if value not in (None, ""))
+    return list(itertools.chain.from_iterable(lists))
 
 
 def _value_at(value: Any, path: str) -> Any:

