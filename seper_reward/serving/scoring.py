@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fastapi import HTTPException
 
 from seper_reward.client import estimated_tokens
+from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.worker import ClosedError, FullError, Worker

@@ -105,7 +105,7 @@ def recognise(
         ValueError: No layout fits; the message names the columns found.
     """
     rows = iter(rows)
-    first = list(itertools.islice(rows, _LOOKED_AT))
+    first = list(itertools.islice(rows, _FIRST_ROWS))
     named = {name: (each,) if isinstance(each, str) else tuple(each) for name, each in columns.items()}
     reading = _reading([row for _, row in first if isinstance(row, Mapping)], source, needed, named)
     return replace(reading, separator=separator), itertools.chain(first, rows)
@@ -148,7 +148,7 @@ def _reading(
 
 
 def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, Sequence[str]]) -> str:
-    told = ", ".join(f"{name} from {' and '.join(map(repr, named))}" for name, named in columns.items())
+    given = ", ".join(f"{name} from {' and '.join(map(repr, named))}" for name, named in columns.items())
     if layout is OURS:
         return f"{source}: {given}, as given in columns" if given else ""
     except_given = f"; but {given}, as given in columns" if given else ""
