@@ -2,18 +2,19 @@
 
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from seper_reward.data.answers import exact_match
-from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score
 from seper_reward.reward.tools import SearchTools, counted
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
 
 NEEDED = 0.5  # SePer without a search below which a question counts as one that needs a search
+_CALLS, _EQUAL = 10, 1e-6  # calls in a row, and the difference up to which rewards are the same
 Scored = tuple[Rollout, Score | None]
 
 
@@ -24,6 +25,7 @@ class RewardLog:
         self._last_call: float | None = None
         self._warned: set[str] = set()
         self._recordings: list[list[Scored]] = []
+        self._calls_without_spread = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave recordings out of a pickle."""
@@ -111,6 +113,25 @@ class RewardLog:
                 f"which passage_tag={passage_tag!r} is the name"
             )
 
+    def warn_of_no_spread(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
+        """Warn once if all rollouts of each question earned the same in ``_CALLS`` calls in a row."""
+        by_question: dict[str, list[float]] = defaultdict(list)
+        for rollout, score in zip(rollouts, scores, strict=True):
+            if score is not None:
+                by_question[rollout.question].append(score.reward)
+        groups = [rewards for rewards in by_question.values() if len(rewards) > 1]
+        if not groups:
+            return
+        spread = max(max(rewards) - min(rewards) for rewards in groups)
+        self._calls_without_spread = 0 if spread > _EQUAL else self._calls_without_spread + 1
+        if self._calls_without_spread == _CALLS:
+            self._warn_once(
+                f"in the last {_CALLS} calls all rollouts of a question had the same reward, which trains nothing: "
+                "warm the policy up longer if it never searches, sample at a higher temperature or with more "
+                "generations, or use questions that it answers only sometimes",
+                "spread",
+            )
+
     def warn_of_tools(self, tools: SearchTools) -> None:
         """Warn once if other tools than those that are named have results, and none of these has."""
         if tools.names is not None and tools.seen and not any(name in tools.seen for name in tools.names):
@@ -154,7 +175,9 @@ def _is_alone(name: str, log: Callable[..., None]) -> bool:
 
 
 def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    """Return columns of TRL's table of completions, one value per rollout.
+    """Return columns of TRL's table of completions, one value per rollout: at most 6 with TRL's own fit 80 characters.
+
+    ``searches`` are the queries, each with its gain; ``belief`` is the reader's belief before and after all searches.
 
     Args:
         rollouts: The rollouts.
@@ -162,19 +185,17 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
     """
     beliefs = [score.beliefs if score is not None else () for score in scores]
     return {
-        "question": [rollout.question for rollout in rollouts],
-        "query": [" | ".join(turn.query for turn in rollout.turns) for rollout in rollouts],
-        "passages": [" | ".join(passage.text for passage in rollout.passages) for rollout in rollouts],
-        "exact_match": [exact_match(row.answer, row.answers) if row.answers else None for row in rollouts],
-        "baseline": [row[0].seper if row else None for row in beliefs],
-        "gains": [None if score is None else score.gains for score in scores],
-        "turn_rewards": [
-            None if isinstance(credit, str) else turn_rewards(credit) for credit in map(credit_of, rollouts, scores)
-        ],
-        "cost": [None if score is None else score.cost for score in scores],
-        "belief_before": [describe_belief(row[0]) if row else None for row in beliefs],
-        "belief_after": [describe_belief(row[-1]) if len(row) > 1 else None for row in beliefs],
+        "searches": list(map(_searches, rollouts, scores)),
+        "belief": [" → ".join(map(describe_belief, (*row[:1], *row[1:][-1:]))) or None for row in beliefs],
     }
+
+
+def _searches(rollout: Rollout, score: Score | None) -> str:
+    """Return the queries of a rollout, each with its gain if there is one."""
+    gains = () if score is None else score.gains
+    if len(gains) != len(rollout.turns):
+        return " | ".join(turn.query for turn in rollout.turns)
+    return " | ".join(f"{turn.query} {gain:+.2f}" for turn, gain in zip(rollout.turns, gains, strict=True))
 
 
 def describe_belief(belief: Belief, most: int = 3) -> str:

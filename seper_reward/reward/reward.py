@@ -145,6 +145,7 @@ class SePerReward:
         with profiling() as profile:
             scores = self._scores(rollouts, share)
         self.log.record(rollouts, scores)
+        self.log.warn_of_no_spread(rollouts, scores)
         if log_extra is not None:
             self.log.columns(self.__name__, rollouts, scores, log_extra)
         if log_metric is not None:

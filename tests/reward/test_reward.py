@@ -298,6 +298,26 @@ def test_what_a_completion_states_last(text, answer):
         assert rollout.answer == answer
 
 
+def test_rewards_without_spread_are_warned_of_after_ten_calls(tiny_scorer, recwarn):
+    reward = SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)
+
+    def call(*said):
+        reward(completions=list(said), question=[QUESTION] * len(said), answers=[list(ANSWERS)] * len(said))
+
+    for _ in range(9):
+        call("Ida Voss", "Ida Voss")
+        call("Ida Voss")  # alone it has nothing to differ from
+    call("Ida Voss", "I do not know.")
+    for _ in range(9):
+        call("Ida Voss", "Ida Voss")
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="in the last 10 calls all rollouts of a question had the same reward"):
+        call("Ida Voss", "Ida Voss")
+    for _ in range(20):
+        call("Ida Voss", "Ida Voss")
+    assert not recwarn.list
+
+
 def test_an_answer_that_is_a_list(tiny_scorer):
     answers = [["Ida Voss", "Mrs Voss"], ["Bob"]]
     said = ["Bob and Mrs Voss", "Ida Voss", "Bob, Ann"]
@@ -306,11 +326,11 @@ def test_an_answer_that_is_a_list(tiny_scorer):
     delta = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0).score(rollouts[:1])[0].reward
     before, after = (tiny_scorer.beliefs(QUESTION, answers, [shown])[0].seper for shown in ((), (MILL,)))
     assert delta == pytest.approx(after - before, abs=1e-6)
-    table = {}
+    metrics = Metrics()
     paid = SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(
-        completions=said, question=[QUESTION] * 3, answers=[answers] * 3, log_extra=table.__setitem__
+        completions=said, question=[QUESTION] * 3, answers=[answers] * 3, log_metric=metrics.log
     )
-    assert table["exact_match"] == [1.0, 0.5, 0.5]
+    assert metrics["seper/exact_match"] == pytest.approx(2 / 3)
     assert paid[0] == pytest.approx(1)
     assert paid[1] == pytest.approx(0.5)
 
@@ -478,7 +498,7 @@ def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
         )
         == 0
     )
-    assert table["query"] == [""]
+    assert table["searches"] == [""]
 
 
 @pytest.mark.parametrize(
@@ -623,7 +643,7 @@ def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, rea
     ((counted, times),) = reward.failures.items()
     assert (counted.startswith(reason), times) == (True, 1)
     assert {len(column) for column in table.values()} == {3}
-    assert table["exact_match"][1] is None
+    assert table["belief"][1] is None
     assert metrics["seper/unscored"] == pytest.approx(1 / 3)
 
 
@@ -664,11 +684,13 @@ def test_metrics_and_table(tiny_scorer, seper):
     assert metrics["seper/share_harmful"] == sum(delta < 0 for delta in deltas) / 2
     assert metrics["seper/exact_match"] == pytest.approx(1 / 3)
     assert metrics["seper/cost"] == pytest.approx(0.2 / 3)
-    assert table["passages"] == [MILL.text, SHEEP.text, ""]
-    assert table["cost"] == [0.1, 0.1, 0.0]
-    assert table["exact_match"] == [1.0, 0.0, 0.0]
-    assert all("%" in belief for belief in table["belief_before"])
-    assert table["belief_after"][2] is None  # nothing was searched
+    assert list(table) == ["searches", "belief"]  # next to TRL's prompt, completion, reward and advantage
+    queries = [row[0]["tool_calls"][0]["function"]["arguments"]["query"] for row in completions[:2]]
+    assert table["searches"] == [
+        *(f"{query} {delta:+.2f}" for query, delta in zip(queries, deltas, strict=True)), ""
+    ]  # fmt: skip
+    assert [belief.count("→") for belief in table["belief"]] == [1, 1, 0]  # the last one did not search
+    assert all("%" in belief for belief in table["belief"])
 
 
 class Trainer:
@@ -702,8 +724,8 @@ def test_two_rewards_of_a_trainer_log_under_their_names(tiny_scorer):
     assert {name.partition("/")[0] for name in both.logged} == {"seper", "said"}
     assert both.logged["seper/cost"] == alone.logged["seper/cost"] == 0.1
     assert both.logged["said/cost"] == 0
-    assert alone.columns["cost"] == [0.1]
-    assert (both.columns["seper/cost"], both.columns["said/cost"]) == ([0.1] * 2, [0.0] * 2)
+    assert len(alone.columns["searches"]) == 1
+    assert len(both.columns["seper/searches"]) == len(both.columns["said/searches"]) == 2
     with pytest.raises(ValueError, match=r"2 rewards are named seper, seper; set reward\.__name__"):
         Trainer(delta, SePerReward(tiny_scorer, answer_weight=0.0, price=0.2)).step()
 
