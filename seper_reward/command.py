@@ -253,9 +253,10 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
                 return
             print(result.table())
             write_result(result.as_dict(), config)
-            path = getattr(config, "plot", None)
-            if path and isinstance(result, Plotted):
-                result.plot(Path(path))
+            if isinstance(result, Plotted):
+                if path := getattr(config, "plot", None):
+                    result.plot(Path(path))
+                run.figure(name, result.plot)
             run.log(numbers_of(result.as_dict()))
 
         yield report

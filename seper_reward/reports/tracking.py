@@ -6,8 +6,11 @@ transformers, ``TENSORBOARD_LOGGING_DIR``.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import shorten
 from typing import Any
 
 from tabulate import tabulate
@@ -21,6 +24,7 @@ from seper_reward.types import answer_items
 
 PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
+_LONGEST_TEXT = 300  # characters of a passage in that table
 _IDENTITIES = "tracking.json"  # identity of the run in each tracker, for resuming
 _TRACKERS = ("wandb", "tensorboard", "trackio")
 _LOGGING_DIR = "TENSORBOARD_LOGGING_DIR"
@@ -145,6 +149,22 @@ class Run:
             else:
                 tracker.log({name: _library(tracker).Table(columns=columns, data=data)})
 
+    def figure(self, name: str, plot: Callable[[Path], None]) -> None:
+        """Log a figure, if matplotlib is installed; TensorBoard gets none.
+
+        Args:
+            name: Name of the panel.
+            plot: Function that writes the figure to a path, in the format of its suffix.
+        """
+        trackers = [tracker for tracker in self._trackers if tracker.name != "tensorboard"]
+        if not trackers or find_spec("matplotlib") is None:
+            return
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "figure.png"
+            plot(path)
+            for tracker in trackers:
+                tracker.log({name: _library(tracker).Image(str(path))})
+
     def summary(self, values: Mapping[str, Any]) -> None:
         """Set the run's summary; for trackers without a summary, log its numbers."""
         for tracker in self._trackers:
@@ -261,11 +281,12 @@ def _first_passages(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping
 
 
 def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:
+    text = shorten(passage["text"], _LONGEST_TEXT, placeholder=" …")
     example = {
         "id": row["id"],
         "question": row["question"],
         "answers": ", ".join(" | ".join(aliases) for aliases in answer_items(row["answers"])),
-        "passage": passage["passage_id"],
+        "passage": f"{title}: {text}" if (title := passage.get("title")) else text,
         column: passage[column],
         "std_error": passage["std_error"],
     }

@@ -11,7 +11,7 @@ import accelerate.tracking  # before W&B is replaced: it looks for it when it is
 import pytest
 import torch
 
-from seper_reward.reports.tracking import LabelTracker, Run
+from seper_reward.reports.tracking import LabelTracker, Run, _example
 
 ROW = {"passages": [{"delta_seper": 0.5}], "baseline": {}}
 
@@ -86,8 +86,30 @@ def test_a_run_that_fails_is_marked(wandb):
 
 def test_without_a_login_the_way_out_is_named(wandb):
     wandb.error = "No API key configured."
-    with pytest.raises(OSError, match=r"No API key configured\.; run `wandb login`, set WANDB_MODE=offline, or leave"):
+    with pytest.raises(OSError, match=r"No API key configured\.; run `wandb login`, set WANDB_MODE=offline, or omit"):
         Run("wandb", "label", {})
+
+
+def test_examples_show_the_text_of_passages(wandb, tmp_path):
+    passage = {"passage_id": "7", "text": "mill " * 100, "delta_seper": 0.5, "std_error": 0.1}
+    row = {"id": "q", "question": "Who?", "answers": ["Ida"], "passages": [passage, {**passage, "title": "Hallow"}]}
+    with Run("wandb", "label", {}) as run:
+        rows = [_example(row, each, "delta_seper") for each in row["passages"]]
+        wandb.Table = lambda columns, data: [dict(zip(columns, values, strict=True)) for values in data]
+        run.table("examples", rows)
+    plain, titled = (each["passage"] for each in wandb.logged[-1]["examples"])
+    assert plain.startswith("mill mill")
+    assert plain.endswith("mill …")
+    assert 290 < len(plain) <= 300
+    assert titled.startswith("Hallow: mill mill")
+
+
+def test_figures_of_evaluations_are_logged(wandb):
+    pytest.importorskip("matplotlib")
+    wandb.Image = lambda path: Path(path).read_bytes()
+    with Run("wandb", "correlation", {}) as run:
+        run.figure("correlation", lambda path: path.write_bytes(b"picture"))
+    assert wandb.logged == [{"correlation": b"picture"}]
 
 
 def test_a_tracker_that_is_not_installed_is_named(installed):
