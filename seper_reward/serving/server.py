@@ -23,7 +23,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     _late: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a request."""
         super().connection_made(transport)
         if len(self.connections) > most_connections():
