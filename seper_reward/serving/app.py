@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from prometheus_client import generate_latest
 
 from seper_reward.client import DEADLINE, belief_json
@@ -23,6 +23,7 @@ from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.bodies import BeliefsBody, QueryBody, RewardsBody, UtilitiesBody
 from seper_reward.serving.contracts import DEFAULT_READING, Reading, read_bodies
+from seper_reward.serving.docs_page import docs_page
 from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.worker import Worker
@@ -48,7 +49,9 @@ def build_app(
         token: Bearer token that all requests but ``/health`` must carry; ``None`` asks for none.
         reading: How completions are read.
     """
-    app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__)
+    app = FastAPI(
+        title="seper-reward", version=version("seper-reward"), description=__doc__, docs_url=None, redoc_url=None
+    )
     numbers, scoring = Numbers(worker), Scoring(worker, limits)
     app.add_middleware(RequestGuard, token=token, most_bytes=limits.body, numbers=numbers)
 
@@ -87,6 +90,11 @@ def build_app(
     async def scorer() -> dict[str, Any]:
         """Models and settings that decide a belief."""
         return worker.about
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        """All bodies, field by field."""
+        return HTMLResponse(docs_page(app.openapi()))
 
     @app.get("/metrics")
     async def metrics() -> PlainTextResponse:

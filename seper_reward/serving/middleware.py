@@ -1,5 +1,6 @@
-"""What stands before all endpoints: the token, the bound on bodies, and the count of requests."""
+"""What stands before all endpoints: the token, the bounds on bodies, and the count of requests."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,6 +15,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from seper_reward.serving.worker import Worker
 
 _OPEN = {"/health"}  # paths that need no token
+_BODY_SECONDS = 60.0  # for a whole body to arrive
+_MOST_DRAINED = 64 * 2**20  # bytes of a refused body that are read and dropped
+_CLOSE = {"Connection": "close"}
 
 
 class Numbers:
@@ -52,7 +56,7 @@ class Numbers:
 
 
 class RequestGuard:
-    """ASGI middleware before all endpoints: asks for the token, bounds the body, and counts.
+    """ASGI middleware before all endpoints: asks for the token, bounds the body and its time, and counts.
 
     Args:
         app: The app behind it.
@@ -74,14 +78,18 @@ class RequestGuard:
             return
         start, status = time.perf_counter(), 500
         headers = dict(scope["headers"])
-        received = 0
+        received, more = 0, True
 
         async def bounded() -> Any:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
+            nonlocal received, more
+            left = start + _BODY_SECONDS - time.perf_counter() if more else None  # afterwards it waits for the client
+            try:
+                message = await asyncio.wait_for(receive(), left)
+            except TimeoutError:
+                raise HTTPException(408, f"the body did not arrive within {_BODY_SECONDS:g} s", _CLOSE) from None
+            received, more = received + len(message.get("body", b"")), message.get("more_body", False)
             if received > self._most_bytes:
-                raise HTTPException(413, self._too_long)
+                raise HTTPException(413, self._too_long, _CLOSE if more else None)
             return message
 
         async def watched(message: Any) -> None:
@@ -93,11 +101,10 @@ class RequestGuard:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         is_open = self._expected is None or scope["path"] in _OPEN
         if not is_open and not (scheme.lower() == b"bearer" and secrets.compare_digest(given, self._expected or b"")):
-            app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, {"WWW-Authenticate": "Bearer"})
+            asked = {"WWW-Authenticate": "Bearer"} | await _drained(receive)
+            app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, asked)
         elif length.isdigit() and int(length) > self._most_bytes:
-            while (await receive()).get("more_body"):
-                pass  # or the client would be cut off before it has read the answer
-            app = JSONResponse({"detail": self._too_long}, 413)
+            app = JSONResponse({"detail": self._too_long}, 413, await _drained(receive))
         else:
             app = self._app
         try:
@@ -109,3 +116,21 @@ class RequestGuard:
     @property
     def _too_long(self) -> str:
         return f"expected a body of at most {self._most_bytes} bytes; split the request"
+
+
+async def _drained(receive: Callable[[], Awaitable[Any]]) -> dict[str, str]:
+    """Read and drop a refused body: a client that is cut off while it sends does not read the answer.
+
+    Returns:
+        Headers of the answer, which close the connection if the body was too long or too slow to be dropped.
+    """
+    dropped, end = 0, time.perf_counter() + _BODY_SECONDS
+    while dropped <= _MOST_DRAINED:
+        try:
+            message = await asyncio.wait_for(receive(), end - time.perf_counter())
+        except TimeoutError:
+            break
+        dropped += len(message.get("body", b""))
+        if not message.get("more_body"):
+            return {}
+    return _CLOSE

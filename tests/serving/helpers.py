@@ -10,7 +10,7 @@ import uvicorn
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.serving.app import build_app
 from seper_reward.serving.scoring import Limits
-from seper_reward.serving.server import Server
+from seper_reward.serving.server import Connection, Server
 from seper_reward.serving.worker import Worker
 
 DELTA = RewardWeights(answer_weight=0.0, price=0.0)
@@ -32,7 +32,9 @@ class ServerThread:
         self.app = build_app(self.worker, limits=limits, weights=weights, **options)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.server = Server(uvicorn.Config(self.app, host="127.0.0.1", port=port, log_level="warning"), self.worker)
+        self.server = Server(
+            uvicorn.Config(self.app, http=Connection, host="127.0.0.1", port=port, log_level="warning"), self.worker
+        )
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     def __enter__(self):
