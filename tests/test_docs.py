@@ -48,7 +48,12 @@ COMMANDS = [
     "baseline workflows",
     *(f"train {recipe}" for recipe in RECIPES),
 ]
-FOREIGN_FLAGS = {"--no-enable-chunked-prefill", "--logprobs-mode", "--enable-lora", "--reload_multifile"}  # of vLLM and TensorBoard
+FOREIGN_FLAGS = {
+    "--no-enable-chunked-prefill",
+    "--logprobs-mode",
+    "--enable-lora",
+    "--reload_multifile",
+}  # of vLLM and TensorBoard
 
 
 class Block(NamedTuple):
