@@ -17,6 +17,6 @@ def trainer_class() -> Any:
 
 
 def worker_module() -> ModuleType | None:
-    """Return the module of the class that the trainer's module knows as AsyncRolloutWorker; ``None`` if it has none."""
+    """Return the module of the AsyncRolloutWorker that the trainer imports; ``None`` if it imports none."""
     worker = getattr(sys.modules[trainer_class().__module__], "AsyncRolloutWorker", None)
     return None if not hasattr(worker, "_loop_cls") else sys.modules[worker.__module__]
