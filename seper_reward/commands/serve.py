@@ -44,11 +44,6 @@ class ServeConfig(CommandConfig):
         "Most tokens of contexts and texts in one request, estimated from the characters, >= 1; a context counts at "
         "most the reader's window, and a request with more is answered 413.",
     )
-    unscored: float | None = setting(
-        None,
-        "Reward that stands for a rollout that cannot be scored, for OpenRLHF and NeMo Gym, which know no null; not "
-        "given: such a request is refused (422), with the reason.",
-    )
     passage_tag: str | None = setting(
         None,
         "Tag around the passages of a search in completions that are texts, such as information; a policy that can "

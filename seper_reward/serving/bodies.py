@@ -174,47 +174,6 @@ class RewardsBody(_PlainBody, _Body):
         return replace(default, **{name: value for name, value in given.items() if value is not None})
 
 
-class OpenRLHFBody(_PlainBody):
-    """What OpenRLHF sends to ``--remote_rm_url``; fields beside these are not read."""
-
-    query: list[str] = Field(min_length=1, description="Prompts with responses, as the policy saw and wrote them.")
-    prompts: list[str]
-    labels: list[Any] = Field(description="A row each: {question, answers, passages?}, as an object or as JSON text.")
-
-    @model_validator(mode="after")
-    def _same_length(self) -> Self:
-        if not len(self.query) == len(self.prompts) == len(self.labels):
-            raise ValueError(
-                f"expected as many prompts and labels as queries, got {len(self.query)} queries, {len(self.prompts)} "
-                f"prompts and {len(self.labels)} labels; start OpenRLHF with --label_key"
-            )
-        return self
-
-
-class _Params(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    input: str | list[Mapping[str, Any]] = []
-
-
-class _Response(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    output: list[Mapping[str, Any]] = []
-
-
-class VerifyBody(_PlainBody):
-    """What NeMo Gym's agents send to a resources server; the row's fields stand beside ``response``."""
-
-    model_config = ConfigDict(extra="allow")
-
-    responses_create_params: _Params
-    response: _Response
-    question: Any = Field(None, description="Not given: the text of the user's last message.")
-    answers: Any = Field(None, description="Aliases of the gold answer; not given: `expected_answer`.")
-    expected_answer: Any = None
-
-
 def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
     """Return answers as records have them: tuples, which can be compared and looked up."""
     return tuple(each if isinstance(each, str) else tuple(each) for each in answers)

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import torch
-from trl.experimental.async_grpo import async_rollout_worker
-from trl.experimental.async_grpo.async_rollout_worker import _AsyncRolloutLoop
 
+from tests.reward.async_grpo import worker_module
 from tests.reward.scripted import ScriptedPolicy
+
+async_rollout_worker = worker_module()
+TrlLoop = object if async_rollout_worker is None else async_rollout_worker.AsyncRolloutWorker._loop_cls
 
 
 @asynccontextmanager
@@ -19,7 +21,7 @@ async def no_session(**_):
     yield None
 
 
-class ScriptedLoop(_AsyncRolloutLoop):
+class ScriptedLoop(TrlLoop):
     """TRL's loop with a scripted policy in place of vLLM."""
 
     def __init__(self, **options):
