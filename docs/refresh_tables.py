@@ -1,7 +1,7 @@
 """Put what `make tables` measured into docs/tables.md: python docs/refresh_tables.py.
 
-Between `<!-- NAME -->` and `<!-- end of NAME -->` stands runs/tables/NAME.md; the sentences around it are written by
-hand, and are to be read again when its numbers change. Figures that the page shows are taken from there, too.
+Between `<!-- NAME -->` and `<!-- end of NAME -->` stands runs/tables/NAME.md, or those paragraphs of it that `SHOWN` names.
+The sentences around a table are written by hand: read them again when its numbers change. Figures are copied, too.
 """
 
 import re
@@ -11,6 +11,8 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 TABLES = DOCS.parent / "runs" / "tables"
+# Paragraphs of a long file that the page shows, counted from 0; a table is one paragraph.
+SHOWN = {"repeats": (0, 3, 6), "compression": (2, 3), "retrievers": (0, 1), "workflows": (0, 1), "transfer": (1, 3)}
 
 
 def refreshed(page: str, folder: Path) -> str:
@@ -22,7 +24,7 @@ def refreshed(page: str, folder: Path) -> str:
 
     def block(match: re.Match[str]) -> str:
         name = match[1]
-        text = squeezed((folder / f"{name}.md").read_text(encoding="utf-8").strip())
+        text = shown(name, squeezed((folder / f"{name}.md").read_text(encoding="utf-8").strip()))
         return f"<!-- {name} -->\n\n{text}\n\n<!-- end of {name} -->"
 
     return re.sub(r"<!-- (\w+) -->.*?<!-- end of \1 -->", block, page, flags=re.DOTALL)
@@ -33,6 +35,16 @@ def squeezed(text: str) -> str:
     return re.sub(
         r"^\|.*", lambda row: re.sub(r"-{4,}", "---", re.sub(r" {2,}\|", " |", row[0])), text, flags=re.MULTILINE
     )
+
+
+def shown(name: str, text: str) -> str:
+    """Return the paragraphs of a table's text that the page shows: those in `SHOWN`, or all.
+
+    Raises:
+        IndexError: The text has fewer paragraphs than `SHOWN` names.
+    """
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(paragraphs[place] for place in SHOWN.get(name, range(len(paragraphs))))
 
 
 def main() -> int:
