@@ -19,7 +19,7 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         "",
         "Log of rollouts: JSON, JSONL (also .gz), CSV or Parquet. Rows {question, answers, searches: [{query, "
         "passages}], answer}, or prompt and completion (or all in messages) as messages (TRL, verifiers, prime-rl, "
-        "OpenAI), or as text with tags (Search-R1). Required, but --input can be omitted before the first argument.",
+        "OpenAI), or as text with tags (Search-R1). Required; --input can be omitted in front of the first argument.",
     )
     answers: str | None = setting(
         None, "File with gold answers (rows of question and answers), for logs without answers, such as TRL's tables."

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from seper_reward.labels.run import LabelRun
 
 OutputFormat = Literal["jsonl", "parquet"]
-MARGIN_HELP = "Value above which a label's 95 % interval means help in the summary (harm: below -margin), >= 0."
+MARGIN_HELP = "Value above which a label's whole interval means help in the summary (harm: below -margin), >= 0."
 
 
 @dataclass

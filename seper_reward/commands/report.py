@@ -27,7 +27,7 @@ class ReportConfig:
         "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
     )
     margin: float = setting(
-        0.05, "Value above which a label's 95 % interval is shown as help on the page (harm: below -margin), >= 0."
+        0.05, "Value above which a label's whole interval is shown as help on the page (harm: below -margin), >= 0."
     )
 
     def __post_init__(self) -> None:
