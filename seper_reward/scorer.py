@@ -209,7 +209,7 @@ class SePerScorer:
         return self.reader.responses(asked, [self.known_answers(each.answers) for each in asked])
 
     def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose probabilities the estimator uses; none for a list, which has many right wordings."""
+        """Return the answers whose probabilities the estimator uses; none for a list, which has many wordings."""
         aliases, *more = answer_items(answers)
         return aliases if self.estimator.weighting == "mass" and not more else ()
 

@@ -400,7 +400,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         ),
         (["--set", "reader.placebo= "], "placebo must be the text of a passage"),
         (["--set", "reader.chat_template_kwargs=[1]"], "chat_template_kwargs must be a JSON mapping, got '[1]'"),
-        (["--set", 'reader.chat_template_kwargs={"tokenize": true}'], "chat_template_kwargs must not contain tokenize"),
+        (["--set", 'reader.chat_template_kwargs={"tokenize": true}'], "kwargs must not contain tokenize"),
         (["--sampels", "3"], "--sampels"),
     ],
 )
