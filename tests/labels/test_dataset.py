@@ -30,9 +30,7 @@ def test_columns_of_another_library():
     assert labels["question"] == [row["user_input"] for row in ROWS]
     renamed = Dataset.from_list(ROWS).rename_columns({"reference": "gold"})
     assert found(label_dataset(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
-    with pytest.raises(
-        ValueError, match="the dataset: found no column for answers, got the columns user_input"
-    ):
+    with pytest.raises(ValueError, match="the dataset: found no column for answers, got the columns user_input"):
         label_dataset(renamed, ContainsLabeler())
     with pytest.raises(ValueError, match="got a DatasetDict; take one of its splits, train, dev"):
         label_dataset(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())

@@ -177,9 +177,7 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
     (problems, values, unscorable, failures), (others, _, also, other_failures) = on_two_ranks(rank, tmp_path)
     assert problems[0] == "RuntimeError: process 1 failed, so process 0 stops: ConnectionError: no engine"
     assert others[0] == "ConnectionError: no engine"
-    assert (
-        "process 1 failed, so process 0 stops: ValueError: answers must be a list per row" in problems[1]
-    )
+    assert "process 1 failed, so process 0 stops: ValueError: answers must be a list per row" in problems[1]
     assert others[1].startswith("ValueError: answers must be a list per row")
     assert values == pytest.approx(
         SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(0, slice(0, 4))), abs=1e-5
