@@ -185,7 +185,7 @@ def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatc
     capsys.readouterr()
     assert cli.main(["init"]) == 2
     assert (
-        "configs/label/demo.yaml is there and differs from ours; name another folder with --to"
+        "configs/label/demo.yaml exists and differs from ours; name another folder with --to"
         in capsys.readouterr().err
     )
     assert Path("configs/label/demo.yaml").read_text() == "limit: 1\n"

@@ -75,7 +75,7 @@ def test_ranking_recipes_refuse_divided_weights(monkeypatch, tmp_path, variable,
     from trainers import reranker
 
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ValueError, match=rf"^{name} divides the weights, .*configs/accelerate/eight_gpus\.yaml"):
+    with pytest.raises(ValueError, match=rf"^{name} shards the weights, .*configs/accelerate/eight_gpus\.yaml"):
         reranker.main(["--output_dir", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()
 

@@ -230,7 +230,7 @@ def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):
     ("source", "message"),
     [
         ("{{ messages[-1].content }}", "this reader's template leaves it out"),
-        ("{{ raise_exception('no system here') }}", "this reader's says 'no system here'"),
+        ("{{ raise_exception('no system here') }}", "this reader's template raises 'no system here'"),
     ],
 )
 def test_a_template_that_takes_no_system_prompt_is_refused(tokenizer, source, message):

@@ -94,7 +94,7 @@ def test_a_damaged_copy_of_the_embedded_weights_is_named(tmp_path, monkeypatch, 
     for path in source.iterdir():
         (copy / path.name).write_bytes(b"{" if path.name == damaged else path.read_bytes()[:9_000_000])
     monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
-    with pytest.raises(OSError, match=f"reader='plain' could not be loaded from {copy}; delete that folder"):
+    with pytest.raises(OSError, match=f"reader='plain' could not be loaded from {copy}; delete this folder"):
         load_reader("plain", LoadOptions(device="cpu"))
 
 

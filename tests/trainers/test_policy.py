@@ -70,7 +70,7 @@ def test_command(settings, tmp_path, capsys, reader):
     assert base_of_adapter(tmp_path / "run" / "model").name == settings[1]  # the model
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
-    assert "calls its search tool for no held-out question" in capsys.readouterr().err
+    assert "never calls its search tool on held-out questions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("model", "base"), [("embedded", "embedded"), ("plain", READER_HUB_ID), ("org/x", "org/x")])
@@ -288,7 +288,7 @@ def test_another_process_and_other_arguments_are_refused(settings, tmp_path):
 
 def test_two_ways_to_name_a_reader_are_refused(settings, tmp_path):
     (tmp_path / "engine.yaml").write_text("engine: [http://localhost:1/v1]\n")
-    with pytest.raises(ValueError, match=r"reads with the policy's weights, but .*engine\.yaml names"):
+    with pytest.raises(ValueError, match=r"uses the policy's weights, but .*engine\.yaml names"):
         policy.main([*settings, "--reader", "policy-base", "--scorer", str(tmp_path / "engine.yaml")])
 
 

@@ -192,7 +192,7 @@ def test_inputs_are_mixed(tmp_path, capsys):
     assert {query.metadata["group"] for query in of_group.train} == {"islands"}
     with pytest.raises(ValueError, match=r"expected questions, got none with groups=\['moon'\]"):
         read_policy_questions(replace(task, groups=["moon"]))
-    with pytest.raises(ValueError, match="question id 'a0' is that of another one in an earlier input; rename one"):
+    with pytest.raises(ValueError, match="question id 'a0' is used in an earlier input; rename one"):
         read_policy_questions(replace(task, input=[one, two, one]))
 
 

@@ -220,7 +220,7 @@ def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):
 
 
 def test_the_labelling_reader_is_not_held_out():
-    with pytest.raises(ValueError, match="eval_readers must not have the labelling one, 'embedded'"):
+    with pytest.raises(ValueError, match="eval_readers must not contain the labelling reader, 'embedded'"):
         retriever.RetrieverConfig(eval_readers=["plain", "embedded"])
 
 
@@ -236,7 +236,7 @@ def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
 
 
 def test_labels_of_sets_are_measured_to_be_learned_from():
-    with pytest.raises(ValueError, match=r"sets=conditional would measure sets .* learn from paths"):
+    with pytest.raises(ValueError, match=r"sets=conditional measures sets .* learn from paths"):
         retriever.RetrieverConfig(sets="conditional")
     with pytest.raises(ValueError, match="list_size must be at least 2, got 1"):
         retriever.RetrieverConfig(list_size=1)

@@ -214,7 +214,7 @@ def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
     only._client = only._client.with_options(timeout=1.0)  # from here on: a busy machine may need longer to start
     server.fault = lambda body: (500, {"error": {"message": "out of memory"}}) if kind == "broken" else time.sleep(3)
     with pytest.raises(
-        ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*same command"
+        ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*rerun the command"
     ):
         sampler.sample(PROMPTS[:1])
     assert len(server.requests) == 3  # one more try
