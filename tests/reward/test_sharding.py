@@ -112,6 +112,7 @@ def trainer_of(model, tokenizer):
         model_wrapped=model,
         processing_class=tokenizer,
         accelerator=SimpleNamespace(unwrap_model=extract_model_from_parallel),
+        use_vllm=True,  # the base is read from a copy
     )
 
 
