@@ -81,7 +81,7 @@ def _as_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     nodes, task = unpacked(row.get("nodes")), unpacked(row.get("task"))
     if not isinstance(nodes, list) or not isinstance(task, Mapping):
         return row
-    path = []
+    path: list[Any] = []
     place = len(nodes) - 1 if nodes else None  # a node comes after its parent, and the last is the newest leaf
     while place is not None:
         path.insert(0, nodes[place])
