@@ -256,6 +256,16 @@ def test_measured_tables_are_put_between_their_marks(tmp_path, monkeypatch):
     assert refreshed(changed, tmp_path) == changed
 
 
+def test_a_long_table_is_shown_in_part(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    refresh_tables = importlib.import_module("refresh_tables")
+    monkeypatch.setattr(refresh_tables, "SHOWN", {"spread": (2, 0)})
+    assert refresh_tables.shown("spread", "a\n\nb\n\nc") == "c\n\na"
+    assert refresh_tables.shown("other", "a\n\nb") == "a\n\nb"
+    with pytest.raises(IndexError):
+        refresh_tables.shown("spread", "a\n\nb")
+
+
 def test_the_pages_build_and_fetch_nothing(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
