@@ -48,7 +48,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
+.PHONY: setup demo results retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -101,6 +101,44 @@ runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriev
 
 runs/tables/labels/%/summary.json: $(EXPERIMENTS)/transfer-labels.yaml
 	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
+
+# One file for each measurement of docs/results.md; a stopped run continues with the next one. `make runs/results/planted.txt` runs one.
+QA     := ../shared/data/qa
+MARKS  := nq_oracle_bm25neg hotpotqa_distractor 2wikimultihopqa popqa nq_qed
+BENCH  := python -m tests.benchmarks
+RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_counterfactual.jsonl.gz
+RESULT_false_negatives := $(BENCH).false_negatives
+RESULT_people          := seper-reward evaluate judge --file ../shared/data/evouna/NQ.json.gz
+RESULT_traps           := seper-reward evaluate judge
+RESULT_attack          := $(BENCH).answer_attack --seeds 4
+RESULT_estimators      := $(BENCH).estimators
+RESULT_options         := $(BENCH).estimator_options --file $(QA)/nq_oracle_bm25neg.jsonl.gz --limit 50
+RESULT_noise           := $(BENCH).label_noise
+RESULT_hops            := $(BENCH).experiments.hops
+RESULT_speed           := $(BENCH).sampling --reference_contexts 3 --factor_contexts 1
+RESULT_batches         := $(BENCH).batch_size --questions 64
+RESULT_scaling         := $(BENCH).scaling --questions 10 100
+RESULT_entailment      := $(BENCH).entailment
+RESULT_roofline        := $(BENCH).roofline
+RESULT_dense           := $(BENCH).dense --questions 300
+RESULT_search          := $(BENCH).search
+RESULT_identity        := $(BENCH).batch_shape --questions 4
+RESULTS := $(MARKS) planted false_negatives people traps attack estimators options noise hops speed batches scaling \
+           entailment roofline dense search identity
+
+results: demo retriever-demo  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -e and policy-* (hours each)
+	$(MAKE) $(RESULTS:%=runs/results/%.txt)
+
+$(MARKS:%=runs/results/%.txt): runs/results/%.txt:
+	mkdir -p $(@D)
+	OMP_NUM_THREADS=1 $(BIN)/seper-reward evaluate correlation --file $(QA)/$*.jsonl.gz --split test --limit 100 \
+	  --passages_per_question 4 > $@.part
+	mv $@.part $@
+
+runs/results/%.txt:
+	mkdir -p $(@D)
+	OMP_NUM_THREADS=1 $(BIN)/$(RESULT_$*) > $@.part
+	mv $@.part $@
 
 # Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
 experiment-a: setup runs/second-reader/$(WARM)  ## two hops: labels of sets against labels of single passages
