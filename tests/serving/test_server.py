@@ -102,10 +102,10 @@ def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, 
 
 
 def test_odd_passages_are_those_of_the_scorer(server, tiny_scorer):
-    found = (f"[1] \n[2] {MILL}", SHEEP * 5_000, MILL)  # a blank passage, a long one, and many aliases
+    found = (f"[1] \n[2] {MILL}", SHEEP * 500, MILL)  # a blank passage, a long one, and many aliases
     columns = {
         "question": ["Who?"] * 3,
-        "answers": [[f"Ann {at}" for at in range(300)]] * 3,
+        "answers": [[f"Ann {at}" for at in range(60)]] * 3,
         "completions": [
             [{"role": "tool", "content": each}, {"role": "assistant", "content": "Ann"}] for each in found
         ],
