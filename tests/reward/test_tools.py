@@ -112,7 +112,7 @@ def test_names_without_a_result_are_warned_of_once(tiny_scorer):
 
 @pytest.mark.parametrize("wrong", ["search", (), [""], [1]])
 def test_names_that_are_no_list(wrong):
-    with pytest.raises(ValueError, match=r"search_tools must be a list of names of tools, at least one"):
+    with pytest.raises(ValueError, match=r"search_tools must be a list with at least one name of a tool"):
         SePerReward("http://nowhere:1", search_tools=wrong)
 
 
