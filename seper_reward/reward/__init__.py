@@ -1,4 +1,4 @@
-"""ΔSePer as a reward of TRL's trainers: rollouts in, rewards out, and the search tool they use."""
+"""ΔSePer as a reward for TRL's trainers: rollouts in, rewards out, and the search tool of the policy."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs torch or TRL when it is used: a reward in front of a server needs neither."""
+    """Import lazily the names that need torch or TRL: a reward that queries a server needs neither."""
     if name == "TurnCreditGRPOTrainer":
         from seper_reward.reward.trainer import TurnCreditGRPOTrainer
 
@@ -36,6 +36,6 @@ def __getattr__(name: str) -> Any:
     if name == "delta_seper":
         from seper_reward.reward.configured import configured_path, delta_seper
 
-        configured_path()  # a misspelt setting fails here, where TRL looks the name up, and not after an hour
+        configured_path()  # TRL looks the name up early, so a misspelt setting fails before models load
         return delta_seper
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
-"""The base weights of a policy that an adapter is merged into, and taken out of, again and again.
+"""Copy of a policy's base weights, for trainers that merge the adapter into the base at each synchronisation.
 
-TRL merges the LoRA into the base to send the policy's weights to vLLM, and subtracts it afterwards. Each time the base
-is rounded: in bfloat16 most of the adapted weights have changed after one synchronisation, and the changes add up
-(huggingface/trl#6688). A reader that is the base needs the weights that the policy began with.
+TRL merges the LoRA into the base to send the policy's weights to vLLM, and subtracts it afterwards. Each merge rounds
+the base: in bfloat16 most adapted weights differ after one synchronisation, and the differences add up
+(huggingface/trl#6688). A reader on the base needs the weights from before training.
 """
 
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from torch import Tensor
 
 
 class BaseWeights:
-    """Copy of the base weights that a policy's adapters are merged into, in the memory of the host.
+    """Copy, in CPU memory, of the base weights that have an adapter.
 
     Args:
-        policy: The policy with whole weights, before its first synchronisation with an engine.
+        policy: The policy with unsharded weights, before its first synchronisation with an engine.
 
     Raises:
-        ValueError: An adapted weight is quantized, so merging changes more than its numbers.
+        ValueError: An adapted weight is quantized, so a copy of its numbers does not undo a merge.
     """
 
     def __init__(self, policy: Any) -> None:
@@ -28,17 +28,17 @@ class BaseWeights:
         quantized = next((each.dtype for each in weights if not each.is_floating_point()), None)
         if quantized is not None:
             raise ValueError(
-                f"reader='policy-base' cannot keep a base of {quantized} as it is while use_vllm merges the adapter "
+                f"reader='policy-base' cannot restore a base of {quantized} after use_vllm merges the adapter "
                 "into it; load the policy without quantization, or use reader='separate'"
             )
         self._copies = [_on_host(each) for each in weights]
 
     @contextmanager
     def in_place(self, policy: Any) -> Iterator[None]:
-        """Put the copy into the policy; the weights that were there return at the end.
+        """Put the copy into the policy, and restore the current weights when the block ends.
 
         Args:
-            policy: The same policy; its weights are whole.
+            policy: The same policy, with unsharded weights.
         """
         weights = _adapted(policy)
         merged = [_on_host(each) for each in weights]
@@ -62,12 +62,12 @@ def _adapted(policy: Any) -> list[Tensor]:
 
 
 def _on_host(weight: Tensor) -> Tensor:
-    # a copy also of weights that are on the CPU already
+    # copy=True: weights on the CPU would otherwise not be copied
     return weight.detach().to("cpu", copy=True)
 
 
 @torch.no_grad()
 def _fill(weights: list[Tensor], values: list[Tensor]) -> None:
-    # in place: sharded policies lend views of their gathered weights
+    # in place: the gathered weights of sharded policies are views
     for weight, value in zip(weights, values, strict=True):
         weight.copy_(value)

@@ -1,4 +1,4 @@
-"""The beliefs that a reward has measured: each distinct question and passages once, for all rollouts and steps."""
+"""Cache of a reward's beliefs: each question with its passages is measured once for all rollouts and steps."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from seper_reward.types import Answers, Asked, Belief, Measure, Measured, Passage, UnscorableError
 
-_MOST = 4096  # beliefs in memory before it is emptied: a question's baseline serves its group, and later epochs
+_MOST = 4096  # maximum number of beliefs; later epochs reuse the baseline of a question
 
 
 class BeliefMemory:
@@ -23,34 +23,34 @@ class BeliefMemory:
         self._expected: set[Asked] = set()
 
     def clear(self) -> None:
-        """Forget all beliefs, as those of another reader."""
+        """Remove all beliefs, for example after a change of the reader."""
         self._beliefs = {}
 
     def measure(
         self, asked: Sequence[Asked | None], measure: Measure, *, share: bool = False
     ) -> list[Measured | UnscorableError | None]:
-        """Return the beliefs and supports of each rollout's question, after the missing ones have been measured.
+        """Measure the missing beliefs and return the beliefs and supports of each rollout.
 
         Args:
             asked: One question per rollout; ``None`` for a rollout without one.
-            measure: Measures questions; it is called once.
-            share: Whether all ranks call this together: each belief that a rank lacks is then measured by one rank.
+            measure: Function that measures questions; it is called once.
+            share: Whether all ranks call this together; they then divide the missing beliefs.
 
         Returns:
-            Per rollout its measurements, or the reason why there are none; ``None`` if ``asked`` has ``None``.
+            One result per rollout: its measurements, or the error if they failed; ``None`` if ``asked`` has ``None``.
         """
         if len(self._beliefs) > _MOST:
             self._beliefs = {}
-        beliefs = self._beliefs  # another thread may begin a new one
+        beliefs = self._beliefs  # another thread may replace the dictionary
         wanted = _merged(each for each in asked if each is not None)
         self.reused = [float(key in beliefs) for each in wanted for key in _keys(each)]
         mine = [_without(each, beliefs) for each in wanted]
         if share:
-            # these need torch, which a client may lack
+            # imported here: these modules need torch, which a client may lack
             from seper_reward.reward.shared import measure_together
             from seper_reward.runtime.distributed import gathered
 
-            # the ranks may know different beliefs
+            # the caches of the ranks may differ
             missing = _to_measure(_merged(itertools.chain.from_iterable(gathered(lambda: mine))))
             found: Sequence[Measured | UnscorableError] = measure_together(missing, measure)
         else:
@@ -69,7 +69,7 @@ class BeliefMemory:
         return [None if each is None else _recalled(each, beliefs, supports, errors) for each in asked]
 
     def expect(self, asked: Asked) -> Asked | None:
-        """Return the part of a question that is neither in the cache nor was returned since the last ``measure``."""
+        """Return the contexts of a question that are neither cached nor expected since the last ``measure``."""
         missing = _without(asked, self._beliefs)
         if not missing.contexts or missing in self._expected:
             return None
@@ -78,7 +78,7 @@ class BeliefMemory:
 
 
 def _merged(asked: Iterable[Asked]) -> list[Asked]:
-    """Return each distinct question once, with all contexts and texts that are asked about it."""
+    """Return each distinct question once, with the contexts and texts of all its occurrences."""
     questions: dict[tuple[str, Answers], tuple[dict[tuple[Passage, ...], None], dict[str, None]]] = {}
     for each in asked:
         contexts, texts = questions.setdefault((each.question, each.answers), ({}, {}))
@@ -88,7 +88,7 @@ def _merged(asked: Iterable[Asked]) -> list[Asked]:
 
 
 def _without(asked: Asked, beliefs: Mapping[tuple[Any, ...], Belief]) -> Asked:
-    """Return a question without the contexts whose beliefs are known."""
+    """Return a question without the contexts whose beliefs are cached."""
     missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in beliefs]
     return replace(asked, contexts=tuple(missing))
 
@@ -107,7 +107,7 @@ def _recalled(
     supports: Mapping[tuple[Any, ...], float],
     errors: Mapping[tuple[Any, ...], UnscorableError],
 ) -> Measured | UnscorableError:
-    """Return what was measured, or why something of it could not be."""
+    """Return the beliefs and supports of a question, or the error of the first that failed."""
     key = (asked.question, asked.answers)
     try:
         return Measured(

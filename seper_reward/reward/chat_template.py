@@ -1,4 +1,4 @@
-"""A chat template with tools, for tokenizers whose own template has none."""
+"""A chat template with tools, for tokenizers whose template does not support them."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from seper_reward.reader.chat import TOOL_TEMPLATE
 
 
 def with_tool_template(tokenizer: Any) -> Any:
-    """Prepare a tokenizer for tool calls in TRL: keep its own template if that supports them, else set ours (ChatML).
+    """Prepare a tokenizer for tool calls in TRL: keep a template that supports them, else set a ChatML template.
 
-    This needs no model, so that a run with an unfit tokenizer fails before one is loaded.
+    No model is needed, so a run with an unsuitable tokenizer fails early.
 
     Args:
         tokenizer: The policy's tokenizer; changed in place.
@@ -26,10 +26,10 @@ def with_tool_template(tokenizer: Any) -> Any:
     missing = {"<|im_start|>", "<|im_end|>"} - set(tokenizer.get_vocab())
     if missing:
         raise ValueError(
-            f"the tokenizer's chat template cannot render tool calls, and ours for ChatML needs the tokens "
+            f"the tokenizer's chat template cannot render tool calls, and the ChatML template needs the tokens "
             f"{', '.join(sorted(missing))}; set tokenizer.chat_template to one of trl/chat_templates"
         )
     tokenizer.chat_template = qwen2_5_chat_template
-    add_response_schema(tokenizer)  # TRL tells how to parse <tool_call> by this very template
+    add_response_schema(tokenizer)  # TRL recognises only its own template, and then parses <tool_call>
     tokenizer.chat_template = TOOL_TEMPLATE
     return tokenizer

@@ -1,4 +1,4 @@
-"""The reward of a YAML file, and by a dotted path for TRL's command line, which passes no settings.
+"""A reward with the settings of a YAML file, also as a dotted path for TRL's command line, which passes no settings.
 
 Example:
     SEPER_REWARD_CONFIG=reward.yaml trl grpo --reward_funcs seper_reward.reward.delta_seper ...
@@ -23,18 +23,16 @@ CONFIG = "SEPER_REWARD_CONFIG"
 
 @dataclass
 class RewardConfig(ScorerConfig):
-    """Settings of a reward: its weights, and its reader, here or behind a URL."""
+    """Settings of a reward: its weights, and its reader, in this process or behind a URL."""
 
     url: str | None = setting(
-        None, "Address of `seper-reward serve`, whose reader and entailment model are then used; not given: own ones."
+        None, "Address of `seper-reward serve`, whose models are then used (default: models in this process)."
     )
     timeout: float = setting(600.0, "Longest wait for the server, in seconds, > 0.")
     passage_tag: str | None = setting(
-        None, "Tag around what a search found in completions that are texts, such as information; not given: none."
+        None, "Name of the tag around passages in completions that are texts, such as information (default: none)."
     )
-    search_tools: list[str] = setting(
-        [], "Names of the tools whose results are searches; not given: the only tool there is."
-    )
+    search_tools: list[str] = setting([], "Names of the tools whose results are searches (default: the only tool).")
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
     seed: int = setting(0, "Seed of the reader's sampling; the server has its own.", "sampling.seed", common=True)
     weights: RewardWeights = field(default=RewardWeights(), init=False)
@@ -49,18 +47,18 @@ class RewardConfig(ScorerConfig):
         plain = ScorerConfig()
         given = [each.name for each in fields(plain) if getattr(self, each.name) != getattr(plain, each.name)]
         if given:
-            raise ValueError(f"with a url the reader is the server's; give {', '.join(given)} to it, not here")
+            raise ValueError(f"with a url the server has the reader; set {', '.join(given)} there, not here")
 
 
 def read_reward(path: str | Path) -> SePerReward:
-    """Make the reward that a YAML file describes, and load its models, if it has no URL.
+    """Make a reward with the settings of a YAML file, and load its models if it has no URL.
 
     Args:
-        path: File with settings of ``RewardConfig`` and ``RewardWeights``; those left out have their defaults.
+        path: File with settings of ``RewardConfig`` and ``RewardWeights``; omitted settings have their defaults.
 
     Raises:
         ValueError: The file is no mapping, or a setting is unknown or out of range; the message names it.
-        OSError: The file or a model cannot be loaded; the message says what to do.
+        OSError: The file or a model cannot be loaded; the message names the remedy.
     """
     config = read_reward_config(path)
     return SePerReward(
@@ -73,7 +71,7 @@ def read_reward(path: str | Path) -> SePerReward:
 
 
 def read_reward_config(path: str | Path) -> RewardConfig:
-    """Read the settings of a reward from a YAML file; ``read_reward`` tells what is raised."""
+    """Read the settings of a reward from a YAML file; raises the errors of ``read_reward``."""
     config: RewardConfig
     config, weights = parse_settings((RewardConfig, RewardWeights), ["--config", str(path)], CONFIG)
     config.weights = weights
@@ -81,10 +79,10 @@ def read_reward_config(path: str | Path) -> RewardConfig:
 
 
 def configured_path() -> str | None:
-    """Return the file that ``SEPER_REWARD_CONFIG`` names, once its settings are known to be right.
+    """Check the settings of the file in ``SEPER_REWARD_CONFIG`` and return its path.
 
     Raises:
-        ValueError: They are not.
+        ValueError: A setting is unknown or out of range.
         OSError: There is no such file.
     """
     path = os.environ.get(CONFIG)
@@ -100,9 +98,9 @@ def configured_path() -> str | None:
 def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
     """Return the rewards of ``SePerReward`` with the settings of the YAML file that ``SEPER_REWARD_CONFIG`` names.
 
-    Without that variable these are the embedded models and the default weights. The name is for the command
-    line of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``. Settings are checked when it is imported
-    from there, before the trainer loads a model.
+    Without that variable the reward has the embedded models and the default weights. The name is for the command
+    line of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``. Settings are checked on import, before
+    the trainer loads a model.
 
     Args:
         *args: Prompts and completions, as TRL passes them.

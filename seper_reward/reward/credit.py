@@ -1,34 +1,35 @@
-"""Credit per turn: what each message of a policy earned, and the advantages of a group from that; pure.
+"""Credit per turn: the reward of each message of a policy, and the advantages of the messages in a group; pure.
 
-A rollout is a chain of messages: each asks for searches, the last one answers. With ``x_k`` what its k-th search
-earned (its gain in SePer, less its price), ``f_m`` what its m-th message earned otherwise (less the price of failed
-calls), ``a`` what its answer earned, and means over the group's rollouts, in which a search or message that a rollout
-did without counts as 0:
+A rollout is a chain of messages: each may call searches, the last one answers. ``x_k`` is the reward of the k-th
+search (its gain in SePer minus its price), ``f_m`` the remaining reward of the m-th message (minus the price of failed
+calls), ``a`` the reward of the answer. Means are over the rollouts of the group; a search or message that a rollout
+does not have counts as 0:
 
-    own(m)   f_m − mean f_m, and Σ (x_k − mean x_k) over the searches that message m asked for
-             and of the last message also (a − mean a), less Σ mean x_k and Σ mean f_m over the searches and messages
-             that this rollout did without
+    own(m)   f_m − mean f_m, plus Σ (x_k − mean x_k) over the searches of message m;
+             for the last message also (a − mean a), minus Σ mean x_k and Σ mean f_m over the searches and messages
+             that this rollout does not have
     A(m)     Σ_{l ≥ m} γ^(l−m) own(l)
 
-That is GRPO with process supervision (DeepSeekMath, arXiv:2402.03300, section 4.1.3), where the sum of what follows is
-credited to a step, with two differences. The sum is discounted by γ: with 1 it is the return from here on, with 0 each
-message answers for its own searches or answer alone. And the means are taken place by place over all rollouts of the
-group, not over those that came so far: otherwise a policy that ends early is compared with fewer means than one that
-goes on, a hidden prize or fine on going on. With γ = 1 the first message's advantage is that of the whole rollout,
-reward less the group's mean reward, and a later one's is the same without what had been earned before.
+This is GRPO with process supervision (DeepSeekMath, arXiv:2402.03300, section 4.1.3), in which the advantage of a step
+is the sum of all later rewards, with two differences. First, the sum is discounted by γ: with 1 it is the return,
+with 0 a message gets only the rewards of its own searches or answer. Second, the mean of each position is over all
+rollouts of the group, also the shorter ones. Otherwise a policy that ends early would be compared with fewer means
+than a policy that goes on, which rewards or penalises length. With γ = 1 the first message's advantage is the
+rollout's reward minus the group's mean reward; a later message's is the same without the rewards of earlier messages.
 
-Such means tell little where the rollouts of a group do the same: if all of them search, nothing tells what that was
-worth. The reader's belief does: SePer(q, A | D_t) is what answering at once would earn after t searches, if the policy
-answered as the reader does. With that for the value V of where message m stands (which VinePPO, arXiv:2410.01679,
-measures by rollouts of the policy), and ``r_l`` for what message l earned,
+Group means carry little information if the rollouts of a group act alike: if all of them search, the value of a search
+does not show. The reader's belief shows it: SePer(q, A | D_t) is the reward of an immediate answer after t searches,
+if the policy answers like the reader. With this belief as the value V before message m (VinePPO, arXiv:2410.01679,
+estimates V by rollouts of the policy) and ``r_l`` as the reward of message l,
 
     A(m)     Σ_{l ≥ m} γ^(l−m) r_l − V(m)
 
-A baseline that the message has no part in leaves the mean of the gradient as it is (Williams, 1992); the group's means
-do so up to the factor (G - 1)/G of groups of G rollouts, as each is in its own mean. The variance is least if the
-baseline of two actions is nearly the value of the rarer one, which this is where most rollouts search. With γ < 1 the
-two differ: here all that follows a search is discounted, its answer too, which fines going on, while the group's means
-of what a rollout did without stand at its last message undiscounted.
+A baseline that does not depend on the message leaves the mean of the gradient unchanged (Williams, 1992); the group
+means do so up to a factor (G - 1)/G for groups of G rollouts, since each rollout is part of its own mean. The variance
+is lowest if the baseline of two actions is close to the value of the rarer action; the reader's belief is, if most
+rollouts search. With γ < 1 the two baselines differ: over the reader, all later rewards are discounted, including the
+answer's, which penalises further searches. In the group, the means of missing searches are subtracted at the last
+message without a discount.
 """
 
 import itertools
@@ -40,13 +41,13 @@ from seper_reward.reward.rollouts import Rollout, Score
 
 @dataclass(frozen=True)
 class Credit:
-    """What the parts of a rollout earned.
+    """Rewards of the parts of a rollout.
 
     Attributes:
-        calls: How many searches each of its messages asked for, in order; at least one message.
-        searches: What each of its searches earned, in order.
-        answer: What its answer earned.
-        others: What each message earned otherwise, such as the price of its failed calls; empty for nothing.
+        calls: Number of searches of each message, in order; at least one message.
+        searches: Reward of each search, in order.
+        answer: Reward of the answer.
+        others: Remaining reward of each message, such as the price of its failed calls; empty if all are 0.
     """
 
     calls: tuple[int, ...]
@@ -56,16 +57,16 @@ class Credit:
 
     @property
     def by_message(self) -> tuple[float, ...]:
-        """``others``, with 0 for each message where it is empty."""
+        """``others``, with 0 for each message if it is empty."""
         return self.others or (0.0,) * len(self.calls)
 
 
 def credit_of(rollout: Rollout, score: Score | None) -> Credit | str:
-    """Return what the parts of a rollout earned, or the reason why that is not known."""
+    """Return the rewards of the parts of a rollout, or the reason why they are unknown."""
     if score is None:
         return "not scored"
     if not rollout.calls:
-        return "the completion does not show which message asked for which search"
+        return "the completion does not show which message called which search"
     if not rollout.failed or not rollout.failed_calls:
         return Credit(rollout.calls, score.search_rewards, score.answer_reward)
     fine = score.fine / rollout.failed
@@ -74,9 +75,9 @@ def credit_of(rollout: Rollout, score: Score | None) -> Credit | str:
 
 
 def turn_rewards(credit: Credit) -> list[float]:
-    """Return what each message earned: its searches, its failed calls, and of the last one also the answer.
+    """Return the reward of each message: of its searches, its failed calls and, for the last one, the answer.
 
-    The sum is the reward of the rollout, to the bit.
+    The sum is exactly the reward of the rollout.
 
     >>> turn_rewards(Credit((1, 0, 2, 0), (0.5, -0.25, 0.25), 1.0))
     [0.5, 0.0, 0.0, 1.0]
@@ -90,14 +91,14 @@ def turn_rewards(credit: Credit) -> list[float]:
 
 
 def message_advantages(group: Sequence[Credit | None], discount: float) -> list[list[float]]:
-    """Return the advantage of each message of the rollouts of one group, as at the top of this file.
+    """Return the advantage of each message of the rollouts in one group, by the first formula of this module.
 
     Args:
-        group: What the parts of the group's rollouts earned; ``None`` where that is not known.
-        discount: γ, in [0, 1]: how much of what a message's successors earned is credited to it.
+        group: Rewards of the parts of each rollout; ``None`` if they are unknown.
+        discount: γ, in [0, 1]: share of the next message's credit that a message gets.
 
     Returns:
-        Per rollout one number per message; none where its credit is not known.
+        For each rollout one number per message; an empty list if its rewards are unknown.
 
     >>> from_memory, search = Credit((0,), (), 0.0), Credit((1, 0), (0.5,), 1.0)
     >>> message_advantages([from_memory, search], discount=1.0)
@@ -116,11 +117,11 @@ def message_advantages(group: Sequence[Credit | None], discount: float) -> list[
 
 
 def advantages_over_reader(credit: Credit, beliefs: Sequence[float], discount: float) -> list[float]:
-    """Return the advantages of a rollout's messages over the reader answering in their place, as at the top.
+    """Return the advantages of a rollout's messages over the reader's answer, by the second formula of this module.
 
     Args:
-        credit: What its parts earned.
-        beliefs: What the reader's answer would earn without a search and after each: SePer, in [0, 1].
+        credit: Rewards of its parts.
+        beliefs: Reward of the reader's answer before a search and after each: SePer, in [0, 1].
         discount: γ, in [0, 1].
 
     >>> advantages_over_reader(Credit((1, 0), (0.5,), 1.0), [0.25, 0.75], discount=1.0)
@@ -148,10 +149,10 @@ def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:
 
 
 def _means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return the mean of each place over rows, of which shorter ones have 0 there."""
+    """Return the mean of each column; shorter rows are padded with 0."""
     return tuple(sum(column) / len(rows) for column in itertools.zip_longest(*rows, fillvalue=0.0))
 
 
 def _less(row: Sequence[float], means: Sequence[float]) -> tuple[tuple[float, ...], float]:
-    """Return a row less the means of its places, and the sum of the means of places that it does not have."""
+    """Return a row minus the means of its columns, and the sum of the means of the columns that it lacks."""
     return tuple(value - mean for value, mean in zip(row, means, strict=False)), sum(means[len(row) :])

@@ -18,26 +18,26 @@ _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
 
 
 class ExpectsTurns(Protocol):
-    """A reward that can begin to measure a rollout before it ends."""
+    """A reward that can start to measure a rollout before it ends."""
 
     def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
-        """Begin to measure a question with the searches so far."""
+        """Start to measure a question with the searches so far."""
 
 
 class RetrievalEnvironment:
-    """The search tool of one rollout and its record; TRL's trainers get it from ``environment_factory``.
+    """The search tool of one rollout, with a record of its searches; ``environment_factory`` makes it for TRL.
 
     Args:
         retriever: Retriever that finds the passages.
         top_k: Number of passages per search.
-        max_turns: Most searches per rollout; a further one returns a message instead of passages.
-        cut: Function that turns a passage into what the policy may read.
-        reward: Reward that measures beliefs early; ``None`` measures nothing early.
+        max_turns: Maximum number of searches per rollout; a further one returns a message instead of passages.
+        cut: Function that shortens a passage for the policy.
+        reward: Reward that measures beliefs during the rollout; ``None`` to measure them at its end.
 
     Attributes:
         turns: The searches so far.
-        failure: What the retriever failed with. TRL shows a policy the errors of its tools and goes on; rewards that
-            find this raise it, so that nobody is trained to avoid a search service that was down.
+        failure: Error of the retriever. TRL passes errors of tools to the policy and goes on. Rewards raise this
+            error; otherwise an outage of the search service would train the policy to avoid searches.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class RetrievalEnvironment:
         self.failure: Exception | None = None
 
     def reset(self, **row: Any) -> str | None:
-        """Forget the searches of the previous rollout; TRL calls this with the row of the data set.
+        """Remove the searches of the previous rollout; TRL calls this with the row of the data set.
 
         Returns:
-            The question as the prompt, where the data set has no column ``prompt``; else nothing to add to it.
+            The question as the prompt if the data set has no column ``prompt``, else ``None``.
         """
         self.turns, self.failure, self._row = [], None, row
         self._expect()
@@ -73,7 +73,7 @@ class RetrievalEnvironment:
         Returns:
             The passages found.
         """
-        # the policy may have written anything; TRL shows it the error as the tool's answer
+        # arguments from the policy are unchecked; TRL returns the error to it as the tool's result
         if not isinstance(query, str) or not is_unicode(query):
             raise ValueError(f"query must be a text, got {shown(query)}; write the words to look for")
         if len(self.turns) >= self._max_turns:
@@ -107,18 +107,19 @@ def environment_factory(
 ) -> Callable[[], RetrievalEnvironment]:
     """Return the function that TRL calls to make one environment per rollout; all share the retriever.
 
-    It can be pickled if the retriever can, as ours, which ``AsyncGRPOTrainer`` needs.
+    It can be pickled if the retriever can, which ``AsyncGRPOTrainer`` needs. The retrievers of this package can.
 
     Args:
-        retriever: Retriever that finds the passages: BM25, dense, or anything with ``retrieve(questions, top_k)``.
+        retriever: Retriever that finds the passages: BM25, dense, or any object with ``retrieve(questions, top_k)``.
         top_k: Number of passages per search, >= 1.
-        max_turns: Most searches per rollout, >= 1; give TRL's ``max_tool_calling_iterations`` the same number.
-        max_passage_tokens: Longest passage in the tokenizer's tokens, >= 1; the tokens count against TRL's
+        max_turns: Maximum number of searches per rollout, >= 1; set TRL's ``max_tool_calling_iterations`` to the same
+            number.
+        max_passage_tokens: Maximum length of a passage in the tokenizer's tokens, >= 1; they count towards TRL's
             ``max_completion_length``.
-        tokenizer: The policy's tokenizer, whose control tokens are broken up in passages, so that these cannot end the
-            tool's turn; ``None`` leaves passages whole, and breaks up what looks like a control token.
-        reward: Reward whose server or engine measures question and passages while the policy writes; ``None``
-            measures nothing early.
+        tokenizer: The policy's tokenizer. Its control tokens are broken up in passages, which could otherwise end the
+            tool's turn. With ``None`` passages are not cut, and texts that look like control tokens are broken up.
+        reward: Reward whose server or engine measures question and passages while the policy generates; ``None`` to
+            measure them after the rollout.
 
     Raises:
         ValueError: A number is below 1.

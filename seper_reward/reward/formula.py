@@ -9,7 +9,7 @@ last stated answer and a gold answer entail each other (``BeliefJudge.mutual_sup
 with ``closed_book`` only.
 
 With equal weights of answer and gain, the best search with a wrong answer (w_gain − λ) never earns more than a right
-answer without a search (w_answer), whatever the price; a greater weight of the gain loses this property.
+answer without a search (w_answer), at any price; with a greater weight of the gain this property is lost.
 """
 
 import itertools

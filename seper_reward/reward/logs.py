@@ -1,4 +1,4 @@
-"""Logs of agents that searched, as TRL, Search-R1, verifiers and prime-rl write them, read as rollouts."""
+"""Reader of rollout logs of search agents, in the layouts of TRL, Search-R1, verifiers and prime-rl."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,22 @@ from seper_reward.reward.tools import SearchTools, text_of, unpacked
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Answers, Passage
 
-#: Where a row may hold its question, its gold answers, and what the policy wrote; the first that is there counts.
+#: Fields of a row for its question, its gold answers and the policy's text; the first field that exists is read.
 QUESTION = ("question", "query", "user_input", "problem")
 ANSWERS = ("answers", "golden_answers", "gold_answers", "answer", "ground_truth", "reference", "target")
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
-_NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")  # dicts that may hold the first two
-# how Search-R1's retriever writes a passage: Doc 1(Title: "Mill") text
+_NESTED = (
+    "info",
+    "extra_info",
+    "reward_model",
+    "ground_truth",
+    "metadata",
+)  # dicts that may contain questions and answers
+# a passage in the format of Search-R1's retriever: Doc 1(Title: "Mill") text
 _DOCUMENT = re.compile(
     r'Doc(?:ument)?\s*\d+\s*\(Title:\s*(?:"(?P<quoted>[^\n]*?)"\)|(?P<plain>[^"\n][^\n]*?)\)(?!\)))\s*', re.IGNORECASE
 )
-_TURN_MARKS = re.compile(r"^\s*(?:<\|[^|>]*\|>\w*\s*)+")  # as chat templates write before a reply
+_TURN_MARKS = re.compile(r"^\s*(?:<\|[^|>]*\|>\w*\s*)+")  # chat templates write such marks before a reply
 _SEARCH = tagged_block("search")
 
 
@@ -41,22 +47,23 @@ def read_rollout_log(
     search_tools: SearchTools | Sequence[str] | None = None,
     answer_pattern: str | None = None,
 ) -> list[LoggedRollout]:
-    """Read a log of rollouts; a row that is unusable becomes a rollout that says so in ``problem``.
+    """Read a log of rollouts; an unusable row becomes a rollout with the reason in ``problem``.
 
-    Three layouts are known by their fields. *Searches*: ``{question, answers, searches: [{query?, passages}],
-    answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages, of
-    which the results of the search tool are searches. *Text* (Search-R1): the completion is one text, with what was
-    found between ``<information>`` tags and the answer between ``<answer>`` tags. A question that no field holds is
-    the user's last message in ``prompt`` or, where all is in one list of messages, the user's first there. A trace of
-    verifiers 0.4 (``{task: {data}, nodes}``) is read as the messages of its last branch, with the fields of its task.
-    Gold answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or ``ground_truth``.
+    Three layouts are recognised by their fields. *Searches*: ``{question, answers, searches: [{query?, passages}],
+    answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages;
+    the results of the search tool are the searches. *Text* (Search-R1): the completion is one text, with passages
+    between ``<information>`` tags and the answer between ``<answer>`` tags. If no field contains the question, it is
+    the user's last message in ``prompt`` or, if prompt and completion are one list of messages, the user's first
+    message. A trace of verifiers 0.4 (``{task: {data}, nodes}``) is read as the messages of its last branch, with the
+    fields of its task. Gold answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or
+    ``ground_truth``.
 
     Args:
         path: JSON, JSONL (also .gz), CSV or Parquet.
-        answers: Gold answers by question, for rows that have none.
-        passage_tag: Name of the tag around what a search found, in layouts of one text.
-        search_tools: Names of the tools whose results are searches, in layouts of messages; ``None`` if there is only
-            one.
+        answers: Gold answers by question, for rows without gold answers.
+        passage_tag: Name of the tag around passages, for completions that are one text.
+        search_tools: Names of the tools whose results are searches, for completions of messages; ``None`` if there is
+            only one tool.
         answer_pattern: Regular expression of the answer, as in ``read_rollouts``.
 
     Raises:
@@ -67,7 +74,7 @@ def read_rollout_log(
     """
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     if answer_pattern is not None:
-        compile_answer_pattern(answer_pattern)  # a row would be blamed
+        compile_answer_pattern(answer_pattern)  # fail early: otherwise each row would report the error
     rows = [(where, _as_row(row)) for where, row in read_valid_rows(path)]
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
     options = {
@@ -77,7 +84,7 @@ def read_rollout_log(
 
 
 def _as_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a trace of verifiers 0.4 as a row of messages; other rows as they are."""
+    """Return a trace of verifiers 0.4 as a row of messages; return other rows unchanged."""
     nodes, task = unpacked(row.get("nodes")), unpacked(row.get("task"))
     if not isinstance(nodes, list) or not isinstance(task, Mapping):
         return row
@@ -100,7 +107,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
     completion = _completion(row)
     question = _first(row, QUESTION) or _asked(unpacked(row.get("prompt"))) or _asked_first(completion)
     searches = unpacked(row.get("searches"))
-    # beside searches, the field ``answer`` is what the policy said
+    # in rows with searches, the field ``answer`` is the policy's answer
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
     gold = unpacked(gold) if gold is not None else known.get(question) if isinstance(question, str) else None
     if isinstance(gold, str | int | float):
@@ -108,7 +115,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
     if searches is not None:
         completion = str(row.get("answer") or "")
     elif completion is None:
-        expected = f"expected searches, or what the policy wrote as one of {', '.join(COMPLETION)}"
+        expected = f"expected searches, or the policy's text in one of {', '.join(COMPLETION)}"
         return Rollout("", (), (), "", f"{expected}; got the fields {', '.join(row)}")
     elif isinstance(completion, str):
         completion = _written(completion, row)
@@ -119,7 +126,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
         if searches is not None:
             return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
         if isinstance(completion, str) and not rollout.turns and _went_on_after_search(completion):
-            problem = f"it searched, but nothing stands between <{options['passage_tag']}> tags; name the tag"
+            problem = f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag"
             return Rollout("", (), (), "", problem)
         queries = [found[1].strip() for found in _SEARCH.finditer(completion)] if isinstance(completion, str) else []
         return replace(rollout, turns=_read_turns(rollout.turns, queries))
@@ -128,7 +135,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
 
 
 def _read_turns(turns: Sequence[Turn], queries: Sequence[str]) -> tuple[Turn, ...]:
-    """Return turns with the passages that are in their texts, and with queries, if there is one for each."""
+    """Return turns with the passages in their texts, and with the queries if each turn has one."""
     queries = queries if len(queries) == len(turns) else [turn.query for turn in turns]
     return tuple(
         Turn(query, tuple(part for passage in turn.passages for part in passages_of(passage.text)))
@@ -137,9 +144,9 @@ def _read_turns(turns: Sequence[Turn], queries: Sequence[str]) -> tuple[Turn, ..
 
 
 def _written(text: str, row: Mapping[str, Any]) -> str:
-    """Return what the policy wrote of a text that may begin with its prompt, as Search-R1's ``sequences_str`` does.
+    """Return a text without the prompt at its beginning, which Search-R1's ``sequences_str`` includes.
 
-    Its template shows the tags with examples between them, which are no searches.
+    The template of Search-R1 has the tags with examples between them, which are no searches.
     """
     prompt = row.get("prompt")
     if isinstance(prompt, str) and text.startswith(prompt):
@@ -151,7 +158,7 @@ def _written(text: str, row: Mapping[str, Any]) -> str:
 
 
 def _went_on_after_search(text: str) -> bool:
-    """Return whether something follows the last search; a rollout may be cut off behind it."""
+    """Return whether text follows the last search; otherwise the rollout may have been cut off there."""
     searches = list(_SEARCH.finditer(text))
     return bool(searches) and bool(text[searches[-1].end() :].strip())
 
@@ -166,7 +173,7 @@ def _turn(search: Any) -> Turn:
 
 
 def passages_of(text: str) -> tuple[Passage, ...]:
-    r"""Return the passages of what a search tool said: Search-R1's documents, a list in JSON, else the text as one.
+    r"""Return the passages in the text of a search tool: Search-R1's documents, a JSON list, else one passage.
 
     >>> [passage.title for passage in passages_of('Doc 1(Title: "Mill") It is old.\nDoc 2(Title: "Inn") It burnt.')]
     ['Mill', 'Inn']
@@ -198,7 +205,7 @@ def _passage(value: Any) -> Passage:
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """Return the first of some fields that a row holds, also inside the dicts that other libraries put them in."""
+    """Return the first of these fields that a row or one of its nested dicts contains."""
     for name in names:
         if row.get(name) not in (None, "", []) and not isinstance(row[name], Mapping):
             return row[name]
@@ -210,7 +217,7 @@ def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _asked_first(messages: Any) -> str | None:
-    """Return the user's first message of a list of messages, in which later ones may be results of tools."""
+    """Return the user's first message in a list of messages; later ones may be results of tools."""
     said = [each for each in messages if _is_of_user(each)] if isinstance(messages, list) else []
     return _asked(said[:1])
 
@@ -220,7 +227,7 @@ def _is_of_user(message: Any) -> bool:
 
 
 def _asked(prompt: Any) -> str | None:
-    """Return the user's last message of a prompt, or behind the last ``Question:`` of a text."""
+    """Return the user's last message of a prompt, or the rest after the last ``Question:`` of a text."""
     if isinstance(prompt, list):
         said = [text_of(each) for each in prompt if _is_of_user(each)]
         prompt = said[-1] if said else None

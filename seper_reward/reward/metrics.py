@@ -13,13 +13,13 @@ from seper_reward.reward.tools import SearchTools, counted
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import Belief
 
-NEEDED = 0.5  # SePer without a search below which a question counts as one that needs a search
-_CALLS, _EQUAL = 10, 1e-6  # calls in a row, and the difference up to which rewards are the same
+NEEDED = 0.5  # a question needs a search if SePer without a search is below
+_CALLS, _EQUAL = 10, 1e-6  # calls in a row without a spread, and the largest difference of equal rewards
 Scored = tuple[Rollout, Score | None]
 
 
 class RewardLog:
-    """Logs the calls of one reward to its trainer, warns, and records rollouts with their scores."""
+    """Logs the calls of one reward to its trainer, warns of bad settings, and records rollouts with scores."""
 
     def __init__(self) -> None:
         self._last_call: float | None = None
@@ -39,7 +39,7 @@ class RewardLog:
         try:
             yield recorded
         finally:
-            # by identity: an outer recording may hold the same
+            # by identity: an outer recording may be an equal list
             self._recordings = [each for each in self._recordings if each is not recorded]
 
     def record(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
@@ -75,7 +75,7 @@ class RewardLog:
         profile: Profile,
         reused: Sequence[float],
     ) -> None:
-        """Log metrics, of which TRL takes the mean over processes and steps.
+        """Log metrics; TRL averages them over processes and steps.
 
         Args:
             name: Name of the reward.
@@ -83,7 +83,7 @@ class RewardLog:
             scores: Their scores; ``None`` for a rollout that could not be scored.
             log: The trainer's method ``log_metric``.
             profile: Seconds of the call by part.
-            reused: Per belief 1 if it was in the cache, else 0.
+            reused: For each belief 1 if it was in the cache, else 0.
 
         Raises:
             ValueError: Another reward of the trainer has the same name.
@@ -96,25 +96,25 @@ class RewardLog:
                 log(f"{prefix}/{metric}", value)
 
     def warn_of_scaling(self, log: Callable[..., None] | None) -> None:
-        """Warn once if the trainer, whose method ``log`` is, divides rewards by the deviation of their group."""
+        """Warn once if the trainer of the method ``log`` divides rewards by the deviation of their group."""
         if getattr(getattr(log, "__self__", None), "scale_rewards", None) == "group":
             self._warn_once(
-                "scale_rewards='group' divides rewards by their deviation within a group: where searches gain alike, "
-                "any price of a search counts the same; set scale_rewards='none' or 'batch'"
+                "scale_rewards='group' divides rewards by their deviation within a group: if searches have similar "
+                "gains, any price of a search counts the same; set scale_rewards='none' or 'batch'"
             )
 
     def warn_of_blindness(self, rollouts: Sequence[Rollout], passage_tag: str | None) -> None:
-        """Warn once if only completions could show searches, and none of them does."""
+        """Warn once if searches are read from completions only, and no completion contains one."""
         seen = [rollout for rollout in rollouts if not rollout.problem]
         if seen and not any(rollout.turns or rollout.failed for rollout in seen):
             self._warn_once(
-                f"no search is seen in any of {len(seen)} completions, so that each earns 0 by answer_weight=0: "
-                "searches are read from environments, a column passages, results of tools, or text between tags, of "
-                f"which passage_tag={passage_tag!r} is the name"
+                f"no search is seen in any of {len(seen)} completions, so each has the reward 0 with answer_weight=0: "
+                "searches are read from environments, a column passages, results of tools, or text between the tags "
+                f"of passage_tag={passage_tag!r}"
             )
 
     def warn_of_no_spread(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
-        """Warn once if all rollouts of each question earned the same in ``_CALLS`` calls in a row."""
+        """Warn once if all rollouts of each question had the same reward in ``_CALLS`` calls in a row."""
         by_question: dict[str, list[float]] = defaultdict(list)
         for rollout, score in zip(rollouts, scores, strict=True):
             if score is not None:
@@ -133,22 +133,22 @@ class RewardLog:
             )
 
     def warn_of_tools(self, tools: SearchTools) -> None:
-        """Warn once if other tools than those that are named have results, and none of these has."""
+        """Warn once if only tools that are not in ``tools.names`` have results."""
         if tools.names is not None and tools.seen and not any(name in tools.seen for name in tools.names):
             self._warn_once(
-                f"search_tools={tools.names} have no results so far, but {counted(tools.seen)} have: no search is "
-                "paid or priced",
+                f"search_tools={tools.names} have no results so far, but {counted(tools.seen)} have: no search has "
+                "a gain or a price",
                 "tools",
             )
 
     def _warn_once(self, text: str, kind: str | None = None) -> None:
-        """Warn unless there was a warning of this kind, or in its absence with this text."""
+        """Warn once per kind; without a kind, once per text."""
         if (kind or text) not in self._warned:
             self._warned.add(kind or text)
             warnings.warn(text, stacklevel=4)
 
     def _share_of_step(self, spent: float) -> dict[str, float]:
-        """Return this call's share of the time since the previous call, which in training is one step."""
+        """Return this call's share of the time since the previous call (in training: of a step)."""
         now = time.perf_counter()
         share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
         self._last_call = now
@@ -156,16 +156,16 @@ class RewardLog:
 
 
 def tools_of_trainer(log: Callable[..., None] | None) -> list[str]:
-    """Return the names of the tools of the trainer, whose method ``log`` is."""
+    """Return the names of the tools of the trainer that ``log`` is a method of."""
     tools = getattr(getattr(log, "__self__", None), "tools", None) or ()
     return [each.__name__ for each in tools if hasattr(each, "__name__")]
 
 
 def _is_alone(name: str, log: Callable[..., None]) -> bool:
-    """Return whether the reward is the only one with a ``RewardLog`` of the trainer, whose method ``log`` is.
+    """Return whether a trainer has only one reward with a ``RewardLog``; ``log`` is a method of the trainer.
 
     Raises:
-        ValueError: Another one has the same name.
+        ValueError: Another such reward has the same name.
     """
     rewards = getattr(getattr(log, "__self__", None), "reward_funcs", ())
     names = [each.__name__ for each in rewards if isinstance(getattr(each, "log", None), RewardLog)]
@@ -175,13 +175,14 @@ def _is_alone(name: str, log: Callable[..., None]) -> bool:
 
 
 def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    """Return columns of TRL's table of completions, one value per rollout: at most 6 with TRL's own fit 80 characters.
+    """Return columns for TRL's table of completions, one value per rollout.
 
     ``searches`` are the queries, each with its gain; ``belief`` is the reader's belief before and after all searches.
+    With TRL's own columns there are at most 6, which fit 80 characters.
 
     Args:
         rollouts: The rollouts.
-        scores: Their scores; ``None`` where one could not be scored.
+        scores: Their scores; ``None`` for a rollout that could not be scored.
     """
     beliefs = [score.beliefs if score is not None else () for score in scores]
     return {
@@ -191,7 +192,7 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
 
 
 def _searches(rollout: Rollout, score: Score | None) -> str:
-    """Return the queries of a rollout, each with its gain if there is one."""
+    """Return the queries of a rollout, each with its gain if gains were measured."""
     gains = () if score is None else score.gains
     if len(gains) != len(rollout.turns):
         return " | ".join(turn.query for turn in rollout.turns)
@@ -206,7 +207,9 @@ def describe_belief(belief: Belief, most: int = 3) -> str:
     >>> describe_belief(Belief(seper, seper, sampled=sampled, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)))
     'Ida 70 % | Bob 30 %'
     """
-    from seper_reward.estimators.clustering import heaviest_clusters  # needs torch, which a client may lack
+    from seper_reward.estimators.clustering import (
+        heaviest_clusters,
+    )  # imported here: needs torch, which a client may lack
 
     clusters = heaviest_clusters(belief.cluster_ids, belief.weights)[:most]
     return " | ".join(
@@ -216,9 +219,9 @@ def describe_belief(belief: Belief, most: int = 3) -> str:
 
 
 def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
-    """Return seconds by part of one call of the reward: ``sampling``, ``entailment``, and ``reward`` for the whole.
+    """Return the seconds of one call of the reward: ``sampling``, ``entailment``, and ``reward`` for the total.
 
-    ``retrieval`` is the time that the searches of the rollouts took before the call.
+    ``retrieval`` is the time of the rollouts' searches before the call.
     """
     spent = profile.seconds
     parts = {
@@ -231,13 +234,13 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
 
 
 def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[float]]:
-    """Return metrics, each with one value per rollout that it concerns; TRL's trainers take the mean.
+    """Return metrics as lists, with one value per rollout that has the metric; TRL's trainers average them.
 
-    Rows of other environments count nowhere.
+    Rows of other environments are left out.
 
     Args:
         rollouts: The rollouts.
-        scores: Their scores; ``None`` where one could not be scored.
+        scores: Their scores; ``None`` for a rollout that could not be scored.
     """
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
     metrics = {

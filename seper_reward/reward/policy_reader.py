@@ -1,4 +1,4 @@
-"""Whose weights the reader of a reward has: its own, or those of the policy under training, borrowed for a while."""
+"""The reader of a reward, with separate weights or with the weights of the policy under training."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -16,16 +16,16 @@ _PROBE = "Question: Who wrote Hamlet?\nAnswer:"
 
 
 class PolicyReader:
-    """Chooses whose weights read, and lends a scorer with them.
+    """Provides a scorer that reads with its own weights or with the trainer's.
 
     Args:
-        scorer: Scorer that measures beliefs, or a client of a server that does; ``None`` loads the embedded models
-            when they are first needed.
-        weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
-            trainer's, without and with its adapter, once ``attach`` has been called.
+        scorer: Scorer that measures beliefs, or a client of a scoring server; ``None`` loads the embedded models on
+            first use.
+        weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` read with the
+            trainer's weights, without and with its adapter, after ``attach``.
 
     Raises:
-        ValueError: ``weights`` is none of these, or names the trainer's while ``scorer`` is a client.
+        ValueError: ``weights`` is unknown, or is not ``"separate"`` although ``scorer`` is a client.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:
@@ -33,24 +33,24 @@ class PolicyReader:
             raise ValueError(f"reader must be {', '.join(get_args(Weights))}, got {weights!r}")
         if isinstance(scorer, SePerClient) and weights != "separate":
             raise ValueError(
-                f"reader={weights!r} reads with the trainer's weights, a server with its own; leave out one "
-                "(AsyncGRPOTrainer with LoRA: its vLLM serves the base, so start the server with it as --engine)"
+                f"reader={weights!r} reads with the trainer's weights, but a server has its own; leave out one "
+                "(AsyncGRPOTrainer with LoRA: its vLLM serves the base, so start the server with --engine URL of it)"
             )
         self.weights = weights
         self._scorer, self._given = scorer, scorer is not None
         self._trainer: Any = None
-        self._base: BaseWeights | None = None  # what the policy's base was before it was merged with its adapter
-        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights, which it reads as
-        self._lent_as = ""  # the kind of sharding
+        self._base: BaseWeights | None = None  # the base weights from before the first merge with the adapter
+        self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
+        self._lent_as = ""  # how those weights were sharded
 
     @property
     def remote(self) -> bool:
-        """Whether a server reads."""
+        """Whether the reader is behind a server."""
         return isinstance(self._scorer, SePerClient)
 
     @property
     def works_ahead(self) -> bool:
-        """Whether the reader can begin with prompts while this process does something else: a server or an engine."""
+        """Whether the reader works in the background, as a server or an engine does."""
         scorer = self._scorer
         if scorer is None or self.weights != "separate":
             return False
@@ -58,55 +58,54 @@ class PolicyReader:
 
     @property
     def moves(self) -> bool:
-        """Whether the weights change while the policy is trained, so that beliefs must be measured anew."""
+        """Whether training changes the reader's weights; cached beliefs are then outdated after a step."""
         return self.weights == "policy"
 
     def attach(self, trainer: Any) -> None:
-        """Read with the trainer's own weights from now on.
+        """Read with the trainer's weights from now on.
 
-        Samples one prompt under the trainer's real settings and compares its log-probabilities with teacher-forced
-        ones: gradient checkpointing and train mode would spoil them silently. Weights that the trainer shards (FSDP,
-        ZeRO-3) are gathered on every rank while it reads, as TRL gathers them for generation. If the trainer merges
-        the adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a copy of the
-        adapted base weights, which is made here.
+        One prompt is sampled with the trainer's settings, and its log-probabilities are compared with teacher-forced
+        ones: gradient checkpointing and train mode would change them silently. Sharded weights (FSDP, ZeRO-3) are
+        gathered on every rank while the reader runs, as TRL gathers them for generation. If the trainer merges the
+        adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a copy of the adapted
+        base weights, which is made here.
 
         Args:
-            trainer: Trainer of TRL, whose model is the policy, before it trains.
+            trainer: Trainer of TRL before training; its model is the policy.
 
         Raises:
             ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the weights
-                are sharded in another way, which cannot be undone for a while; or they are quantized, and merging
+                are sharded in another way, in which they cannot be gathered; or they are quantized, and a merge
                 would change them.
             RuntimeError: The log-probabilities differ.
         """
         if self.weights == "separate":
-            raise ValueError("reader='separate' has weights of its own; attach is for policy-base and policy")
+            raise ValueError("reader='separate' has its own weights; attach is for policy-base and policy")
         if trainer.processing_class.get_vocab() != self._own().sampler.tokenizer.get_vocab():
             raise ValueError(
-                f"reader={self.weights!r} reads with the policy's weights, but the scorer has another tokenizer; make "
+                f"reader={self.weights!r} reads with the policy's weights, but the scorer has another tokenizer; load "
                 "the scorer from the policy's base model"
             )
         self._trainer, self._lent, self._base = trainer, None, None
         if self.weights == "policy-base" and getattr(trainer, "use_vllm", False):
-            from seper_reward.reward.base_weights import BaseWeights  # needs torch, which a client may lack
+            from seper_reward.reward.base_weights import BaseWeights  # imported here: needs torch
 
             with whole_policy(trainer) as (policy, _):
                 self._base = BaseWeights(policy)
         with self.scorer():
-            pass  # it has been checked
+            pass  # the scorer is checked when the block is entered
 
     @contextmanager
     def scorer(self) -> Iterator["SePerScorer | SePerClient"]:
-        """Lend the scorer; when the block ends, the trainer's model is as it was before.
+        """Yield the scorer; at the end of the block the trainer's model is restored.
 
-        Where the trainer shards its weights, all ranks must enter the block together. What they do in it is up to
-        each.
+        If the trainer shards its weights, all ranks must enter the block together; within it, each rank works
+        independently.
 
         Raises:
-            ValueError: ``weights`` names the trainer's weights, and ``attach`` was not called, or they cannot be
-                gathered; or this is an unpickled copy of an object that had a scorer of its own.
-            RuntimeError: The reader on the trainer's weights is new, and its log-probabilities are not what they must
-                be.
+            ValueError: ``weights`` is not ``"separate"``, and ``attach`` was not called or the trainer's weights
+                cannot be gathered; or this is an unpickled copy of an object with a given scorer.
+            RuntimeError: The reader on the trainer's weights is new, and its log-probabilities are wrong.
         """
         if self.weights == "separate":
             yield self._own()
@@ -118,7 +117,7 @@ class PolicyReader:
             self._unmerged(policy),
             borrowed_reader(policy, adapter=self.moves) as model,
         ):
-            # a trainer shards its model when training begins: what was lent before knows another state of it
+            # the trainer shards its model when training starts, so an earlier scorer refers to unsharded weights
             if self._lent is None or self._lent_as != sharding:
                 lent = self._own().reading_with(model, frozen=not self.moves)
                 lent.sampler.check(_PROBE)
@@ -127,7 +126,7 @@ class PolicyReader:
             yield self._lent
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave models out of a pickle; its copy loads the embedded ones, or raises if it had been given others."""
+        """Leave models out of a pickle; the copy loads the embedded models, or raises if a scorer had been given."""
         client = self._scorer if isinstance(self._scorer, SePerClient) else None
         return {**self.__dict__, "_scorer": client, "_trainer": None, "_lent": None, "_base": None}
 
@@ -135,9 +134,9 @@ class PolicyReader:
         return nullcontext() if self._base is None else self._base.in_place(policy)
 
     def _own(self) -> Any:
-        """Return the scorer with weights of its own."""
+        """Return the scorer with its own weights, loaded on first use."""
         if self._scorer is None and self._given:
-            raise ValueError("a scorer does not travel between processes; make the reward where it is used")
+            raise ValueError("a scorer cannot be pickled; make the reward in the process that uses it")
         if self._scorer is None:
             from seper_reward.scorer import SePerScorer
 
@@ -147,21 +146,21 @@ class PolicyReader:
 
 @contextmanager
 def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
-    """Make a model under training a reader for a while.
+    """Use a model under training as a reader within a block.
 
     Inside the block there are no gradients, the model is in eval mode, gradient checkpointing (which would silently
-    drop the key-value cache) is off, LoRA adapters are off unless asked for, and random numbers do not advance those
-    of training. At the end, also after an exception, everything is put back module by module.
+    drop the key-value cache) is off, LoRA adapters are off unless ``adapter`` is true, and the random state of
+    training does not change. At the end, also after an exception, every module is restored.
 
     Args:
-        model: The model, unwrapped from DDP, its weights whole; a ``PeftModel`` if its adapters shall be off.
-        adapter: Whether to read with the adapters on, that is with the policy as it is.
+        model: The model, unwrapped from DDP, with unsharded weights; a ``PeftModel`` unless ``adapter`` is true.
+        adapter: Whether to read with the adapters on, that is with the policy itself.
 
     Yields:
-        The model; of a ``PeftModel`` its base model, whose layers hold the adapters.
+        The model; for a ``PeftModel`` its base model, whose layers contain the adapters.
 
     Raises:
-        ValueError: Adapters shall be off, and the model has none, so that its weights are the policy itself.
+        ValueError: ``adapter`` is false, but the model has no adapter that could be turned off.
     """
     import torch
 
@@ -173,8 +172,8 @@ def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
     caching = model.config.use_cache
     if not adapter and not hasattr(model, "disable_adapter"):
         raise ValueError(
-            "the policy has no adapter to switch off, so its base is gone once it is trained; train with LoRA, or "
-            "give the reward a reader of its own"
+            "the policy has no adapter to switch off, so training overwrites its base; train with LoRA, or use "
+            "reader='separate'"
         )
     devices = [model.device] if model.device.type != "cpu" else []
     with ExitStack() as stack:

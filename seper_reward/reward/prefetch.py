@@ -1,4 +1,4 @@
-"""Searches of all rollouts in one batch, where TRL runs them one rollout after another."""
+"""Searches of all rollouts in one batch; TRL alone runs them one rollout after another."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,19 +11,19 @@ from seper_reward.retrieval import CachedRetriever
 
 
 def prefetch_searches(trainer: GRPOTrainer, retriever: CachedRetriever) -> None:
-    """Let a retriever know the queries of all rollouts before TRL runs the first of their searches.
+    """Announce the queries of all rollouts to a retriever before TRL runs the first search.
 
-    TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. From now on
-    the queries of a turn are announced to the retriever as soon as it is generated, so that its first search asks for
-    all of them. Rollouts and rewards stay the same.
+    TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. This function
+    wraps the trainer's generation: after each turn all its queries are announced, and the first search retrieves them
+    in one batch. Rollouts and rewards stay the same.
 
     Args:
-        trainer: The trainer, ``TurnCreditGRPOTrainer`` among them, before it trains.
-        retriever: The retriever of its search tool, as it was given to ``environment_factory``.
+        trainer: The trainer before training, also a ``TurnCreditGRPOTrainer``.
+        retriever: The retriever that was given to ``environment_factory``.
 
     Raises:
         ValueError: The trainer has no tools.
-        RuntimeError: This release of TRL generates turns otherwise.
+        RuntimeError: This release of TRL has other internals.
     """
     if not trainer.tools:
         raise ValueError("prefetch_searches needs a trainer with a search tool; give it an environment_factory")
@@ -43,7 +43,7 @@ def prefetch_searches(trainer: GRPOTrainer, retriever: CachedRetriever) -> None:
 
 
 def _queries(message: dict[str, Any]) -> Iterator[str]:
-    """Return the queries of a message's calls of the search tool; what is no text is left to the tool to refuse."""
+    """Yield the queries of a message's search calls; the tool itself refuses other arguments."""
     for call in message.get("tool_calls") or ():
         match call:
             case {"function": {"name": "search", "arguments": {"query": str(query)}}} if is_unicode(query):

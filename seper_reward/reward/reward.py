@@ -1,4 +1,4 @@
-"""ΔSePer as a reward for TRL: the policy's answer and the gains of its searches, less their price.
+"""ΔSePer as a reward for TRL: the policy's answer and the gains of its searches, minus their price.
 
     GRPOTrainer(reward_funcs=[SePerReward(scorer, price=0.1)], environment_factory=..., ...)
 
@@ -32,48 +32,48 @@ T = TypeVar("T")
 
 
 class SePerReward:
-    """Scores rollouts; pass it as a reward function to a TRL trainer, or call it by hand.
+    """Scores rollouts; pass it as a reward function to a TRL trainer, or call it directly.
 
-    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer or, where that is a list, the
-    aliases of each of its items), or environments with attributes of these names. A rollout's searches come from its
+    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer; if the answer is a list, the
+    aliases of each item), or environments with attributes of these names. A rollout's searches come from its
     environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else from
-    the completion's messages of search tools and from what stands between passage tags. A row of other types is a
-    rollout that cannot be scored; a whole column of another type is an error. Where a trainer has environments of
-    several types, rows of those that do not search get ``None``, and do not count as failures.
+    the completion: messages of search tools and text between passage tags. A row with other types is a rollout that
+    cannot be scored; a whole column of another type is an error. If a trainer has environments of several types, rows
+    of environments that do not search get ``None`` and do not count as failures.
 
     Args:
-        scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which travel to
-            other processes; ``None`` loads the embedded models at the first call.
+        scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which can be
+            pickled; ``None`` loads the embedded models at the first call.
         answer_weight: Weight of the policy's answer, >= 0; with 0 answers are not judged.
         gain_weight: Weight of the ΔSePer of the searches, >= 0; with 0 no passage is read.
         price: Price of a search or a failed call, in units of belief, >= 0.
         closed_book: Whether the belief without a search is subtracted from the answer, for trainers that compare
             rollouts of several questions.
-        reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` with the
-            trainer's, without and with its adapter, once ``attach`` has been called.
-        passage_tag: Name of the tag that stands around what a search found in completions that are texts, such as
-            ``information``; a policy that can write the tag itself can fake passages. ``None`` if there is none.
-        search_tools: Names of the tools whose results are searches, such as ``("search",)``. Other tools are neither
-            paid nor priced. ``None`` takes the only tool; as soon as several have results, or the trainer has
-            several, a call is refused. Environments that record their searches need no names.
+        reader: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` read with the
+            trainer's weights, without and with its adapter, after ``attach``.
+        passage_tag: Name of the tag around passages in completions that are texts, such as ``information``; ``None``
+            if there is no such tag. A policy that can write the tag itself can fake passages.
+        search_tools: Names of the tools whose results are searches, such as ``("search",)``. Other tools have neither
+            gain nor price. With ``None`` there must be only one tool: a call raises if several tools have results, or
+            if the trainer has several. Environments that record their searches need no names.
         answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
-            the policy's answer; a completion without a match states nothing. ``None`` reads the usual marks
+            the policy's answer; a completion without a match has no answer. ``None`` reads the usual marks
             (``stated_answer``).
-        environment: Which rows are scored where the data set's column ``environment`` names several types of them, as
-            in TRL's dict of factories; all others get ``None``. ``None`` scores those whose environment keeps a record
-            of searches (``turns``); ``AsyncGRPOTrainer`` does not show environments, so that it needs the name.
-        **former: ``variant``, which earlier releases had in place of the weights; it warns.
+        environment: Name of the environment to score, if the data set's column ``environment`` has several names, as
+            with TRL's dict of factories; all other rows get ``None``. ``None`` scores the rows whose environment
+            records its searches (``turns``). ``AsyncGRPOTrainer`` does not pass environments and needs the name.
+        **former: ``variant``, which earlier releases had instead of the weights; it warns.
 
     Attributes:
         weights: The weights and the price.
-        failures: How many rollouts could not be scored, by reason.
+        failures: Number of rollouts that could not be scored, by reason.
         log: Log of the calls.
         __name__: Name of the metrics in TRL's log, ``"seper"``; set it if a trainer has several such rewards.
 
     Raises:
-        ValueError: The reader is unknown, a weight or the price is negative, a URL is not one, the pattern is no
-            regular expression, or ``search_tools`` is no list of names; or a server is to read with the trainer's
-            weights.
+        ValueError: The reader is unknown, a weight or the price is negative, a URL is malformed, the pattern is no
+            regular expression, or ``search_tools`` is no list of names; or the scorer is a server, but ``reader`` is
+            not ``"separate"``.
         TypeError: A keyword is unknown.
     """
 
@@ -94,7 +94,7 @@ class SePerReward:
     ) -> None:
         weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
         if "variant" in former and answer_weight != RewardWeights.answer_weight:
-            raise ValueError("give answer_weight or variant, which stands for it, not both; variant goes")
+            raise ValueError("give answer_weight or variant, which replaces it, not both; variant will be removed")
         self.weights = replace(weights, **read_former(former))
         self.__name__ = "seper"  # TRL names the metric after it
         if answer_pattern is not None:
@@ -121,11 +121,11 @@ class SePerReward:
         log_extra: Callable[[str, list[Any]], None] | None = None,
         **_: Any,
     ) -> list[float | None]:
-        """Return one reward per completion; ``None`` where it cannot be scored, with the reason in ``failures``.
+        """Return one reward per completion; ``None`` if it cannot be scored, with the reason in ``failures``.
 
-        A ``trainer_state`` comes from trainers that call their rewards on all ranks together (all of TRL but
-        ``AsyncGRPOTrainer``). The ranks then share the work: each context that rollouts of any rank need is measured
-        by one of them. A server measures once for all its clients anyway.
+        All trainers of TRL except ``AsyncGRPOTrainer`` pass a ``trainer_state``: they call their rewards on all ranks
+        together. The ranks then share the work, and each context is measured on one rank only. With a server they do
+        not: it measures each context once for all its clients.
         """
         share = self._shares(trainer_state)
 
@@ -155,7 +155,7 @@ class SePerReward:
 
     @property
     def reader(self) -> Weights:
-        """Whose weights read: ``"separate"``, ``"policy-base"`` or ``"policy"``."""
+        """The weights of the reader: ``"separate"``, ``"policy-base"`` or ``"policy"``."""
         return self._reader.weights
 
     def recording(self) -> AbstractContextManager[list[Scored]]:
@@ -165,27 +165,27 @@ class SePerReward:
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
         """Score rollouts in this process alone; each distinct pair of question and passages is measured once.
 
-        With a reader on weights that are sharded, all ranks must call it together nevertheless.
+        If the reader's weights are sharded, all ranks must still call it together.
 
         Returns:
-            One score per rollout; ``None`` where it cannot be scored, with the reason in ``failures``.
+            One score per rollout; ``None`` if it cannot be scored, with the reason in ``failures``.
         """
         return self._scores(rollouts, share=False)
 
     def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
-        """Begin to measure the beliefs of a rollout that has not ended, to shorten the wait for its reward.
+        """Start to measure the beliefs of a rollout that has not ended, to shorten the wait for its reward.
 
-        A server or an engine then works while the policy still writes. A reader in this process would only take its
-        processor away from the policy, and begins with nothing. Rewards are the same; what cannot be measured is
-        reported when the rollout is scored.
+        A server or an engine then works while the policy still generates. A reader in this process would compete with
+        the policy for the processor, so it starts nothing. Rewards are the same; errors are reported when the rollout
+        is scored.
 
         Args:
-            question: The question, as the column has it.
-            answers: The gold answer, as the column has it.
+            question: The question, as in the column.
+            answers: The gold answer, as in the column.
             turns: The searches so far.
         """
         if not self._reader.works_ahead or self._is_shared_engine():
-            return  # the rank that queries an engine is chosen in the call
+            return  # which rank queries a shared engine is decided when the reward is called
         try:
             (rollout,) = read_rollouts([question], [answers])
         except ValueError:
@@ -199,17 +199,17 @@ class SePerReward:
                 scorer.expect([missing])
 
     def turn_rewards(self, rollout: Rollout) -> list[float]:
-        """Return what each message of a rollout's policy earned; the sum is its reward, to the bit.
+        """Return the reward of each message of the policy; the sum is exactly the rollout's reward.
 
-        A message earns what its searches gained, less their price; the last one also what the answer earned. There is
-        one number per message that the policy wrote, as trainers with a reward per turn expect it.
+        The reward of a message is the gain of its searches minus their price; the last one also has the reward of the
+        answer. There is one number per message of the policy, for trainers with a reward per turn.
 
         Args:
-            rollout: A rollout of ``read_rollouts``, whose completion shows the policy's messages.
+            rollout: A rollout of ``read_rollouts`` whose completion is a list of messages.
 
         Raises:
-            UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or it does not show its
-                messages.
+            UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or its messages are
+                unknown.
         """
         (score,) = self.score([rollout])
         credit = credit_of(rollout, score)
@@ -218,22 +218,22 @@ class SePerReward:
         return turn_rewards(credit)
 
     def attach(self, trainer: Any) -> None:
-        """Read with the trainer's weights from now on; ``PolicyReader.attach`` tells what is checked and raised."""
+        """Read with the trainer's weights from now on; see ``PolicyReader.attach`` for checks and errors."""
         self._beliefs.clear()
         self._reader.attach(trainer)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave beliefs out of a pickle; ``PolicyReader`` leaves out the models, and ``RewardLog`` its recordings."""
+        """Leave beliefs out of a pickle, as ``PolicyReader`` leaves out models and ``RewardLog`` recordings."""
         return {**self.__dict__, "_beliefs": BeliefMemory()}
 
     def _shares(self, trainer_state: Any) -> bool:
-        """Return whether all ranks of a trainer make this call, and have something to share."""
+        """Return whether all ranks of a trainer make this call, and have work to share."""
         return trainer_state is not None and not self._reader.remote
 
     def _is_shared_engine(self) -> bool:
         if self._reader.remote:
             return False
-        from seper_reward.runtime.distributed import met  # needs torch, which a client may lack
+        from seper_reward.runtime.distributed import met  # imported here: needs torch, which a client may lack
 
         return met()[1] > 1
 
@@ -256,24 +256,24 @@ class SePerReward:
 
 
 def _on_all_ranks(act: Callable[[], T]) -> T:
-    """Return the result of ``act`` here; if it fails on one rank, all raise."""
-    from seper_reward.reward.shared import agreed  # needs torch, which a client may lack
+    """Return the result of ``act`` on this rank; if it fails on one rank, all raise."""
+    from seper_reward.reward.shared import agreed  # imported here: needs torch, which a client may lack
 
     return agreed(act)
 
 
 class AsyncSePerReward(SePerReward):
-    """A ``SePerReward`` whose calls are awaited, with the same arguments and the same rewards.
+    """A ``SePerReward`` with asynchronous calls, with the same arguments and the same rewards.
 
-    TRL's trainers gather their asynchronous rewards, so that servers measure for several of them at once. A call waits
-    in a thread of its own, which leaves the trainer's event loop to others.
+    TRL's trainers await their asynchronous rewards together, so the servers of several rewards work in parallel. A
+    call runs in a thread and does not block the trainer's event loop.
 
     Args:
         scorer: The URL of ``seper-reward serve``, a client of it, or a scorer in front of an engine.
         **settings: Further arguments of ``SePerReward``.
 
     Raises:
-        ValueError: The reader runs in this process, where rewards would only wait for each other; or an argument of
+        ValueError: The reader runs in this process, and rewards would only wait for each other; or an argument of
             ``SePerReward`` is out of range.
     """
 
@@ -283,7 +283,7 @@ class AsyncSePerReward(SePerReward):
         if not remote or self.reader != "separate":
             raise ValueError(
                 "an async reward needs a reader that runs elsewhere: the URL of `seper-reward serve`, or a scorer "
-                "with an engine; take SePerReward for one that reads in this process"
+                "with an engine; use SePerReward for a reader in this process"
             )
 
     def _shares(self, trainer_state: Any) -> bool:

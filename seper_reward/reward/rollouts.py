@@ -1,4 +1,4 @@
-"""What a policy did with a question, read from TRL's completions, environments and columns, and its score."""
+"""Rollouts of a policy, read from TRL's completions, environments and columns, and their scores."""
 
 import itertools
 import math
@@ -15,24 +15,24 @@ from seper_reward.reward.tools import Result, SearchTools, as_messages, read_cal
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
-OTHERS = "a row of another environment"  # the ``problem`` of a rollout that somebody else is to score
+OTHERS = "a row of another environment"  # the ``problem`` of a rollout that another reward scores
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What a policy did with one question.
+    """The searches and the answer of a policy for one question.
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer or, where that is a list, those of each of its items.
+        answers: Aliases of its gold answer; if the answer is a list, the aliases of each item.
         turns: The searches, in order.
-        answer: The answer that the policy states last (``stated_answer``); empty if it was cut off before one, or does
-            not match the ``answer_pattern``.
-        problem: Why it cannot be scored, of a rollout whose row is unusable; its other fields are empty then.
-        calls: How many of the searches each message of the policy asked for, in order; empty where the completion does
-            not show that, as when its passages come from a column.
-        failed: How many calls failed: searches with an error as their result, and calls of tools that do not exist.
-        failed_calls: How many calls of each message failed, in order; empty where ``calls`` is.
+        answer: The last answer of the policy (``stated_answer``); empty if the completion was cut off before an
+            answer, or does not match the ``answer_pattern``.
+        problem: Reason why an unusable row cannot be scored; the other fields are then empty. "" for usable rows.
+        calls: Number of searches of each message of the policy, in order; empty if the completion does not show them,
+            for example if the passages come from a column.
+        failed: Number of failed calls: searches that returned an error, and calls of tools that do not exist.
+        failed_calls: Number of failed calls of each message, in order; empty if ``calls`` is.
     """
 
     question: str
@@ -60,13 +60,14 @@ class Score:
 
     Attributes:
         reward: The reward, by the formula in ``formula.py``.
-        beliefs: The reader's beliefs without passages, then after each search, as far as the weights need them.
+        beliefs: The reader's beliefs without passages, then after each search; only those that the weights need.
         cost: Price of the searches and of failed calls, in units of belief, >= 0.
-        answer: How surely the policy's own answer states a gold answer, in [0, 1]; ``None`` if answers are not paid.
-        search_rewards: The weighted gain of each search, less its price.
-        answer_reward: What the answer earned, less the price of failed calls. The sum of ``search_rewards`` and this
-            is ``reward``, to the bit.
-        fine: Price of the failed calls, which ``answer_reward`` is less by.
+        answer: Probability that the policy's answer states a gold answer, in [0, 1]; ``None`` if the weight of answers
+            is 0.
+        search_rewards: The weighted gain of each search, minus its price.
+        answer_reward: Reward of the answer, minus the price of failed calls. The sum of ``search_rewards`` and
+            ``answer_reward`` is exactly ``reward``.
+        fine: Price of the failed calls, which is already subtracted from ``answer_reward``.
     """
 
     reward: float
@@ -95,42 +96,40 @@ def read_rollouts(
     answer_pattern: str | None = None,
     search_tools: SearchTools | Sequence[str] | None = None,
 ) -> list[Rollout]:
-    """Return one rollout per row; a row that is unusable becomes a rollout that says so in ``problem``.
+    """Return one rollout per row; an unusable row becomes a rollout with the reason in ``problem``.
 
-    A rollout's searches come from the ``turns`` of its environment (as many as the completion has results of its
-    tools, since TRL rolls back results that are too long), else from the column ``passages`` (one search), else from
-    the completion's messages of search tools (``read_tool_message``), and from what stands between passage tags. The
-    error of a failed call is no result. Numbers are read as texts.
+    A rollout's searches come from the ``turns`` of its environment, else from the column ``passages`` (one search),
+    else from the completion: messages of search tools (``read_tool_message``) and text between passage tags. TRL
+    rolls back results that are too long, so only as many ``turns`` count as the completion has results. The error of
+    a failed call is no result. Numbers are read as texts.
 
     Args:
-        question: Column of questions; where there is none, or ``None`` in it, the environment's attribute counts.
-        answers: Column of gold answers: of each its aliases or, where it is a list, the aliases of each item; where
-            there is none, the environment's attribute counts.
-        completions: TRL's completions, texts or lists of messages; ``None`` stands for ones that nobody has seen:
-            without an answer, and with all searches of the environment.
-        passages: Column of the passages that one search found; ``None`` if there is no such column.
+        question: Column of questions; if it is missing or ``None``, the environment's attribute counts.
+        answers: Column of gold answers: the aliases of each answer; if the answer is a list, the aliases of each item.
+            If the column is missing or ``None``, the environment's attribute counts.
+        completions: TRL's completions, texts or lists of messages; ``None`` if they are unknown: rollouts then have
+            no answer, and all searches of the environment.
+        passages: Column of passages, of one search per row; ``None`` if there is no such column.
         environments: TRL's environments; ``None`` if the trainer has none.
-        passage_tag: Name of the tag that stands around what a search found in a policy's text, such as
-            ``information``; ``None`` if there is none.
-        others: Whether each row is of another environment; ``None`` takes those for others whose environment keeps no
-            record of searches (``turns``).
+        passage_tag: Name of the tag around passages in a policy's text, such as ``information``; ``None`` if there is
+            no such tag.
+        others: Whether each row belongs to another environment; ``None`` if these are the rows whose environment does
+            not record its searches (``turns``).
         answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
-            the answer; a completion without a match states nothing. ``None`` reads the usual marks
+            the answer; a completion without a match has no answer. ``None`` reads the usual marks
             (``stated_answer``).
-        search_tools: Names of the tools whose results are searches; ``None`` if there is only one. Results and errors
-            of other tools are ignored. In an environment that records its searches, only its own tools count.
+        search_tools: Names of the tools whose results are searches; ``None`` if there is only one tool. Results and
+            errors of other tools are ignored. In an environment that records its searches, only its own tools count.
 
     Raises:
-        ValueError: A column has another type than these: ``question`` is one text, or no row of ``answers`` or
-            ``passages`` is a list. Or there are no columns, and no environments to ask; or the pattern is no regular
-            expression. Or (``SeveralToolsError``) several tools have results, and none is named.
-        RuntimeError: The retriever of an environment failed (``failure``), which is no fault of the policy.
+        ValueError: A column has another type: ``question`` is one text, or no row of ``answers`` or ``passages`` is a
+            list. Or there are neither columns nor environments; or the pattern is no regular expression. Or
+            (``SeveralToolsError``) several tools have results, and ``search_tools`` is ``None``.
+        RuntimeError: The retriever of an environment failed (``failure``), which is not the policy's fault.
     """
     for environment in environments or ():
         if (failure := getattr(environment, "failure", None)) is not None:
-            raise RuntimeError(
-                f"the search tool failed, so that its rollouts cannot be scored: {failure}"
-            ) from failure
+            raise RuntimeError(f"the search tool failed, so its rollouts cannot be scored: {failure}") from failure
     if isinstance(question, str):
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
     for name, column in (("answers", answers), ("passages", passages)):
@@ -141,7 +140,7 @@ def read_rollouts(
     if environments is None and (question is None or answers is None):
         raise ValueError(
             "question and answers must be columns of the data set, or attributes of TRL's environments, got neither; "
-            "AsyncGRPOTrainer hands over no environments: add the columns, or give the environment a get_reward"
+            "AsyncGRPOTrainer does not pass environments: add the columns, or give the environment a get_reward"
         )
     count = next(len(column) for column in (question, environments) if column is not None)
     others = others if others is not None else [_is_other(each) for each in environments or [None] * count]
@@ -149,7 +148,7 @@ def read_rollouts(
     rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     own = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
-    tools.see(row[2] for row in itertools.compress(rows, own))  # the others show by themselves what was searched
+    tools.see(row[2] for row in itertools.compress(rows, own))  # other rows have passages or recorded searches
     pattern = None if answer_pattern is None else compile_answer_pattern(answer_pattern)
     return [
         _unusable(OTHERS) if other else _rollout(row, passage_tag, pattern, tools)
@@ -160,7 +159,7 @@ def read_rollouts(
 def rows_of_others(
     name: str | None, names: Sequence[str | None] | None, environments: Sequence[Any] | None
 ) -> list[bool] | None:
-    """Return which rows belong to other environments than the one with this name.
+    """Return which rows belong to another environment than the named one.
 
     Args:
         name: Name of the environment whose rows are scored; ``None`` if no name is given.
@@ -168,10 +167,10 @@ def rows_of_others(
         environments: TRL's environments.
 
     Returns:
-        One value per row; ``None`` if only the environments themselves show it.
+        One value per row; ``None`` if there is no name to compare.
 
     Raises:
-        ValueError: The column is missing, or no environment keeps a record of its searches.
+        ValueError: The column is missing, or no environment records its searches.
     """
     if name is not None:
         if names is None:
@@ -182,8 +181,8 @@ def rows_of_others(
         return [each != name for each in names]
     if names is None and environments and not any(hasattr(each, "turns") for each in environments):
         raise ValueError(
-            f"{type(environments[0]).__name__} keeps no record of its searches; give it a list turns of "
-            "seper_reward.reward.turns.Turn, or take environment_factory"
+            f"{type(environments[0]).__name__} does not record its searches; give it a list turns of "
+            "seper_reward.reward.turns.Turn, or use environment_factory"
         )
     return None
 
@@ -193,12 +192,12 @@ def _is_other(environment: Any) -> bool:
 
 
 def _records(environment: Any) -> bool:
-    """Return whether an environment keeps a record of its searches."""
+    """Return whether an environment records its searches."""
     return hasattr(environment, "turns")
 
 
 def tagged_block(tag: str) -> re.Pattern[str]:
-    """Return the pattern of what stands between ``<tag>`` and ``</tag>``, tags included."""
+    """Return the pattern of the text between ``<tag>`` and ``</tag>``, tags included."""
     return re.compile(rf"<{re.escape(tag)}>(.*?)</{re.escape(tag)}>", re.DOTALL)
 
 
@@ -228,13 +227,13 @@ def _rollout(
             failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),
         )
         texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
-        return rollout if all(map(is_unicode, texts)) else _unusable("the rollout holds half a surrogate pair")
+        return rollout if all(map(is_unicode, texts)) else _unusable("the rollout contains half a surrogate pair")
     except UnscorableError as error:
         return _unusable(str(error))
 
 
 def _known(value: Any, environment: Any, name: str) -> Any:
-    """Return what the column says, else what the environment knows."""
+    """Return the value of the column, or the environment's attribute if it is ``None``."""
     return getattr(environment, name, None) if value is None else value
 
 
@@ -243,22 +242,22 @@ def _unusable(problem: str) -> Rollout:
 
 
 def _text(value: Any, name: str) -> str:
-    """Return a text or a number as a stripped text that is not empty."""
+    """Return a text or a number as a stripped text; raise if it is empty."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, Real) and not isinstance(value, Integral) and math.isfinite(value):
-        return f"{float(value):.15g}"  # 1912.0, as a column with gaps holds it, is the answer 1912
+        return f"{float(value):.15g}"  # columns with missing values turn 1912 into 1912.0
     if not isinstance(value, str):
         raise UnscorableError(f"{name} must be a text, got {type(value).__name__}")
     if not value.strip():
         raise UnscorableError(f"{name} must be a text, got an empty one")
     if not is_unicode(value):
-        raise UnscorableError(f"{name} holds half a surrogate pair")
+        raise UnscorableError(f"{name} contains half a surrogate pair")
     return value.strip()
 
 
 def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
-    """Return a completion as messages; tagged passages within the policy's texts become messages of a tool."""
+    """Return a completion as messages; tagged passages in the policy's texts become messages of a tool."""
     messages = (
         [{"role": "assistant", "content": completion}] if isinstance(completion, str) else as_messages(completion)
     )
@@ -273,7 +272,7 @@ def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
     if message.get("role") != "assistant" or not isinstance(content, str) or not block.search(content):
         yield message
         return
-    for place, text in enumerate(block.split(content)):  # text and passages by turns
+    for place, text in enumerate(block.split(content)):  # text and passages alternate
         if place % 2:
             yield {"role": "tool", "content": text.strip()}
         elif text.strip():
@@ -281,11 +280,11 @@ def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
 
 
 def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> tuple[list[list[Result]], list[int]]:
-    """Return the searches before the policy's first message and after each of its messages, and how many calls failed.
+    """Return the searches before the policy's first message and after each message, and the number of failed calls.
 
-    Errors of failed calls, and the answer that there are no more searches, are left out; of an environment, only its
-    own tools count. A result without a name is a search unless the policy calls another tool. A call that fails counts
-    if it was to search, or if it names a tool that does not exist.
+    Errors of failed calls, and the answer that there are no more searches, are left out. With an environment only its
+    own tools count. A result without a name is a search unless the policy calls another tool. A failed call counts if
+    it is a search, or if its tool does not exist.
     """
     results = read_results(messages)
     chosen = tools.chosen()
@@ -308,7 +307,7 @@ def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> 
 
 def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> tuple[Turn, ...]:
     if environment is not None:
-        # of what TRL rolls back, only the end of a rollout, the environment knows nothing
+        # the environment still has the last searches, which TRL may have rolled back
         return tuple(environment.turns if found is None else environment.turns[: len(found)])
     if passages is not None:
         if not is_list(passages):

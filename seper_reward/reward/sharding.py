@@ -1,9 +1,9 @@
-"""The weights of a policy that a trainer shards over its ranks, gathered on each of them for a while.
+"""Temporary gathering of a sharded policy: each rank gets the full weights within a block.
 
-Under FSDP and ZeRO-3 a forward pass is collective: all ranks must make the same number of them, which ranks that read
-different passages do not. With whole weights, and without the hooks that would gather and shard them again, forward
-passes are each rank's own. It takes the memory of the whole policy on every rank, as TRL's generation does under
-ZeRO-3.
+Under FSDP and ZeRO-3 a forward pass is collective: all ranks must make the same number of forward passes, but ranks
+that read different passages do not. With full weights, and without the hooks that would gather and shard them again,
+the forward passes of the ranks are independent. Every rank needs the memory of the full policy, as in TRL's generation
+under ZeRO-3.
 """
 
 from collections import OrderedDict
@@ -11,31 +11,31 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks")  # where a module of torch keeps them
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks")  # attributes of a torch module that contain its hooks
 
 
 def is_sharded(trainer: Any) -> bool:
-    """Return whether a trainer of TRL shards the weights of its policy, or will once it trains."""
+    """Return whether a trainer of TRL shards the weights of its policy, now or when training starts."""
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     return bool(trainer.is_fsdp_enabled) or (plugin is not None and plugin.zero_stage == 3)
 
 
 @contextmanager
 def whole_policy(trainer: Any) -> Iterator[tuple[Any, str]]:
-    """Yield a trainer's policy, unwrapped and with whole weights, and how it was sharded.
+    """Yield a trainer's policy, unwrapped and with full weights, and the kind of sharding.
 
-    Nothing but reading may be done with it: changed weights are lost. All ranks must enter the block together; one
-    that fails within it does not keep the others waiting.
+    The weights are read-only: changes are lost. All ranks must enter the block together; if one fails within it, the
+    other ranks do not wait for it.
 
     Args:
         trainer: Trainer of TRL.
 
     Yields:
-        The model without the wrappers of DDP, FSDP and DeepSpeed, and ``"FSDP1"``, ``"FSDP2"``, ``"ZeRO-3"`` or, where
-        weights are not sharded, ``""``.
+        The model without the wrappers of DDP, FSDP and DeepSpeed, and ``"FSDP1"``, ``"FSDP2"``, ``"ZeRO-3"``, or
+        ``""`` if weights are not sharded.
 
     Raises:
-        ValueError: The weights are sharded in a way that cannot be undone for a while, as by tensor parallelism.
+        ValueError: The weights are sharded in a way in which they cannot be gathered, such as tensor parallelism.
     """
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
@@ -58,7 +58,7 @@ def whole_policy(trainer: Any) -> Iterator[tuple[Any, str]]:
 def _whole_fsdp1(root: Any, wrappers: list[Any]) -> Iterator[None]:
     summon = type(wrappers[0]).summon_full_params
     with summon(root, writeback=False), ExitStack() as stack:
-        for wrapper in wrappers:  # in this state FSDP refuses a forward pass; its module does not
+        for wrapper in wrappers:  # FSDP refuses a forward pass in this state, but its module does not
             vars(wrapper)["forward"] = wrapper.module.__call__
             stack.callback(vars(wrapper).pop, "forward")
         yield
@@ -70,7 +70,7 @@ def _whole_fsdp2(modules: list[Any]) -> Iterator[None]:
         for module in modules:
             module.unshard()
             stack.callback(module.reshard)
-            # with its hooks, a module would shard its weights again after the first forward pass
+            # the hooks of a module would shard its weights again after the first forward pass
             stack.callback(vars(module).update, {name: vars(module)[name] for name in _HOOKS})
             vars(module).update({name: OrderedDict() for name in _HOOKS})
         yield
@@ -90,7 +90,7 @@ def _whole_zero3(engine: Any) -> Iterator[None]:
 
 
 def _refuse_pieces(trainer: Any, policy: Any) -> None:
-    """Refuse a policy whose weights are still in pieces."""
+    """Raise if the weights of a policy are still sharded."""
     from torch.distributed.tensor import DTensor
 
     if getattr(trainer, "is_fsdp_xla_enabled", False) or any(

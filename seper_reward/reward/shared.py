@@ -1,4 +1,4 @@
-"""What the ranks of a trainer measure together: a list of questions cut by cost, each part measured by one rank."""
+"""Measurement on all ranks of a trainer: questions are cut into parts of similar cost, one part per rank."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from seper_reward.batching import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
 from seper_reward.types import Asked, Belief, Measure, Measured, Responses, UnscorableError
 
-_UNEVEN = 1.2  # how much more than its share a rank may take before a question is divided
+_UNEVEN = 1.2  # largest part, relative to the mean, without dividing a question
 
 T = TypeVar("T")
 
@@ -17,18 +17,18 @@ T = TypeVar("T")
 def measure_together(asked: Sequence[Asked], measure: Measure) -> list[Measured | UnscorableError]:
     """Measure questions on all ranks, each context and text on one of them; every rank gets all results.
 
-    All ranks call it together, with the same questions. As on one rank, a question of which anything cannot be
-    measured cannot be measured at all. Of sampled responses only the texts travel.
+    All ranks call it together, with the same questions. As on one rank, a question fails as a whole if one of its
+    contexts or texts cannot be measured. Only the texts of sampled responses are sent to other ranks.
 
     Args:
         asked: The questions.
-        measure: Measures a rank's part of them; it is called on every rank, also with an empty part.
+        measure: Function that measures a rank's part; it is called on every rank, also with an empty part.
 
     Returns:
-        Per question what was measured, or the reason why it cannot be.
+        For each question its measurements or its error.
 
     Raises:
-        RuntimeError: Another rank failed; the message names it. A rank that fails itself raises its own error.
+        RuntimeError: Another rank failed; the message names it. The failing rank raises its own error.
     """
     if not asked:
         return []
@@ -41,25 +41,25 @@ def measure_together(asked: Sequence[Asked], measure: Measure) -> list[Measured 
 
 
 def agreed(act: Callable[[], T]) -> T:
-    """Run ``act`` on every rank and return this one's result; if it fails on one, all raise, as ``gathered`` does."""
+    """Run ``act`` on every rank and return this rank's result; if one rank fails, all raise, as in ``gathered``."""
     results: list[T] = []
     gathered(lambda: results.append(act()))
     return results[0]
 
 
 def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
-    """Cut questions into parts of similar cost, each of neighbours.
+    """Cut questions into parts of similar cost; each part is a contiguous range.
 
-    A question is divided only where that makes parts much more even: its contexts have responses in common, which are
-    judged once for all of them, and a whole question is measured as one rank alone would: to the bit where questions
-    are measured one by one (``SePerScorer.batch_size``), else but for low digits.
+    Questions are divided only if whole questions make very uneven parts. The contexts of a question share responses,
+    which are judged once. An undivided question also gets the result of a single rank: bit by bit if questions are
+    measured one by one (``SePerScorer.batch_size``), else up to low digits.
 
     Args:
         asked: The questions.
         parts: Number of parts, >= 1.
 
     Returns:
-        Per part its share of each question that it has any of, by place in ``asked``.
+        For each part its (pieces of) questions, by index in ``asked``.
 
     >>> from seper_reward.types import Passage
     >>> found = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]
@@ -88,7 +88,7 @@ def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
 
 def _costs(asked: Asked) -> list[float]:
     contexts = [prompt_cost(asked.question, context) for context in asked.contexts]
-    # a text is a few pairs for the entailment model, as long as the text itself
+    # a text costs a few pairs of the entailment model, each about as long as the text
     return contexts + [(len(asked.question) + len(text)) / 4 for text in asked.texts]
 
 
@@ -102,7 +102,7 @@ def _share(asked: Asked, places: Sequence[int]) -> Asked:
 
 
 def _joined(pieces: Sequence[Measured | UnscorableError]) -> Measured | UnscorableError:
-    """Return what was measured about one question, whose pieces come in order."""
+    """Return the measurements of one question from its pieces, in order."""
     whole: list[Measured] = []
     for piece in pieces:
         if isinstance(piece, UnscorableError):
@@ -115,7 +115,7 @@ def _joined(pieces: Sequence[Measured | UnscorableError]) -> Measured | Unscorab
 
 
 def _to_travel(measured: Measured | UnscorableError) -> Measured | UnscorableError:
-    """Return what was measured without the tokens of the responses, which a reward has no use for."""
+    """Return measurements without the tokens of the responses, which a reward does not need."""
     if isinstance(measured, UnscorableError):
         return measured
     return replace(measured, beliefs=tuple(map(_without_tokens, measured.beliefs)))

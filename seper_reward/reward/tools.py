@@ -1,4 +1,4 @@
-"""Results of tools in a completion: which tool each is of, whether its call failed, and which of them are searches."""
+"""Results of tools in a completion: the tool of each result, failed calls, and which results are searches."""
 
 import json
 import re
@@ -10,9 +10,9 @@ from seper_reward.data.answers import is_list
 from seper_reward.data.rows import shown
 from seper_reward.types import UnscorableError
 
-#: First words of an error. Its name has a colon, a status or nothing behind it; in prose it has words.
+#: First words of an error. A colon, a status or nothing follows its name; in prose, words follow.
 _ERROR = re.compile(
-    r"\{'(?:error|isError|is_error)': (?!None\b|False\b|''|\"\"|\[\]|\{\})"  # as TRL writes a mapping
+    r"\{'(?:error|isError|is_error)': (?!None\b|False\b|''|\"\"|\[\]|\{\})"  # TRL writes a mapping so
     r"|(?:[\w.]{0,80}(?:Error|Exception)|ERROR|error)(?:\s*:|\s*$)|\[(?:Error|ERROR|error)\]"
     r"|\w{1,80}(?:Error|Exception) \(?[45]\d\d\b"
     r"|(?:HTTP )?[Ee]rror:? \(?[45]\d\d\)?(?:\s*[:,-]|\s*$)|HTTP [45]\d\d(?:\s*[:,(-]|\s*$| [A-Z])"
@@ -23,7 +23,7 @@ _ERROR = re.compile(
     r"|Tool ['\"`]?[\w.-]{1,80}['\"`]? (?:was |is )?(?:not found|does not exist|not available)"
     r"|(?i:unknown|no such) (?:tool|function)(?::| ['\"`]|\s*$)"
 )
-#: What an error says of a tool that does not exist.
+#: Texts of errors about a tool that does not exist.
 _MISSING = re.compile(
     r"\btool\b[^\n]{0,80}?\b(?:not found|(?:does not|doesn't) exist|not available)"
     r"|\b(?:unknown|no such) (?:tool|function)\b|\bnot a valid tool\b",
@@ -35,10 +35,10 @@ class Result(NamedTuple):
     """A message of a tool.
 
     Attributes:
-        tool: Name of the tool; ``None`` if neither the message nor a call has it.
-        query: First text among the arguments of the call; "" without one.
+        tool: Name of the tool; ``None`` if neither the message nor a call has a name.
+        query: First text among the arguments of the call; "" if there is none.
         text: Text of the message.
-        failed: Whether it is the error of a failed call.
+        failed: Whether the message is the error of a failed call.
     """
 
     tool: str | None
@@ -53,7 +53,7 @@ class Result(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a tool: its name and id, if it has them, and the first text among its arguments."""
+    """A call of a tool: name and id (``None`` if missing), and the first text among its arguments."""
 
     tool: str | None
     id: str | None
@@ -61,14 +61,14 @@ class Call(NamedTuple):
 
 
 class SearchTools:
-    """Names of the tools whose results are searches; in their absence, of the only tool that has results.
+    """Names of the tools whose results are searches; without names, the only tool that has results.
 
     Args:
-        names: The names; ``None`` stands for the only tool.
+        names: The names; ``None`` for the only tool.
 
     Attributes:
-        names: The names, if they were given.
-        seen: Number of results of each tool so far, failed calls excluded.
+        names: The given names, or ``None``.
+        seen: Number of results of each tool so far, without failed calls.
 
     Raises:
         ValueError: The names are no list of texts, or the list is empty.
@@ -78,7 +78,7 @@ class SearchTools:
         given = () if names is None or isinstance(names, str) else tuple(names)
         if names is not None and not (given and all(isinstance(each, str) and each for each in given)):
             raise ValueError(
-                f"search_tools must be a list of names of tools, at least one, as in ('search',), got {names!r}"
+                f"search_tools must be a list with at least one name of a tool, as in ('search',), got {names!r}"
             )
         self.names = None if names is None else given
         self.seen: Counter[str] = Counter()
@@ -92,37 +92,37 @@ class SearchTools:
         for completion in completions:
             try:
                 results = read_results(as_messages(completion)) if is_list(completion) else []
-            except UnscorableError:  # its rollout says so
+            except UnscorableError:  # its rollout has the reason in ``problem``
                 continue
             self.seen.update(each.tool for group in results for each in group if each.tool and not each.failed)
         self.refuse_several()
 
     def refuse_several(self, tools: Iterable[str] = ()) -> None:
-        """Refuse results of several tools if no names were given.
+        """Raise if several tools have results and no names were given.
 
         Args:
-            tools: Further tools of the policy, which may have no results yet.
+            tools: Further tools of the policy, also without results so far.
 
         Raises:
-            SeveralToolsError: There are several.
+            SeveralToolsError: There are several tools, and no names were given.
         """
         if self.names is None and len({*self.seen, *tools}) > 1:
             raise SeveralToolsError(
-                f"which results are searches is not known, got tools {counted(self.seen, tools)}: name those that "
-                "search with search_tools=(...)"
+                f"several tools have results, and no setting names the search tools, got {counted(self.seen, tools)}: "
+                "set search_tools=(...)"
             )
 
     def chosen(self) -> tuple[str, ...] | None:
-        """Return the names of the tools that search; ``None`` if no tool has a name."""
+        """Return the names of the search tools; ``None`` if no tool has a name."""
         return (tuple(self.seen) or None) if self.names is None else self.names
 
 
 class SeveralToolsError(ValueError):
-    """Several tools have results, and none is named as the one that searches."""
+    """Several tools have results, and none is named as a search tool."""
 
 
 def counted(seen: Mapping[str, int], tools: Iterable[str] = ()) -> str:
-    """Return names of tools with the numbers of their results, most first.
+    """Return names of tools with the numbers of their results, in descending order.
 
     >>> counted({"python": 33, "search": 120}, ["notes"])
     'search (120), python (33), notes (0)'
@@ -132,7 +132,7 @@ def counted(seen: Mapping[str, int], tools: Iterable[str] = ()) -> str:
 
 
 def as_messages(completion: Iterable[Any]) -> list[Any]:
-    """Return a completion as messages: items of OpenAI's Responses API (NeMo Gym) are rewritten, messages are kept.
+    """Return a completion as messages: items of OpenAI's Responses API (NeMo Gym) are converted, messages are kept.
 
     >>> as_messages([{"type": "function_call", "call_id": "1", "name": "search", "arguments": "{}"}])
     [{'role': 'assistant', 'tool_calls': [{'id': '1', 'name': 'search', 'arguments': '{}'}]}]
@@ -156,9 +156,9 @@ def _is_of_type(item: Any, name: str) -> bool:
 
 
 def read_results(messages: Iterable[Any]) -> list[list[Result]]:
-    """Return the results of tools before the policy's first message, and after each of its messages.
+    """Return the results of tools before the policy's first message, and after each message of the policy.
 
-    A message without a name is matched to the call with its id, else to the next call of the policy's last message.
+    A result without a name is matched to the call with its id, else to the next call of the policy's last message.
 
     Raises:
         UnscorableError: A message is no mapping.
@@ -186,7 +186,7 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
 
 
 def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
-    """Yield the calls of a policy's message, in the shapes of OpenAI and of verifiers, also as JSON texts."""
+    """Yield the calls of a policy's message, in the formats of OpenAI and of verifiers, also as JSON texts."""
     calls = unpacked(message.get("tool_calls"))
     for call in map(unpacked, calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()):
         call = call if isinstance(call, Mapping) else {}
@@ -200,7 +200,7 @@ def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, also of one in blocks ``{type: "text", text}``."""
+    """Return the text of a message, also if its content is a list of blocks ``{type: "text", text}``."""
     content = message.get("content") or ""
     if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
         return "".join(str(each["text"]) for each in content)
@@ -208,7 +208,7 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def unpacked(value: Any) -> Any:
-    """Return what a text holds as JSON, as tables keep lists; other values as they are."""
+    """Parse a text that is JSON, since tables store lists as JSON; return other values unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(value)
@@ -218,7 +218,7 @@ def unpacked(value: Any) -> Any:
 
 
 def _is_error(message: Mapping[str, Any]) -> bool:
-    """Return whether a tool's message is an error, by a field of it or of its JSON, or by its first words."""
+    """Return whether a tool's message is an error, by a field of the message or its JSON, or by its first words."""
     text = text_of(message).strip()
     content = unpacked(text) if text.startswith("{") else None
     objects = [message, *(each for each in (content, message.get("content")) if isinstance(each, Mapping))]

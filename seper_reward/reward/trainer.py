@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with credit per turn: an advantage of its own for the tokens of each message of the policy."""
+"""TRL's GRPOTrainer with credit per turn: the tokens of each message of the policy have their own advantage."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,35 +16,36 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score, tagged_block
 
 Records = list[tuple[Rollout, Score | None]]
-#: What advantages are taken over.
+#: Baseline of the advantages.
 CreditBaseline = Literal["group", "reader"]
 
 
 class TurnCreditGRPOTrainer(GRPOTrainer):
-    """GRPO in which each message of the policy is credited with what it earned, and with what followed from it.
+    """GRPO in which each message of the policy gets credit for its own reward and for later rewards.
 
-    ``credit.py`` has the formula. Advantages have the shape ``(B, T)``, which TRL's losses take; reward functions
-    beside ``SePerReward`` count for all tokens, as ever. A message's tokens are found by TRL's tool mask (of tools,
-    environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in the text; what stands
-    between the tags then gets the advantage 0. A rollout in which they cannot be told apart, or that was not scored,
-    gets one advantage for all tokens, as from ``GRPOTrainer``; the metric ``credit/whole_rollouts`` is their share.
+    ``credit.py`` has the formula. Advantages have the shape ``(B, T)``, which TRL's losses accept. Reward functions
+    other than ``SePerReward`` still count for all tokens. A message's tokens are found by TRL's tool mask (of tools,
+    environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in the text; the tokens
+    between the tags then have the advantage 0. If the messages of a rollout cannot be separated, or the rollout was
+    not scored, all its tokens get one advantage, as in ``GRPOTrainer``; the metric ``credit/whole_rollouts`` is the
+    share of such rollouts.
 
     Args:
-        *args: Arguments of ``GRPOTrainer``. One at least of ``reward_funcs`` must be a ``SePerReward``. Rewards must
-            not be scaled (``scale_rewards="none"``): a deviation of whole rewards can be 0 where their parts differ.
-        discount: γ, in [0, 1]: how much of what its successors earned is credited to a message. 1 credits all, so that
-            a first search is paid for what a second one could find by it; 0 credits each search with its own gain.
-        credit_baseline: What advantages are taken over: ``"group"``, the means over the rollouts of a question, or
-            ``"reader"``, what the reader would earn by answering in a message's place, which needs weights of answer
-            and gain above 0. It tells what a search is worth also where all rollouts of a group search.
+        *args: Arguments of ``GRPOTrainer``. At least one of ``reward_funcs`` must be a ``SePerReward``. Rewards must
+            not be scaled (``scale_rewards="none"``): the deviation of rewards can be 0 although their parts differ.
+        discount: γ, in [0, 1]: share of the next message's credit that a message gets. With 1 a first search also
+            gets the gain of later searches that it made possible; with 0 each search gets its own gain only.
+        credit_baseline: Baseline of the advantages: ``"group"``, the means over the rollouts of a question, or
+            ``"reader"``, the reward of the reader's immediate answer, which needs weights of answer and gain above 0.
+            ``"reader"`` shows the value of a search even if all rollouts of a group search.
         **kwargs: Further arguments of ``GRPOTrainer``.
 
     Attributes:
-        undivided: How many rollouts got one advantage for all tokens, by reason.
+        undivided: Number of rollouts with one advantage for all tokens, by reason.
 
     Raises:
-        ValueError: A setting is out of range, or does not go with the rewards or with TRL's own settings.
-        RuntimeError: TRL has no such method any more as this class overrides.
+        ValueError: A setting is out of range, or conflicts with the rewards or with TRL's settings.
+        RuntimeError: This release of TRL lacks a method that this class overrides.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         return batch
 
     def _token_advantages(self, batch: Mapping[str, Any], records: Mapping[int, Records]) -> Tensor:
-        """Return advantages ``(B, T)``: TRL's, with the share of each ``SePerReward`` told apart by messages."""
+        """Return advantages ``(B, T)``: TRL's, with the share of each ``SePerReward`` divided by messages."""
         rewards = self._gathered_rewards
         assert rewards is not None
         whole: Tensor = batch["advantages"]  # (B,)
@@ -108,7 +109,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         return advantages
 
     def _over_reader(self, reward: SePerReward, credit: Credit | str, score: Score | None) -> list[float]:
-        """Return a rollout's advantages over the reader; none where its credit is not known."""
+        """Return a rollout's advantages over the reader; an empty list if its credit is unknown."""
         if isinstance(credit, str) or score is None:
             return []
         return advantages_over_reader(credit, reward.weights.answer_values(score), self.discount)
@@ -116,7 +117,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
     def _messages_of_tokens(
         self, batch: Mapping[str, Any], row: int, credit: Credit | str, passage_tag: str | None
     ) -> Tensor | str:
-        """Return which message each token is of, ``(T,)``, -1 for tokens of none; or why that is not known."""
+        """Return the index of each token's message, ``(T,)``, or -1 without a message; else the reason for failure."""
         if isinstance(credit, str):
             return credit
         mask = batch["completion_mask"][row].bool()
@@ -134,16 +135,16 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
 
 
 def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount: float, credit_baseline: str) -> None:
-    """Refuse settings of ``TurnCreditGRPOTrainer`` that do not go together.
+    """Raise if settings of ``TurnCreditGRPOTrainer`` conflict.
 
     Args:
         weights: Weights of its ``SePerReward``.
-        arguments: TRL's arguments, or what has their attributes.
+        arguments: TRL's arguments, or an object with their attributes.
         discount: γ.
-        credit_baseline: What advantages are taken over.
+        credit_baseline: Baseline of the advantages.
 
     Raises:
-        ValueError: A setting is out of range, or does not go with the weights or with TRL's own settings.
+        ValueError: A setting is out of range, or conflicts with the weights or with TRL's settings.
     """
     if credit_baseline not in get_args(CreditBaseline):
         raise ValueError(
@@ -152,7 +153,7 @@ def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount:
     if not 0 <= discount <= 1:
         raise ValueError(f"discount must be in [0, 1], got {discount}")
     if not weights:
-        raise ValueError("reward_funcs must hold a SePerReward, got none; give one, or take GRPOTrainer")
+        raise ValueError("reward_funcs must contain a SePerReward, got none; add one, or use GRPOTrainer")
     if credit_baseline == "reader" and not all(each.answer_weight and each.gain_weight for each in weights):
         raise ValueError(
             "credit_baseline='reader' needs answer_weight and gain_weight above 0, since it compares answers with the "
@@ -165,10 +166,10 @@ def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount:
 
 
 def messages_by_mask(mask: Tensor) -> Tensor:
-    """Return the number of the run of true values that each token is in, from 0; -1 for tokens that are in none.
+    """Return for each token the index of its run of true values, from 0; -1 for false values.
 
     Args:
-        mask: ``(T,)`` bool: whether the policy wrote the token. TRL's tool results stand between two of its messages.
+        mask: ``(T,)`` bool: whether the policy generated the token. TRL's tool results separate its messages.
 
     >>> messages_by_mask(torch.tensor([True, True, False, True, False])).tolist()
     [0, 0, -1, 1, -1]
@@ -178,10 +179,10 @@ def messages_by_mask(mask: Tensor) -> Tensor:
 
 
 def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
-    r"""Return the number of the policy's message that each token is of, from 0; -1 for tokens of tagged passages.
+    r"""Return for each token the index of the policy's message, from 0; -1 for tokens of tagged passages.
 
-    A message is what stands between passages, if it is not blank. Blank text and tokens without a text, as at the end,
-    are of the message before them.
+    A message is text between passages that is not blank. Blank text and tokens without a text, as at the end, belong
+    to the message before them.
 
     Args:
         pieces: T texts of single tokens.
@@ -200,21 +201,21 @@ def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
             number += 1
         for place, end in enumerate(ends):
             begin = end - len(pieces[place])
-            if start <= begin and end <= opens:  # tokens that reach into a passage are of the passage
+            if start <= begin and end <= opens:  # tokens that overlap a passage belong to it
                 messages[place] = number
         start = closes
     return messages
 
 
 def _advantages_by_group(earned: Sequence[Credit | str], size: int, discount: float) -> list[list[float]]:
-    """Return the advantages of each rollout's messages; groups of ``size`` rollouts follow each other."""
+    """Return the advantages of each rollout's messages; every ``size`` rollouts in a row are a group."""
     known = [credit if isinstance(credit, Credit) else None for credit in earned]
     groups = (known[start : start + size] for start in range(0, len(known), size))
     return [advantages for group in groups for advantages in message_advantages(group, discount)]
 
 
 def _less_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:
-    """Return one function's rewards less their group's mean, ``(N,)``, as they are part of TRL's advantages."""
+    """Return one function's rewards minus their group's mean, ``(N,)``, which is its part of TRL's advantages."""
     unscored = rewards.isnan().all(dim=1)
     values = rewards[:, column].nan_to_num(0.0).masked_fill(unscored, torch.nan).view(-1, size)
     return (values - values.nanmean(dim=1, keepdim=True)).flatten()

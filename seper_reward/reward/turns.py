@@ -1,4 +1,4 @@
-"""A search of a rollout, and the texts by which a search tool returns it to a policy."""
+"""A search of a rollout, and the messages that a search tool returns to a policy."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"\[(\d+)\] (.*)")
 
 
 def tool_message(passages: Sequence[Passage]) -> str:
-    r"""Return what a policy reads of a search: a passage as it is, or several of one line each, numbered.
+    r"""Return the message of a search: one passage unchanged, or several passages numbered, one per line.
 
     >>> tool_message([Passage("Ida runs it."), Passage("Rain fell.")])
     '[1] Ida runs it.\n[2] Rain fell.'
@@ -25,7 +25,7 @@ def tool_message(passages: Sequence[Passage]) -> str:
 
 
 def read_tool_message(text: str) -> tuple[Passage, ...]:
-    r"""Return the passages of a tool's message: those of ``tool_message``, without ids, else the text as one passage.
+    r"""Return the passages of a message of ``tool_message``, without ids; any other text is one passage.
 
     >>> read_tool_message("[1] Ida runs it.\n[2] Rain fell.")
     (Passage(text='Ida runs it.', title='', id=''), Passage(text='Rain fell.', title='', id=''))
@@ -42,7 +42,7 @@ def read_tool_message(text: str) -> tuple[Passage, ...]:
 
 @dataclass(frozen=True)
 class Turn:
-    """One search of a rollout: its query, the passages as the policy saw them, and how many seconds it took."""
+    """One search of a rollout: its query, the passages as the policy saw them, and its duration in seconds."""
 
     query: str
     passages: tuple[Passage, ...]

@@ -1,1 +1,1 @@
-"""The scorer behind HTTP: one worker that owns the models, and an app that many clients ask."""
+"""The scorer behind HTTP: one worker that owns the models, and an app for many clients."""

@@ -1,8 +1,7 @@
-"""The app: endpoints over one worker, and what they answer.
+"""Endpoints of the server, which share one worker.
 
-What cannot be scored is ``null`` with a reason beside it, never 0. A request is refused as a whole only where it is at
-fault itself (401, 413, 422), or where it should be sent again: 429 while the queue is full, 503 while the server stops
-or the engine behind it is away.
+Items that cannot be scored are ``null`` with a reason, never 0. A whole request is refused only if it is invalid (401,
+413, 422) or must be retried: 429 if the queue is full, 503 if the server is stopping or its engine is unavailable.
 """
 
 from collections.abc import Sequence
@@ -43,11 +42,11 @@ def build_app(
     """Return the app.
 
     Args:
-        worker: The worker that measures.
-        limits: What is accepted.
-        weights: Weights of rewards whose requests do not give others.
-        token: Bearer token that all requests but ``/health`` must carry; ``None`` asks for none.
-        reading: How completions are read.
+        worker: Worker that measures beliefs.
+        limits: Limits of a request.
+        weights: Default weights of ``/rewards``.
+        token: Bearer token of all requests except ``/health``; ``None`` if no token is required.
+        reading: Options for reading completions.
     """
     app = FastAPI(
         title="seper-reward", version=version("seper-reward"), description=__doc__, docs_url=None, redoc_url=None
@@ -57,13 +56,13 @@ def build_app(
 
     @app.post("/utilities")
     async def utilities(body: UtilitiesBody, deadline: Deadline = None) -> JSONResponse:
-        """ΔSePer of passages, or of sets of passages, with the beliefs that it is the difference of."""
+        """ΔSePer of passages, or of sets of passages, with the beliefs before and after."""
         found = await scoring.ask([query.asked for query in body.queries], deadline)
         return _results([_utilities(*pair) for pair in zip(body.queries, found, strict=True)], found)
 
     @app.post("/beliefs")
     async def beliefs(body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
-        """Beliefs given sets of passages, and how surely texts state a gold answer; `SePerReward(url)` asks for it."""
+        """Beliefs given sets of passages, and the probability that a text states a gold answer; for `SePerReward`."""
         found = await scoring.ask([each.asked for each in body.asked], deadline)
         return _results([None if isinstance(each, str) else _measured(each) for each in found], found)
 
@@ -83,12 +82,12 @@ def build_app(
     async def health() -> JSONResponse:
         """200 while requests are accepted, 503 while the server stops."""
         status = "stopping" if worker.closed else "ok" if worker.alive else "dead"
-        told = {"status": status, "version": app.version, "waiting": worker.waiting}
-        return JSONResponse(told, 200 if status == "ok" else 503)
+        report = {"status": status, "version": app.version, "waiting": worker.waiting}
+        return JSONResponse(report, 200 if status == "ok" else 503)
 
     @app.get("/scorer")
     async def scorer() -> dict[str, Any]:
-        """Models and settings that decide a belief."""
+        """Models and settings that affect a belief."""
         return worker.about
 
     @app.get("/docs", include_in_schema=False)
@@ -103,28 +102,28 @@ def build_app(
 
     @app.exception_handler(RequestValidationError)
     async def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
-        """Say of each field what was expected and what came, without giving the whole body back."""
+        """Return for each invalid field the expectation and the value, without the whole body."""
         problems = [
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {_shown(each.get('input'))}"
             for each in error.errors()[:10]
         ]
-        # names of fields may hold half a surrogate pair, which cannot be written
+        # names of fields may contain half a surrogate pair, which cannot be encoded
         detail = "; ".join(problems).encode("utf-8", "backslashreplace").decode()
         return JSONResponse({"detail": detail}, 422)
 
     @app.exception_handler(ConnectionError)
     async def engine_away(_: Request, error: ConnectionError) -> JSONResponse:
-        return JSONResponse({"detail": f"the engine does not answer: {error}"}, 503, RETRY)
+        return JSONResponse({"detail": f"the engine is unavailable: {error}"}, 503, RETRY)
 
     @app.exception_handler(WeightsMovedError)
     async def engine_moved(_: Request, error: WeightsMovedError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 500)  # clients stop, instead of asking again
+        return JSONResponse({"detail": str(error)}, 500)  # not 503: clients must not retry
 
     return app
 
 
 def _shown(value: Any) -> str:
-    """Return the beginning of a value, which may be too deep to be written."""
+    """Return the beginning of a value, or its type if it is nested too deeply to be printed."""
     try:
         return shown(value)
     except RecursionError:

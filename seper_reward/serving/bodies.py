@@ -1,4 +1,4 @@
-"""Bodies of requests: what clients may send, checked field by field, and the questions that it asks."""
+"""Bodies of requests: the fields that clients may send, their validation, and their conversion to records."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,23 +18,23 @@ def _unicode(text: str) -> str:
     return text
 
 
-_DEEPEST = 64  # levels of a body; messages have about ten
-_MOST = 1e6  # of a weight or price; beliefs are at most 1
+_DEEPEST = 64  # maximum nesting of a body; messages have about ten levels
+_MOST = 1e6  # maximum weight or price; beliefs are at most 1
 Weight = Annotated[float | None, Field(ge=0, le=_MOST)]
 AnyText = Annotated[str, AfterValidator(_unicode)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
 Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
 AnswersField = Annotated[
     Aliases | Annotated[list[Aliases], Field(min_length=1, max_length=256)],
-    Field(description="Aliases of the gold answer or, where that is a list, the aliases of each of its items."),
+    Field(description="Aliases of the gold answer; if the answer is a list, the aliases of each item."),
 ]
 
 
 def _plain(value: Any, depth: int = 0) -> None:
-    """Refuse values that cannot be read or answered as JSON.
+    """Raise if a value cannot be represented as JSON.
 
     Raises:
-        ValueError: A value is deeper than ``_DEEPEST``, a number is not finite, or a text is no Unicode.
+        ValueError: A value is nested deeper than ``_DEEPEST``, a number is not finite, or a text is not Unicode.
     """
     if depth > _DEEPEST:
         raise ValueError(f"expected lists and objects at most {_DEEPEST} deep")
@@ -52,7 +52,7 @@ def _plain(value: Any, depth: int = 0) -> None:
 
 
 class _PlainBody(BaseModel):
-    """A body whose fields, known or not, are finite numbers, Unicode texts, and not too deep."""
+    """A body whose fields, also unknown ones, are finite numbers and Unicode texts without deep nesting."""
 
     @model_validator(mode="before")
     @classmethod
@@ -66,7 +66,7 @@ class _Body(BaseModel):
 
 
 class PassageBody(BaseModel):
-    """A passage: a text, or ``{text, title?, id?}``, whose other fields are not read."""
+    """A passage: a text, or ``{text, title?, id?}``; other fields are ignored."""
 
     text: Text
     title: str = Field("", max_length=10_000)
@@ -87,11 +87,11 @@ PassageSet = list[PassageBody]
 
 
 class QueryBody(_Body):
-    """A question, its answer, and either passages, each by itself, or sets of passages."""
+    """A question, its answer, and either single passages or sets of passages."""
 
     question: Text
     answers: AnswersField
-    passages: list[PassageBody] = Field([], description="Passages; each is measured by itself.")
+    passages: list[PassageBody] = Field([], description="Passages; each is measured separately.")
     passage_sets: list[Annotated[PassageSet, Field(min_length=1)]] = Field(
         [], description="Sets of passages that the reader sees together, in place of `passages`."
     )
@@ -120,16 +120,16 @@ class UtilitiesBody(_PlainBody, _Body):
 
 
 class FoundBody(PassageBody):
-    """A passage as a search found it, which may be blank or of any length."""
+    """A passage of a search, which may be blank or of any length."""
 
     text: AnyText
     title: AnyText = ""
 
 
 class AskedBody(_Body):
-    """One ``Asked`` record, as a reward asks for it; an empty context is the baseline.
+    """One ``Asked`` record of a reward; an empty context is the baseline.
 
-    Texts are taken as they are: what is wrong with one rollout's must not refuse a whole batch.
+    Texts are not restricted, since an invalid text of one rollout must not refuse a whole batch.
     """
 
     question: AnyText
@@ -151,16 +151,16 @@ class BeliefsBody(_PlainBody, _Body):
 
 
 class RolloutBody(_Body):
-    """A rollout; a row of other types is one that cannot be scored, as for ``SePerReward``."""
+    """A rollout; a row with other types cannot be scored, as in ``SePerReward``."""
 
     question: Any
     answers: Any
-    completion: Any = Field("", description="A text, or a list of messages, whose tool messages are the searches.")
-    passages: Any = Field(None, description="What one search found, in place of the completion's tool messages.")
+    completion: Any = Field("", description="A text, or a list of messages whose tool messages are the searches.")
+    passages: Any = Field(None, description="Passages of one search, instead of the completion's tool messages.")
 
 
 class RewardsBody(_PlainBody, _Body):
-    """Body of ``POST /rewards``; weights that are not given are the server's."""
+    """Body of ``POST /rewards``; the default weights are the server's."""
 
     rollouts: list[RolloutBody] = Field(min_length=1)
     answer_weight: Weight = None
@@ -175,5 +175,5 @@ class RewardsBody(_PlainBody, _Body):
 
 
 def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
-    """Return answers as records have them: tuples, which can be compared and looked up."""
+    """Return answers as tuples, which are hashable."""
     return tuple(each if isinstance(each, str) else tuple(each) for each in answers)

@@ -1,4 +1,4 @@
-"""Rollouts of requests, read as a reward reads them."""
+"""Reader of the rollouts in requests, the same as for a reward."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,13 +11,13 @@ from seper_reward.serving.bodies import RolloutBody
 
 @dataclass(frozen=True)
 class Reading:
-    """How completions are read. It is a setting of the server: a pattern of a client could take for ever.
+    """Options for reading completions. They are settings of the server: a client's pattern could run forever.
 
     Attributes:
         passage_tag: Name of the tag around the passages of a search in completions that are texts, such as
-            ``information``; each such block is a search. ``None`` if there is none.
+            ``information``; each such block is a search. ``None`` if there is no such tag.
         answer_pattern: Regular expression of the answer (``read_rollouts``).
-        search_tools: Names of the tools whose results are searches; ``None`` takes the only tool of a request.
+        search_tools: Names of the tools whose results are searches; ``None`` for the only tool of a request.
     """
 
     passage_tag: str | None = None
@@ -29,7 +29,7 @@ DEFAULT_READING = Reading()
 
 
 def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout]:
-    """Return the rollouts of ``POST /rewards``; a row that is unusable says so in ``problem``.
+    """Return the rollouts of ``POST /rewards``; unusable rows have the reason in ``problem``.
 
     If several tools have results in the request, and none is named, no row is usable.
     """
@@ -45,6 +45,6 @@ def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout
 def _read(question: Any, answers: Any, completion: Any, passages: Any, reading: Reading) -> Rollout:
     try:
         (rollout,) = read_rollouts([question], [answers], [completion], [passages], **asdict(reading))
-    except (ValueError, AttributeError, TypeError) as error:  # what would be at fault with a whole column
+    except (ValueError, AttributeError, TypeError) as error:  # errors of a whole column
         return Rollout("", (), (), "", str(error))
     return rollout

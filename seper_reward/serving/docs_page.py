@@ -1,4 +1,4 @@
-"""The documentation page of the server: one HTML page from its OpenAPI description, without a network or scripts."""
+"""The documentation page of the server: one HTML page from its OpenAPI description, offline and without scripts."""
 
 import json
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ def _body_of(operation: Mapping[str, Any]) -> str:
 
 
 def _type_of(about: Mapping[str, Any]) -> str:
-    """Return a field's type in a few words.
+    """Return a short description of a field's type.
 
     >>> _type_of({"type": "array", "items": {"anyOf": [{"type": "string"}, {"$ref": "#/x/Passage"}]}})
     'list of (string or Passage)'

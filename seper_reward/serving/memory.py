@@ -1,4 +1,4 @@
-"""The server's memory of beliefs, bounded by bytes: the belief that was not asked for the longest goes first."""
+"""The server's cache of beliefs, limited in bytes; the least recently used belief is evicted first."""
 
 import sys
 from collections import OrderedDict
@@ -10,11 +10,11 @@ from seper_reward.types import Belief
 Key = tuple[Any, ...]  # question, answers, and the passages' texts
 
 
-_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; a tensor takes most of a response's
+_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; most of a response's bytes are its tensor
 
 
 def size_in_bytes(key: Key, belief: Belief) -> int:
-    """Return about how many bytes a belief and its key take."""
+    """Return an estimate of the bytes of a belief and its key."""
     numbers = sum(map(len, belief.sampled.token_ids)) + sum(map(len, belief.support))
     texts = sum(map(sys.getsizeof, (*_texts(key), *belief.responses)))
     return _OF_BELIEF + _OF_RESPONSE * len(belief.responses) + _OF_NUMBER * numbers + texts
@@ -29,10 +29,10 @@ def _texts(key: Key) -> Iterator[str]:
 
 
 class BeliefMemory:
-    """Beliefs by what the reader sees.
+    """Beliefs by question, answers and passages.
 
     Args:
-        most_bytes: Most bytes of keys and beliefs after ``forget``, estimated (``size_in_bytes``).
+        most_bytes: Maximum bytes of keys and beliefs after ``forget``, as estimated by ``size_in_bytes``.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -53,6 +53,6 @@ class BeliefMemory:
         self._bytes += size - (known[1] if known else 0)
 
     def forget(self) -> None:
-        """Drop the beliefs that were not asked for the longest until the others have few enough bytes."""
+        """Evict the least recently used beliefs until the remaining ones fit into ``most_bytes``."""
         while self._bytes > self._most_bytes:
             self._bytes -= self._entries.popitem(last=False)[1][1]

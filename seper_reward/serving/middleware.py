@@ -1,4 +1,4 @@
-"""What stands before all endpoints: the token, the bounds on bodies, and the count of requests."""
+"""Middleware of all endpoints: the token, limits on bodies, and metrics of requests."""
 
 import asyncio
 import secrets
@@ -15,13 +15,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from seper_reward.serving.worker import Worker
 
 _OPEN = {"/health"}  # paths that need no token
-_BODY_SECONDS = 60.0  # for a whole body to arrive
+_BODY_SECONDS = 60.0  # time limit for receiving a whole body
 _MOST_DRAINED = 64 * 2**20  # bytes of a refused body that are read and dropped
 _CLOSE = {"Connection": "close"}
 
 
 class Numbers:
-    """What Prometheus is told: requests by path and status, their seconds, and what the worker has done."""
+    """Metrics for Prometheus: requests by path and status, their duration, and the counts of the worker."""
 
     def __init__(self, worker: Worker) -> None:
         self.registry = CollectorRegistry()
@@ -38,11 +38,11 @@ class Numbers:
 
     def collect(self) -> Iterator[Metric]:
         """Yield the worker's numbers."""
-        yield GaugeMetricFamily("seper_waiting", "Contexts and texts that wait.", value=self._worker.waiting)
+        yield GaugeMetricFamily("seper_waiting", "Contexts and texts in the queue.", value=self._worker.waiting)
         abouts = {
             "blocks": "Blocks measured.",
             "measured": "Contexts whose beliefs were measured, or found in the cache.",
-            "reused": "Contexts asked for that were known, or measured for another request.",
+            "reused": "Requested contexts that were in memory, or measured for another request.",
             "unscorable": "Questions that cannot be scored.",
             "errors": "Questions whose measurement failed.",
         }
@@ -56,13 +56,13 @@ class Numbers:
 
 
 class RequestGuard:
-    """ASGI middleware before all endpoints: asks for the token, bounds the body and its time, and counts.
+    """ASGI middleware of all endpoints: checks the token, limits a body's size and duration, and counts requests.
 
     Args:
-        app: The app behind it.
-        token: Bearer token; ``None`` asks for none.
-        most_bytes: Most bytes of a body, also of one whose length is not announced.
-        numbers: Where requests are counted.
+        app: The wrapped app.
+        token: Bearer token; ``None`` if no token is required.
+        most_bytes: Maximum bytes of a body, also without a content-length header.
+        numbers: Metrics that count the requests.
     """
 
     def __init__(self, app: Any, *, token: str | None, most_bytes: int, numbers: Numbers) -> None:
@@ -72,7 +72,7 @@ class RequestGuard:
     async def __call__(
         self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:
-        """Let a request through, or refuse it."""
+        """Pass a request to the app, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -82,7 +82,7 @@ class RequestGuard:
 
         async def bounded() -> Any:
             nonlocal received, more
-            left = start + _BODY_SECONDS - time.perf_counter() if more else None  # afterwards it waits for the client
+            left = start + _BODY_SECONDS - time.perf_counter() if more else None  # no limit after the body
             try:
                 message = await asyncio.wait_for(receive(), left)
             except TimeoutError:
@@ -110,7 +110,9 @@ class RequestGuard:
         try:
             await app(scope, bounded, watched)
         finally:
-            path = getattr(scope.get("route"), "path", "other")  # not what clients make up
+            path = getattr(
+                scope.get("route"), "path", "other"
+            )  # the route, since clients could send any number of paths
             self._numbers.add(path, status, time.perf_counter() - start)
 
     @property
@@ -119,10 +121,10 @@ class RequestGuard:
 
 
 async def _drained(receive: Callable[[], Awaitable[Any]]) -> dict[str, str]:
-    """Read and drop a refused body: a client that is cut off while it sends does not read the answer.
+    """Read and discard a refused body: a client whose connection is closed while it sends misses the response.
 
     Returns:
-        Headers of the answer, which close the connection if the body was too long or too slow to be dropped.
+        Headers of the response, which close the connection if the body was too long or too slow to be discarded.
     """
     dropped, end = 0, time.perf_counter() + _BODY_SECONDS
     while dropped <= _MOST_DRAINED:

@@ -1,4 +1,4 @@
-"""What endpoints ask the worker, within the limits of a request: beliefs, and scores of rollouts."""
+"""Beliefs and scores of rollouts for one request, within its limits."""
 
 import asyncio
 import math
@@ -14,19 +14,19 @@ from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.worker import ClosedError, FullError, Worker
 from seper_reward.types import Asked, Measured, UnscorableError
 
-#: Headers of an answer that asks the client to send its request again.
+#: Headers of a response after which the client must retry.
 RETRY = {"Retry-After": "1"}
 _LATE = "not measured before the deadline"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server accepts.
+    """Limits of a request.
 
     Attributes:
-        body: Most bytes of a request's body.
-        tokens: Most tokens of the contexts and texts of one request (``estimated_tokens``).
-        deadline: Seconds that a request may take, also where it asks for more.
+        body: Maximum bytes of a request's body.
+        tokens: Maximum tokens of the contexts and texts of one request (``estimated_tokens``).
+        deadline: Maximum duration of a request in seconds; clients can set less.
     """
 
     body: int
@@ -35,26 +35,26 @@ class Limits:
 
 
 class Scoring:
-    """Asks the worker for a request, waits no longer than it may take, and says why something was not measured.
+    """Submits requests to the worker, waits until their deadline, and returns results or reasons.
 
     Args:
-        worker: The worker that measures.
-        limits: What is accepted.
+        worker: Worker that measures beliefs.
+        limits: Limits of a request.
     """
 
     def __init__(self, worker: Worker, limits: Limits) -> None:
         self._worker, self._limits = worker, limits
 
     async def ask(self, asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
-        """Return what was measured, or the reason why not, in order.
+        """Return the measurements of each question, or the reason why there are none, in order.
 
         Args:
-            asked: What to measure; equal ones are measured once.
-            deadline: Seconds that the client waits; ``None``: as long as the server lets a request take.
+            asked: The questions; equal ones are measured once.
+            deadline: Seconds that the client waits; ``None`` for the server's limit.
 
         Raises:
-            HTTPException: It is too much (413), the queue is full (429), or the server stops (503).
-            ConnectionError: The engine behind the server is away.
+            HTTPException: The request is too long (413), the queue is full (429), or the server is stopping (503).
+            ConnectionError: The server's engine is unavailable.
         """
         if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
             most = self._limits.tokens
@@ -65,7 +65,7 @@ class Scoring:
         try:
             submitted = self._worker.submit(distinct)
         except FullError:
-            raise HTTPException(429, "the queue is full; ask again later", RETRY) from None
+            raise HTTPException(429, "the queue is full; retry later", RETRY) from None
         except ClosedError:
             raise HTTPException(503, "the server is stopping", RETRY) from None
         answers = dict(zip(distinct, map(asyncio.wrap_future, submitted), strict=True))
@@ -77,7 +77,7 @@ class Scoring:
     async def score(
         self, rollouts: Sequence[Rollout], weights: RewardWeights, deadline: float | None
     ) -> list[tuple[Score | None, str | None]]:
-        """Return each rollout's score, or the reason why it has none; raise as ``ask``."""
+        """Return each rollout's score, or the reason why it has none; raises the errors of ``ask``."""
         asked = {place: weights.asks(rollout) for place, rollout in enumerate(rollouts) if rollout.answers}
         found = dict(zip(asked, await self.ask(list(asked.values()), deadline), strict=True))
         scored: list[tuple[Score | None, str | None]] = []
@@ -94,11 +94,11 @@ def _outcome(answer: "asyncio.Future[Measured]") -> Measured | str:
     """Return a finished future's result, or the reason why there is none.
 
     Raises:
-        ConnectionError: The engine behind the server is away.
-        WeightsMovedError: The engine has other weights than before.
+        ConnectionError: The server's engine is unavailable.
+        WeightsMovedError: The engine's weights have changed.
     """
     if not answer.done():
-        answer.cancel()  # what has not begun is not measured
+        answer.cancel()  # the worker skips cancelled questions
         return _LATE
     error = answer.exception()
     if isinstance(error, ConnectionError | WeightsMovedError):

@@ -1,4 +1,4 @@
-"""The server process: uvicorn over the app, and a stop that answers what was accepted."""
+"""The server process: uvicorn with the app, and a graceful shutdown that answers all accepted requests."""
 
 import asyncio
 import resource
@@ -13,26 +13,26 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from seper_reward.serving.worker import Worker
 
-_HEADER_SECONDS = 20.0  # from a connection, or the first byte of its next request, to the end of the headers
+_HEADER_SECONDS = 20.0  # time limit for the headers, from the connection or the first byte of the next request
 _MOST_CONNECTIONS = 10_000
-_OTHER_FILES = 128  # descriptors for models, cache and sockets that listen
+_OTHER_FILES = 128  # file descriptors of models, cache and listening sockets
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection of uvicorn that is closed if no request comes, and at once if there are too many."""
+    """A connection of uvicorn that is closed if no request arrives, or immediately if there are too many."""
 
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Begin to wait for a request."""
+        """Start to wait for a request."""
         super().connection_made(transport)
         if len(self.connections) > most_connections():
-            transport.close()  # clients try again
+            transport.close()  # clients retry
         else:
             self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Take a part of a request, and wait for the rest of its headers."""
+        """Process a part of a request, and wait for the rest of its headers."""
         super().data_received(data)
         self._wait()
 
@@ -55,12 +55,12 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Whether no request is read or answered."""
+        """Whether no request is being received or answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
 
 def most_connections() -> int:
-    """Return how many connections this process can hold, by its limit of open files."""
+    """Return the maximum number of connections of this process, by its limit of open files."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
         return _MOST_CONNECTIONS
@@ -68,10 +68,10 @@ def most_connections() -> int:
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that, told to stop, goes on listening until the worker has answered what it accepted.
+    """Uvicorn with a graceful shutdown: it listens until the worker has answered all accepted requests.
 
-    Meanwhile new requests get 503, so that their clients ask again where it is started anew. A second signal stops at
-    once.
+    During the shutdown new requests get 503, and their clients retry until a new server runs. A second signal stops
+    the server immediately.
 
     Args:
         config: Uvicorn's settings.
@@ -83,7 +83,7 @@ class Server(uvicorn.Server):
         self._worker = worker
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop after the worker, or at once if it was told before."""
+        """Stop after the worker has finished, or immediately at the second signal."""
         if self._worker.closed:
             self.force_exit = True
             super().handle_exit(sig, frame)
@@ -97,10 +97,10 @@ class Server(uvicorn.Server):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that has its address but does not listen yet: models take time to load, a clash shows at once.
+    """Return a socket that is bound but does not listen: an address in use fails before the models load.
 
     Raises:
-        OSError: The address cannot be had; the message says what to do.
+        OSError: The address cannot be bound; the message names the remedy.
     """
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -113,15 +113,15 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, worker: Worker, address: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C; what was accepted by then is answered.
+    """Serve until SIGTERM or Ctrl-C, then answer the accepted requests.
 
     Args:
         app: The app of ``build_app``.
-        worker: Its worker.
-        address: Where to listen (``bound``).
+        worker: The app's worker.
+        address: Bound socket to listen on (``bound``).
     """
     config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, timeout_keep_alive=75)
-    before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has stopped
+    before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has stopped
     try:
         Server(config, worker).run([address])
     finally:

@@ -1,4 +1,4 @@
-"""The worker of a server: the one thread that owns the models, and joins what all clients ask into blocks."""
+"""The worker of a server: the one thread that owns the models, and batches the questions of all clients."""
 
 import logging
 import threading
@@ -16,21 +16,21 @@ _log = logging.getLogger(__name__)
 
 
 class FullError(Exception):
-    """More is waiting than the queue may hold; ask later."""
+    """The queue is full; retry later."""
 
 
 class ClosedError(Exception):
-    """The worker stops: it answers what it has accepted, and nothing else."""
+    """The worker is stopping: it answers accepted questions, but accepts no new ones."""
 
 
 @dataclass
 class Counts:
-    """What a worker has done so far.
+    """Counts of a worker's work so far.
 
     Attributes:
         blocks: Blocks measured.
         measured: Contexts whose beliefs were measured, or found in the scorer's cache.
-        reused: Contexts asked for whose beliefs were in memory, or were measured for another request of the block.
+        reused: Requested contexts whose beliefs were in memory, or were measured for another request of the block.
         unscorable: Questions that cannot be scored.
         errors: Questions whose measurement failed for another reason.
     """
@@ -49,7 +49,7 @@ class _Job:
 
     @property
     def keys(self) -> list[Key]:
-        """What the reader sees in each context; ids of passages are the clients' own."""
+        """Question, answers and passage texts of each context, without ids, which differ between clients."""
         asked = self.asked
         return [
             (asked.question, asked.answers, tuple(passage.full_text for passage in context))
@@ -58,25 +58,26 @@ class _Job:
 
 
 class Worker:
-    """Measures what is submitted, block by block, in a thread of its own.
+    """Measures submitted questions block by block in its own thread.
 
-    A block takes what waits, whoever asked, up to ``block`` contexts. What several requests ask for is measured once:
-    a question's baseline serves all clients, in the same block and, as long as it is in memory, later.
+    A block contains waiting questions of any client, up to ``block`` contexts. A context of several requests is
+    measured once. For example, a question's baseline is shared by all clients, in the same block and later, while it
+    is in memory.
 
     Args:
-        load: Loads the scorer; called in the worker's thread, which alone uses it.
-        block: Most contexts measured side by side, >= 1, but at least those of one question; ``None`` takes as many as
-            an engine is sent ahead, 256 on an accelerator, and 16 on a CPU.
-        queue: Most contexts that wait; a request beyond them is refused, unless nothing else waits.
-        memory: Most bytes of the beliefs kept in memory; the one not asked for the longest goes first.
+        load: Function that loads the scorer; called in the worker's thread, the only thread that uses the scorer.
+        block: Maximum number of contexts in one batch, >= 1; a question is never divided. ``None`` for the number of
+            prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU.
+        queue: Maximum number of waiting contexts; a request beyond it is refused, unless the queue is empty.
+        memory: Maximum bytes of the beliefs in memory; the least recently used one is evicted first.
 
     Attributes:
-        counts: What has been done so far.
-        about: Names of the models and other settings that decide a belief (``SePerScorer.fingerprint``).
-        window: Longest prompt of the reader in tokens; longer contexts are cut.
+        counts: Counts of the work so far.
+        about: Names of the models and other settings that affect a belief (``SePerScorer.fingerprint``).
+        window: Maximum length of the reader's prompt in tokens; longer contexts are cut.
 
     Raises:
-        Exception: What ``load`` raises.
+        Exception: Any error of ``load``.
     """
 
     def __init__(
@@ -101,12 +102,12 @@ class Worker:
 
     @property
     def waiting(self) -> int:
-        """Contexts and texts that wait for a block."""
+        """Number of contexts and texts in the queue."""
         return self._waiting
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is accepted any more."""
+        """Whether the worker has stopped accepting questions."""
         return self._closed
 
     @property
@@ -115,14 +116,14 @@ class Worker:
         return self._thread.is_alive()
 
     def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
-        """Accept what is asked in one request, all of it or nothing.
+        """Accept the questions of one request, either all or none.
 
         Returns:
-            A future per question, which has an ``UnscorableError`` where that cannot be scored; one that is cancelled
-            before its turn is not measured.
+            One future per question, which has an ``UnscorableError`` if the question cannot be scored. A question
+            whose future is cancelled before its block starts is not measured.
 
         Raises:
-            FullError: Too much is waiting.
+            FullError: The queue is full.
             ClosedError: The worker is stopping.
         """
         jobs = list(map(_Job, asked))
@@ -138,20 +139,20 @@ class Worker:
         return [job.answer for job in jobs]
 
     def close(self) -> None:
-        """Accept nothing any more."""
+        """Stop accepting questions."""
         with self._changed:
             self._closed = True
             self._changed.notify()
 
     def join(self) -> None:
-        """Wait until all that was accepted is answered; ``close`` comes first."""
+        """Wait until all accepted questions are answered; call ``close`` first."""
         self._thread.join()
 
     def _run(self, load: Callable[[], SePerScorer], loaded: "Future[tuple[dict[str, Any], int]]") -> None:
         try:
             scorer = load()
             found = scorer.fingerprint, scorer.sampler.max_prompt_tokens
-        except BaseException as error:  # raised again in the thread that waits for it
+        except BaseException as error:  # raised again in the thread of the constructor
             loaded.set_exception(error)
             return
         block = self._block or _block_of(scorer)
@@ -160,7 +161,7 @@ class Worker:
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
 
     def _next_block(self, block: int) -> list[_Job]:
-        """Wait for jobs and return those of the next block; none once the worker is closed and all are done."""
+        """Wait for jobs and return the next block; an empty list if the worker is closed and no job is left."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             jobs: list[_Job] = []
@@ -172,10 +173,10 @@ class Worker:
             return jobs
 
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
-        """Measure the beliefs of a block side by side; what then is missing is measured, or fails, by itself."""
+        """Measure the beliefs of a block in one batch, then measure missing ones question by question."""
         try:
             self._learn(scorer, jobs)
-        except ConnectionError as error:  # the engine is away: nothing can be measured now
+        except ConnectionError as error:  # the engine is unavailable, so no question can be measured
             for job in jobs:
                 job.answer.set_exception(error)
             return
@@ -190,7 +191,7 @@ class Worker:
         self._beliefs.forget()
 
     def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
-        """Put the beliefs that a block needs into memory, each measured once; unscorable ones are left out."""
+        """Measure each missing belief of a block once and store it in memory; unscorable ones are left out."""
         merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
         for job in jobs:
             contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
@@ -199,14 +200,14 @@ class Worker:
         self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
         self.counts.blocks += bool(new)
         if len(jobs) < 2 or not new:
-            return  # one question is measured as in process
+            return  # one question is measured alone, as without a server
         asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
         for contexts, found in zip(new.values(), scorer.measure(asked, len(asked)), strict=True):
             if not isinstance(found, UnscorableError):
                 self._remember(contexts, found.beliefs)
 
     def _measured(self, scorer: SePerScorer, job: _Job) -> Measured:
-        """Return what a job asks for, from memory where it is there."""
+        """Return the measurements of a job; only beliefs that are not in memory are measured."""
         asked = job.asked
         if missing := self._missing(job):
             self._remember(missing, scorer.beliefs(asked.question, asked.answers, list(missing.values())))
@@ -237,5 +238,5 @@ def _size(job: _Job) -> int:
 
 
 def _block_of(scorer: SePerScorer) -> int:
-    """Return how many contexts are measured side by side where nobody said it."""
+    """Return the default number of contexts in one batch."""
     return scorer.sampler.prompts_ahead or (16 if scorer.entailment.device.type == "cpu" else 256)

@@ -198,7 +198,7 @@ def test_labels_without_beliefs(tmp_path):
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h1>gold in " in text
     assert 'id="baseline"' not in text
-    assert "knows no standard errors" in text
+    assert "returns no standard errors" in text
     assert text.count("<circle") == 2  # means by role, and no intervals
 
 

@@ -85,7 +85,7 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
         (
             {"url": "http://a:1", "reader": "b", "sampling": {"seed": 1}},
-            "with a url the reader is the server's; give reader to it",
+            "with a url the server has the reader; set reader there",
         ),
         ({"answer_pattern": "("}, "answer_pattern must be a regular expression, got '(': missing )"),
         ({"search_tools": "search"}, "search_tools must be"),

@@ -484,7 +484,7 @@ def test_settings_that_do_not_go_together(tmp_path, tiny_reader, tiny_scorer, re
 
 
 def test_credit_needs_a_reward_of_ours(tmp_path, tiny_reader):
-    with pytest.raises(ValueError, match="must hold a SePerReward, got none"):
+    with pytest.raises(ValueError, match="must contain a SePerReward, got none"):
         trainer_of(tmp_path, tiny_reader, [lambda completion_ids, **_: [0.0] * len(completion_ids)])
 
 

@@ -139,7 +139,7 @@ def test_a_layout_that_is_not_known_is_no_agent_without_searches(tmp_path):
     rows = [{**row, "generation": SEARCH_R1}, {**row, "response": text}, {**row, "response": "<search>mill</search>"}]
     found = [each.rollout for each in read_rollout_log(write(tmp_path / "log.jsonl", *rows))]
     assert "got the fields question, answers, generation" in found[0].problem
-    assert found[1].problem == "it searched, but nothing stands between <information> tags; name the tag"
+    assert found[1].problem == "it searched, but there is no text between <information> tags; name the tag"
     assert (found[2].problem, found[2].turns) == ("", ())  # cut off behind its search
     named = read_rollout_log(write(tmp_path / "log.jsonl", rows[1]), passage_tag="result")
     assert [each.rollout.turns[0].query for each in named] == ["mill"]

@@ -462,7 +462,7 @@ def test_rows_of_another_environment(tiny_scorer, seper):
     assert not reward.failures + named.failures
     with pytest.raises(ValueError, match="environment='search' needs a column environment in the data set"):
         named(**columns)
-    with pytest.raises(ValueError, match="Elsewhere keeps no record of its searches; give it a list turns"):
+    with pytest.raises(ValueError, match="Elsewhere does not record its searches; give it a list turns"):
         reward(environments=[Elsewhere()] * 2, **columns)
 
 
@@ -475,7 +475,7 @@ def test_a_question_that_the_environment_knows(tiny_scorer, seper):
     assert reward(completions=[searched(MILL.text)], environments=[environment]) == [gain]
     assert reward(environments=[environment]) == [gain]  # from its own state alone
     assert reward(question=[None], answers=[None], environments=[environment]) == [gain]
-    with pytest.raises(ValueError, match="AsyncGRPOTrainer hands over no environments: add the columns, or give"):
+    with pytest.raises(ValueError, match="AsyncGRPOTrainer does not pass environments: add the columns, or give"):
         reward(completions=["Ida Voss"])
 
 
@@ -614,21 +614,21 @@ HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
         ({"answers": ["Ida Voss", {}]}, "answers[1] must be a text, got dict"),
         ({"answers": [True]}, "answers[0] must be a text, got bool"),
         ({"answers": [float("nan")]}, "answers[0] must be a text, got float"),
-        ({"answers": [HALF]}, "answers[0] holds half a surrogate pair"),
+        ({"answers": [HALF]}, "answers[0] contains half a surrogate pair"),
         ({"answers": None}, "answers must be a list of texts, got NoneType"),
         ({"answers": "Ida Voss"}, "answers must be a list of texts, got str"),
         ({"question": None}, "question must be a text, got NoneType"),
-        ({"question": HALF}, "question holds half a surrogate pair"),
+        ({"question": HALF}, "question contains half a surrogate pair"),
         ({"passages": [None]}, "passages[0] must be a text, got NoneType"),
         ({"passages": [{}]}, "passages[0].text must be a text, got NoneType"),
-        ({"passages": [MILL.text, HALF]}, "passages[1] holds half a surrogate pair"),
+        ({"passages": [MILL.text, HALF]}, "passages[1] contains half a surrogate pair"),
         (
             {"passages": [{"text": "x", "title": []}, {"text": "x", "title": ["y"]}]},
             "passages[1].title must be a text",
         ),
-        ({"passages": [Passage(HALF)]}, "the rollout holds half a surrogate pair"),
+        ({"passages": [Passage(HALF)]}, "the rollout contains half a surrogate pair"),
         ({"passages": 5}, "passages must be a list, got int"),
-        ({"completions": HALF}, "the rollout holds half a surrogate pair"),
+        ({"completions": HALF}, "the rollout contains half a surrogate pair"),
     ],
 )
 @pytest.mark.parametrize("weights", [VARIANTS["delta"], VARIANTS["advantage"]])
@@ -754,7 +754,7 @@ def test_searches_that_cannot_be_seen(tiny_scorer, recwarn):
     reward(question=[None], answers=[["Ida"]], completions=["Ida"])  # no score, not a score of 0
     assert not recwarn.list
     with pytest.warns(
-        UserWarning, match="no search is seen in any of 1 completions, so that each earns 0 by answer_weight=0"
+        UserWarning, match="no search is seen in any of 1 completions, so each has the reward 0 with answer_weight=0"
     ):
         assert reward(**columns) == [0.0]
     reward(**columns)
@@ -786,7 +786,7 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
     reward = SePerReward(tiny_scorer, gain_weight=0.0, price=0.2)
     copy = pickle.loads(pickle.dumps(reward))
     assert (copy.__name__, copy.weights) == ("seper", RewardWeights(gain_weight=0.0, price=0.2))
-    with pytest.raises(ValueError, match="does not travel"):
+    with pytest.raises(ValueError, match="cannot be pickled"):
         reward_of(copy, searched(MILL.text))
     for wrong, match in [
         ({"reader": "x"}, "reader"),
@@ -800,7 +800,7 @@ def test_it_can_be_pickled_and_refuses_nonsense(tiny_scorer):
             SePerReward(tiny_scorer, **wrong)
     with pytest.raises(ValueError, match=r"needs attach\(trainer\)"):
         reward_of(SePerReward(tiny_scorer, answer_weight=0.0, reader="policy-base", price=0.0), "x")
-    with pytest.raises(ValueError, match="weights of its own"):
+    with pytest.raises(ValueError, match="has its own weights"):
         reward.attach(None)
     accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=None))
     trainer = SimpleNamespace(processing_class=OtherTokenizer, accelerator=accelerator)

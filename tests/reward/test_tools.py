@@ -62,7 +62,7 @@ def test_several_tools_of_one_batch_have_to_be_named(tiny_scorer):
     reward = SePerReward(tiny_scorer)
     completions = [play("search"), play("search"), play("python")]
     with pytest.raises(
-        ValueError, match=r"got tools search \(2\), python \(1\): name those .* search_tools=\(\.\.\.\)"
+        ValueError, match=r"got search \(2\), python \(1\): set search_tools=\(\.\.\.\)"
     ):
         reward(completions=completions, question=[QUESTION] * 3, answers=[ANSWERS] * 3)
     with pytest.raises(SeveralToolsError):
@@ -88,7 +88,7 @@ def test_the_tools_of_a_trainer_have_to_be_named_before_they_are_called(tiny_sco
         def log_metric(self, name, value): ...
 
     columns = {"completions": [play("search")], "question": [QUESTION], "answers": [ANSWERS]}
-    with pytest.raises(ValueError, match=r"got tools search \(0\), python \(0\): name those"):
+    with pytest.raises(ValueError, match=r"got search \(0\), python \(0\): set search_tools"):
         SePerReward(tiny_scorer)(**columns, log_metric=Trainer(tools=[search, python]).log_metric)
     for reward, trainer in (
         (SePerReward(tiny_scorer), Trainer(tools=[search])),
@@ -112,7 +112,7 @@ def test_names_without_a_result_are_warned_of_once(tiny_scorer):
 
 @pytest.mark.parametrize("wrong", ["search", (), [""], [1]])
 def test_names_that_are_no_list(wrong):
-    with pytest.raises(ValueError, match=r"search_tools must be a list of names of tools, at least one"):
+    with pytest.raises(ValueError, match=r"search_tools must be a list with at least one name of a tool"):
         SePerReward("http://nowhere:1", search_tools=wrong)
 
 

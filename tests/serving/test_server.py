@@ -483,7 +483,7 @@ def test_items_of_the_responses_api(tiny_scorer):
     weights = RewardWeights(answer_weight=0.0, price=0.1)
     with ServerThread(tiny_scorer, weights=weights) as server:
         (reason,) = post(server, "/rewards", body).json()["reasons"]
-        assert "got tools python (1), search (1): name those that search" in reason
+        assert "got python (1), search (1): set search_tools" in reason
     reading = Reading(None, "Said: (.*)", ("search",))
     with ServerThread(tiny_scorer, weights=weights, reading=reading) as server:
         expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)(

@@ -1,4 +1,4 @@
-// Tables are sorted by the column whose head is pressed: numbers by value, what has none last, texts by alphabet.
+// A click on a column head sorts the table: numbers by value, cells without a number last, texts alphabetically.
 const value = (row, column) => row.cells[column].dataset.value;
 const compare = (one, other, column) => {
   const [a, b] = [value(one, column), value(other, column)];
