@@ -352,7 +352,7 @@ def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
 
 
 def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> dict[str, Any]:
-    """Write results, episodes of held-out questions, table, plot and training log; print the table; return the results.
+    """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
 
     Args:
         folder: Output folder.

@@ -76,7 +76,7 @@ def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
 
 
 def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
-    """Save a reader as a plain model folder for transformers, with its adapters merged, its tokenizer and its defaults.
+    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults.
 
     Args:
         name: Name of the reader, as for ``load_reader``.
