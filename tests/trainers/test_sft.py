@@ -1,7 +1,6 @@
 """Supervised fine-tuning: the loss, a few steps, settings and rows."""
 
 import json
-from collections import Counter
 
 import pytest
 import torch
@@ -73,22 +72,24 @@ def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
     run_block(card, folders[1])
 
 
-def test_an_adapter_of_an_adapter_is_also_saved_merged(tiny_reader, tmp_path):
+def test_an_adapter_of_an_adapter_is_also_saved_merged(tiny_reader, tmp_path, monkeypatch):
     """With B moved by a large learning rate, the logits are those of the trainer's model, in bf16."""
     (tmp_path / "rows.jsonl").write_text("".join(f'{{"prompt": "Q{n}?", "completion": " {n}"}}\n' for n in range(8)))
-    model, trainers = str(tiny_reader), []
+    model, trainers, made = str(tiny_reader), [], sft.new_trainer
+
+    def watched(*args):
+        trainer, kinds = made(*args)
+        trainers.append(trainer)
+        return trainer, kinds
+
+    monkeypatch.setattr(sft, "new_trainer", watched)
     for name in ("reader", "run"):
         config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=model, lora_r=2)
         arguments = sft.SftArguments(
             output_dir=str(tmp_path / name), report_to="none", max_steps=2, per_device_train_batch_size=4,
             learning_rate=0.1, save_strategy="no", gradient_checkpointing=False, bf16=False,
         )  # fmt: skip
-        made = sft.new_trainer
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                sft, "new_trainer", lambda *args: trainers.append(made(*args)[0]) or (trainers[-1], Counter())
-            )
-            model = str(sft.train(config, arguments))
+        model = str(sft.train(config, arguments))
     ids = torch.tensor([[5, 9, 300, 42]])
     with torch.no_grad():
         trained = trainers[1].model.float().eval()
