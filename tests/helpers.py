@@ -207,3 +207,10 @@ def cells(table, first):
     """Return the cells of a Markdown table's row that begins with these."""
     rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
     return next(row[len(first) :] for row in rows if row[: len(first)] == first)
+
+
+def run_block(card, folder):
+    """Run the code block of a model card, after its PATH is replaced."""
+    block = card.partition("```python\n")[2].partition("```")[0]
+    assert 'from_pretrained("PATH")' in block
+    exec(block.replace("PATH", str(folder)), {})

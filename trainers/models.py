@@ -7,9 +7,18 @@ from peft import LoraConfig, TaskType
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
-from seper_reward.reader.loading import PLAIN, READER_HUB_ID
+from seper_reward.reader.loading import PLAIN, READER_HUB_ID, save_reader
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID, embedded_encoder_folder, no_accelerator
+from seper_reward.runtime.pretrained import (
+    EMBEDDED,
+    ENCODER_HUB_ID,
+    LoadOptions,
+    base_of_adapter,
+    embedded_encoder_folder,
+    no_accelerator,
+)
+
+MERGED = "merged"  # in a run's folder: the trained model, if PEFT alone cannot load its adapter
 
 
 def new_lora(task: TaskType, r: int, **more: Any) -> LoraConfig:
@@ -60,8 +69,33 @@ def name_base(folder: Path, reader: str) -> None:
         reader: Name from which the reader was loaded.
     """
     path = folder / "adapter_config.json"
-    base = READER_HUB_ID if reader == PLAIN else reader
-    write_json(path, {**read_json(path), "base_model_name_or_path": base})
+    write_json(path, {**read_json(path), "base_model_name_or_path": public_name(reader)})
+
+
+def public_name(reader: str) -> str:
+    """Return a reader's name for adapters and cards: a hub id for the plain reader, other names unchanged."""
+    return READER_HUB_ID if reader == PLAIN else reader
+
+
+def needs_merging(reader: str) -> bool:
+    """Return whether PEFT cannot load adapters of a reader, because the reader itself has an adapter."""
+    return reader == EMBEDDED or base_of_adapter(reader) is not None
+
+
+def save_merged(adapter: Path, folder: Path, tokenizer: Any = None) -> None:
+    """Save an adapter's model in bf16 with all adapters merged, for ``AutoModelForCausalLM.from_pretrained``.
+
+    Args:
+        adapter: Folder of the adapter, which names its reader.
+        folder: Folder to write.
+        tokenizer: Tokenizer to save with it (default: the reader's).
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    save_reader(str(adapter), folder, LoadOptions(dtype="bfloat16", device="cpu"))
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
 
 
 def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:

@@ -46,7 +46,8 @@ from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, answer_items
 
-from .models import causal_lora, name_base
+from .generator_cards import policy_card, write_cards
+from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
 from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
 from .policy_play import Bench, Episode, Played, Rules, fixed_rules, measure
@@ -350,8 +351,8 @@ def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
     return Questions(questions.corpus, **kept)
 
 
-def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> None:
-    """Write results, episodes of held-out questions, table, plot and training log; print the table.
+def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> dict[str, Any]:
+    """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
 
     Args:
         folder: Output folder.
@@ -371,6 +372,7 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
     (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
     plot_tradeoff(tradeoff(results, log), folder / f"{name}.svg")
     print(policy_table(results))
+    return results
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -437,13 +439,19 @@ def learn(
             trainer.save_model(str(folder / "model"))
             if config.lora_r and process_state().is_main_process:
                 name_base(folder / "model", config.model)
+                if needs_merging(config.model):
+                    save_merged(folder / "model", folder / MERGED, trainer.processing_class)
             after = measure(trainer, bench, questions.test, "after")
             log_results(trainer, {name: summarize(episodes) for name, episodes in after.items()})
             played |= after
     if process_state().is_main_process:
         # do not overwrite the results of training
         name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
-        publish(folder, name, played, rules, policy, trainer.state.log_history)
+        results = publish(folder, name, played, rules, policy, trainer.state.log_history)
+        if not config.evaluate_only:
+            (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
+            card = policy_card(config, arguments, questions, style, results, trainer.state.global_step)
+            write_cards(card, folder / "model", folder / MERGED)
         for reason, count in bench.reward.failures.most_common():
             print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
 

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seper_reward.batching import beliefs_of
-from seper_reward.config import CORPUS_HELP, INPUT_HELP, SPLIT_BY_HELP, InputConfig, ScorerConfig, load_scorer
+from seper_reward.config import (
+    CORPUS_HELP,
+    INPUT_HELP,
+    SPLIT_BY_HELP,
+    InputConfig,
+    ScorerConfig,
+    load_scorer,
+    style_of,
+)
 from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
@@ -100,6 +108,12 @@ def read_scorer_config(path: str | None) -> ScorerConfig:
     settings: ScorerConfig
     (settings,) = parse_settings((ScorerConfig,), ["--config", path] if path else [], "scorer")
     return settings
+
+
+def task_style(task: PolicyTaskConfig) -> PromptStyle:
+    """Return the reader's wording, without loading the reader."""
+    settings = read_scorer_config(task.scorer)
+    return style_of(settings, settings.reader if task.reader == "separate" else task.model)
 
 
 def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedModel) -> SePerScorer:

@@ -27,9 +27,10 @@ from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types
 
-from .models import causal_lora, name_base
+from .generator_cards import sft_card, write_cards
+from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .policy_data import decision_rows, read_policy_questions, warm_up_rows
-from .policy_task import load_task_scorer, new_tool, read_policy_task
+from .policy_task import load_task_scorer, new_tool, read_policy_task, task_style
 from .runs import ThisMachine, suggest
 
 
@@ -181,17 +182,28 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[Completi
 
 
 def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
-    """Train the adapter and save it; return its folder."""
+    """Train the adapter, save it with its tokenizer and card, and merged if PEFT cannot load it; return its folder."""
     trainer, kinds = new_trainer(config, arguments)
+    folder = Path(arguments.output_dir)
     print(f"{kinds.total()} examples: {dict(kinds)}")
     trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
         # fp16 halves the file, loading merges in fp32; the vocabulary is unchanged: PEFT need not check it on the hub
-        adapter.half().save_pretrained(arguments.output_dir, save_embedding_layers=False)
-        name_base(Path(arguments.output_dir), config.model)
+        adapter.half().save_pretrained(folder, save_embedding_layers=False)
+        name_base(folder, config.model)
+        warm_up = config.data == "policy"
+        tokenizer = load_tokenizer(config.model)
+        if warm_up:
+            tokenizer = with_tool_template(tokenizer)
+        tokenizer.save_pretrained(folder)
+        if needs_merging(config.model):
+            save_merged(folder, folder / MERGED, tokenizer)
+        style = task_style(read_policy_task(config.policy)) if warm_up else None
+        card = sft_card(config, arguments, kinds, style, trainer.state.log_history)
+        write_cards(card, folder, folder / MERGED)
     trainer.accelerator.wait_for_everyone()
-    return Path(arguments.output_dir)
+    return folder
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -32,14 +32,11 @@ class MergeConfig:
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward merge-reader``."""
     config = parse(MergeConfig, arguments, "seper-reward merge-reader")
-    from seper_reward.reader.loading import load_reader, reader_defaults, save_reader_defaults
+    from seper_reward.reader.loading import save_reader
     from seper_reward.runtime.hashing import weights_hash
 
     options = LoadOptions(config.reader_revision, config.dtype, "cpu", config.trust_remote_code)
-    reader = load_reader(config.reader, options)
-    reader.model.save_pretrained(config.output_dir)
-    reader.tokenizer.save_pretrained(config.output_dir)
-    save_reader_defaults(Path(config.output_dir), reader_defaults(config.reader))  # the settings of its prompts
+    reader = save_reader(config.reader, Path(config.output_dir), options)
     # caches identify a served reader by its name only: the hash distinguishes weights
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
     print(f"saved: {config.output_dir}")

@@ -75,6 +75,28 @@ def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
     write_json(folder / DEFAULTS_FILE, defaults._asdict())
 
 
+def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
+    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults.
+
+    Args:
+        name: Name of the reader, as for ``load_reader``.
+        folder: Folder to write.
+        options: Options of loading it, with the dtype of the saved weights.
+
+    Returns:
+        The saved reader.
+
+    Raises:
+        OSError: The reader cannot be loaded, or the folder cannot be written.
+        ValueError: The model is not a causal language model.
+    """
+    reader = load_reader(name, options)
+    reader.model.save_pretrained(folder)
+    reader.tokenizer.save_pretrained(folder)
+    save_reader_defaults(folder, reader_defaults(name))
+    return reader
+
+
 @loaded_whole()
 def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load a causal language model to sample responses from.

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
-from transformers import TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from seper_reward.data.answers import exact_match
 from seper_reward.reader.loading import READER_HUB_ID, load_reader
@@ -19,6 +20,7 @@ from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.runtime.pretrained import LoadOptions, base_of_adapter
 from seper_reward.types import Query
+from tests.helpers import cells, run_block
 from trainers import policy
 from trainers.models import name_base
 from trainers.policy_eval import main as print_over_seeds
@@ -81,6 +83,54 @@ def test_a_saved_adapter_names_its_reader(tiny_reader, tmp_path, model, base):
     assert base_of_adapter(tmp_path).name == str(tiny_reader)  # by PEFT
     name_base(tmp_path, model)
     assert base_of_adapter(tmp_path).name == base
+
+
+def move(adapted):
+    """Give matrices B, which start at 0, other values."""
+    torch.manual_seed(5)
+    for name, weights in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weights, std=0.3)
+
+
+@pytest.mark.parametrize("reader", ["a model", "an adapter"])
+def test_a_trained_policy_needs_peft_and_transformers_alone(settings, tmp_path, tiny_reader, monkeypatch, reader):
+    if reader == "an adapter":  # as the embedded reader is
+        network = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
+        adapted = policy.new_policy(policy.PolicyConfig(init_adapter="none", lora_r=2), network)
+        move(adapted)
+        adapted.save_pretrained(tmp_path / "reader")
+        settings[1] = str(tmp_path / "reader")
+    made = policy.new_trainer
+    trainers = []
+
+    def watched(*args):
+        trainers.append(made(*args))
+        move(trainers[0].model)
+        return trainers[0]
+
+    monkeypatch.setattr(policy, "new_trainer", watched)
+    assert policy.main([*settings, "--eval_limit", "2", "--per_device_eval_batch_size", "2"]) == 0
+    run = tmp_path / "run"
+    merged = reader == "an adapter"
+    assert (run / "merged").is_dir() == merged
+    whole = run / ("merged" if merged else "model")
+    ids = torch.tensor([[5, 9, 300, 42]])
+    with torch.no_grad():
+        expected = trainers[0].model.eval()(input_ids=ids).logits
+        with trainers[0].model.disable_adapter():
+            start = trainers[0].model(input_ids=ids).logits
+        left = (AutoModelForCausalLM if merged else AutoPeftModelForCausalLM).from_pretrained(whole)
+        found = left(input_ids=ids).logits.float()
+    assert left.dtype == (torch.bfloat16 if merged else torch.float32)
+    assert (found - expected).abs().max() < (0.1 if merged else 1e-5) * (start - expected).abs().max()
+    assert "tools" in AutoTokenizer.from_pretrained(whole).chat_template
+    assert not (run / "README.md").exists()  # TRL's
+    card = (whole / "README.md").read_text()
+    assert cells(card, ["after"])[3] == cells((run / "results.md").read_text(), ["after"])[3]
+    assert "LoRA of rank 2" in card
+    assert "2 steps of 4 rollouts" in card
+    run_block(card, whole)
 
 
 def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):

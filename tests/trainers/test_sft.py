@@ -6,9 +6,11 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.pretrained import LoadOptions
+from tests.helpers import cells, run_block
 from trainers import sft
 
 
@@ -62,6 +64,42 @@ def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
     assert any((one[name] != two[name]).any() for name in one)
     assert {tensor.dtype for tensor in one.values()} == {torch.float16}
     assert not list(folders[0].glob("*.bin"))
+    assert not (folders[1] / "merged").exists()
+    card = (folders[1] / "README.md").read_text()
+    assert "16 rows of" in card
+    assert "3 steps of 4 examples" in card
+    assert float(cells(card, ["mean"])[0]) > 0
+    run_block(card, folders[1])
+
+
+def test_an_adapter_of_an_adapter_is_also_saved_merged(tiny_reader, tmp_path, monkeypatch):
+    """With B moved by a large learning rate, the logits are those of the trainer's model, in bf16."""
+    (tmp_path / "rows.jsonl").write_text("".join(f'{{"prompt": "Q{n}?", "completion": " {n}"}}\n' for n in range(8)))
+    model, trainers, made = str(tiny_reader), [], sft.new_trainer
+
+    def watched(*args):
+        trainer, kinds = made(*args)
+        trainers.append(trainer)
+        return trainer, kinds
+
+    monkeypatch.setattr(sft, "new_trainer", watched)
+    for name in ("reader", "run"):
+        config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=model, lora_r=2)
+        arguments = sft.SftArguments(
+            output_dir=str(tmp_path / name), report_to="none", max_steps=2, per_device_train_batch_size=4,
+            learning_rate=0.1, save_strategy="no", gradient_checkpointing=False, bf16=False,
+        )  # fmt: skip
+        model = str(sft.train(config, arguments))
+    ids = torch.tensor([[5, 9, 300, 42]])
+    with torch.no_grad():
+        trained = trainers[1].model.float().eval()
+        expected = trained(input_ids=ids).logits
+        with trained.disable_adapter():
+            start = trained(input_ids=ids).logits
+        found = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "merged")(input_ids=ids).logits
+    assert found.dtype == torch.bfloat16
+    assert (found.float() - expected).abs().max() < 0.1 * (start - expected).abs().max()
+    run_block((tmp_path / "run" / "merged" / "README.md").read_text(), tmp_path / "run" / "merged")
 
 
 @pytest.mark.parametrize(
