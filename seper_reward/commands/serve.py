@@ -19,7 +19,7 @@ class ServeConfig(CommandConfig):
     former: ClassVar[Mapping[str, str]] = {
         **CommandConfig.former,
         "memory": "set memory_mb, in MB instead of beliefs",
-        "max_contexts": "set max_request_tokens, which bounds what is read",
+        "max_contexts": "set max_request_tokens, which limits the tokens of a request",
     }
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")

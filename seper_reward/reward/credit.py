@@ -12,7 +12,7 @@ does not have counts as 0:
 
 This is GRPO with process supervision (DeepSeekMath, arXiv:2402.03300, section 4.1.3), in which the advantage of a step
 is the sum of all later rewards, with two differences. First, the sum is discounted by γ: with 1 it is the return,
-with 0 a message gets only the rewards of its own searches or answer. Second, the mean of each position is over all
+with 0 a message gets only the rewards of its searches or answer. Second, the mean of each position is over all
 rollouts of the group, also the shorter ones. Otherwise a policy that ends early would be compared with fewer means
 than a policy that goes on, which rewards or penalises length. With γ = 1 the first message's advantage is the
 rollout's reward minus the group's mean reward; a later message's is the same without the rewards of earlier messages.
@@ -25,7 +25,7 @@ estimates V by rollouts of the policy) and ``r_l`` as the reward of message l,
     A(m)     Σ_{l ≥ m} γ^(l−m) r_l − V(m)
 
 A baseline that does not depend on the message leaves the mean of the gradient unchanged (Williams, 1992); the group
-means do so up to a factor (G - 1)/G for groups of G rollouts, since each rollout is part of its own mean. The variance
+means do so up to a factor (G - 1)/G for groups of G rollouts, since each rollout is part of its mean. The variance
 is lowest if the baseline of two actions is close to the value of the rarer action; the reader's belief is, if most
 rollouts search. With γ < 1 the two baselines differ: over the reader, all later rewards are discounted, including the
 answer's, which penalises further searches. In the group, the means of missing searches are subtracted at the last
