@@ -1,6 +1,6 @@
 """Put what `make tables` measured into docs/tables.md: python docs/refresh_tables.py.
 
-Between `<!-- NAME -->` and `<!-- end of NAME -->` stands runs/tables/NAME.md, or those paragraphs of it that `SHOWN` names.
+The text between `<!-- NAME -->` and `<!-- end of NAME -->` is runs/tables/NAME.md, or its paragraphs in `SHOWN`.
 The sentences around a table are written by hand: read them again when its numbers change. Figures are copied, too.
 """
 
