@@ -128,7 +128,7 @@ class Canary:
             raise WeightsMovedError(
                 f"{self._server} has other weights than before: log-probabilities of the same prompt differ by "
                 f"{difference:.2f} nats (at most {TOLERANCE}). Earlier entries of the cache are valid. A server "
-                "to which a trainer pushes its policy cannot be the reader: start a separate server, or train with LoRA "
-                "and AsyncGRPOTrainer on `vllm serve BASE --enable-lora`, and name BASE. If it serves another model "
-                "on purpose, name another cache file"
+                "to which a trainer pushes its policy cannot be the reader: start a separate server, or train with "
+                "LoRA and AsyncGRPOTrainer on `vllm serve BASE --enable-lora`, and name BASE. If it serves another "
+                "model on purpose, name another cache file"
             )
