@@ -109,9 +109,9 @@ def message_advantages(group: Sequence[Credit | None], discount: float) -> list[
     known = [credit for credit in group if credit is not None]
     mean = Credit(
         (),
-        _means([credit.searches for credit in known]),
+        _column_means([credit.searches for credit in known]),
         sum(credit.answer for credit in known) / max(len(known), 1),
-        _means([credit.by_message for credit in known]),
+        _column_means([credit.by_message for credit in known]),
     )
     return [[] if credit is None else _advantages(credit, mean, discount) for credit in group]
 
@@ -137,8 +137,8 @@ def advantages_over_reader(credit: Credit, beliefs: Sequence[float], discount: f
 
 
 def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:
-    searches, did_without = _less(credit.searches, mean.searches)
-    others, came_without = _less(credit.by_message, mean.others)
+    searches, did_without = _subtract_means(credit.searches, mean.searches)
+    others, came_without = _subtract_means(credit.by_message, mean.others)
     answer = credit.answer - mean.answer - did_without - came_without
     advantages: list[float] = []
     following = 0.0
@@ -148,11 +148,11 @@ def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:
     return advantages
 
 
-def _means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def _column_means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the mean of each column; shorter rows are padded with 0."""
     return tuple(sum(column) / len(rows) for column in itertools.zip_longest(*rows, fillvalue=0.0))
 
 
-def _less(row: Sequence[float], means: Sequence[float]) -> tuple[tuple[float, ...], float]:
+def _subtract_means(row: Sequence[float], means: Sequence[float]) -> tuple[tuple[float, ...], float]:
     """Return a row minus the means of its columns, and the sum of the means of the columns that it lacks."""
     return tuple(value - mean for value, mean in zip(row, means, strict=False)), sum(means[len(row) :])
