@@ -290,7 +290,7 @@ class ScorerConfig(EstimatorConfig):
     )
     temperature: float | None = setting(
         None,
-        "Sampling temperature, >= 0 (default: 0.5 for the plain reader, 1.0, as in the paper, for all other readers).",
+        "Sampling temperature, >= 0 (default: 0.5 for plain, 1.0 for other readers).",
         "sampling.temperature",
         common=True,
     )
@@ -317,8 +317,8 @@ class ScorerConfig(EstimatorConfig):
     )
     cache: str | None = setting(
         None,
-        "SQLite file that caches responses and entailment scores between runs (default: for trainers a file in "
-        "output_dir, or on several machines in the temporary folder of each; none for other commands).",
+        "SQLite file that caches responses and entailment scores between runs (default: none; for trainers a "
+        "file in output_dir, or on several machines in the temporary folder of each).",
     )
     engine: list[str] = setting(
         [],

@@ -73,7 +73,7 @@ def test_several_tools_of_two_batches_have_to_be_named(tiny_scorer):
     columns = {"question": [QUESTION], "answers": [ANSWERS]}
     assert reward(completions=[play("search")], **columns) != [None]
     assert reward(completions=[play("lookup", "Error: no")], **columns) != [None]  # it has no result
-    with pytest.raises(ValueError, match=r"search \(1\), python \(1\): name those"):
+    with pytest.raises(ValueError, match=r"search \(1\), python \(1\): set search_tools"):
         reward(completions=[play("python")], **columns)
 
 
