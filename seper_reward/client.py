@@ -32,7 +32,7 @@ DEADLINE = "SePer-Deadline"  # header: time limit of a request in seconds
 _BUSY = {429, 502, 503, 504}  # HTTP statuses that are retried
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
-_AT_ONCE = 250_000  # tokens of a request; servers take four times as many unless they are told otherwise
+_AT_ONCE = 250_000  # tokens per request; the default limit of a server is four times as high
 _LETTERS = 4  # of a token
 
 
@@ -311,11 +311,11 @@ def _parts(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
 
 
 def estimated_tokens(asked: Asked, window: int | None = None) -> int:
-    """Return about how many tokens of contexts and texts are read, from the number of characters.
+    """Return an estimate of the tokens of contexts and texts, from the number of characters.
 
     Args:
-        asked: What is asked about a question.
-        window: Longest prompt of the reader in tokens, to which longer ones are cut; ``None`` cuts nothing.
+        asked: A question with its contexts and texts.
+        window: Maximum length of the reader's prompt in tokens; longer ones are cut. ``None`` for no limit.
     """
     total = 0
     for context in asked.contexts:

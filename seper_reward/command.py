@@ -27,7 +27,7 @@ HARM_HELP = "Value such that a passage harms if the whole interval of its ΔSePe
 class ResultConfig:
     """Settings of commands that write a result."""
 
-    json: str | None = setting(None, "JSON file for the result, in addition to standard output; not given: none.")
+    json: str | None = setting(None, "JSON file for the result, in addition to standard output (default: none).")
     report_to: Tracking = setting(
         "none",
         "Trackers for the numbers of the result: none, wandb (also with WANDB_MODE=offline), tensorboard (into "
@@ -39,11 +39,11 @@ class ResultConfig:
 class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
     """Settings of commands that evaluate on questions."""
 
-    corpus: str | None = setting(None, f"{CORPUS_HELP}needed if passages are named by id, or by run or qrels.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP}; needed if passages are named by id, or by run or qrels.")
     split: Literal["train", "dev", "test", "all"] = setting(
         "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
     )
-    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
+    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,7 +82,7 @@ class RetrievalConfig(MarkedConfig):
     """Settings of commands that retrieve for each question from one corpus."""
 
     file: str = setting("", f"{INPUT_HELP} Marks apply to retrieved passages of the same id. Required.")
-    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of the chosen questions together.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP} (default: the passages of the chosen questions).")
 
 
 def check_depths(depths: Sequence[int]) -> None:

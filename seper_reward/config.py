@@ -39,7 +39,7 @@ INPUT_HELP = (
     "(org/name@revision/configuration; revision and configuration are optional), followed by :split if there are "
     "several splits; or 'demo'. Layouts of SQuAD, HotpotQA, MS MARCO, Ragas and RAGChecker are recognised."
 )
-CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions; "
+CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions"
 LEARN_FROM_HELP = (
     "Labels to learn from: singles (labels of single passages) or paths (labels of each hop along the best measured "
     "set: the query is the question followed by the given passages, and a label is the greatest utility of a "
@@ -51,8 +51,8 @@ SPLIT_BY_HELP = (
     "marked), or any passage or a name in the question (entity)."
 )
 READERS_HELP = (
-    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for a reader on a server; "
-    "not given: the reader of --reader and --engine."
+    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for a reader on a server "
+    "(default: the reader of --reader and --engine)."
 )
 RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several joined by plus signs, whose "
@@ -86,7 +86,7 @@ class JudgeConfig:
     )
     device: str | None = setting(
         None,
-        "Device of the models: cpu, cuda, cuda:1, ...; not given: this process's accelerator, else the CPU.",
+        "Device of the models: cpu, cuda, cuda:1, ... (default: this process's accelerator, else the CPU).",
         "judge.device",
     )
     trust_remote_code: bool = setting(
@@ -113,69 +113,69 @@ class EstimatorConfig(JudgeConfig):
         None,
         "Weight of a response: mass (its probability, and a share of the mass that was not sampled), uniform (all "
         "equal), sequence (its probability among the sampled ones) or mean_token (geometric mean of its tokens' "
-        "probabilities); not given: the preset's.",
+        "probabilities) (default: the preset's).",
         "estimator.weighting",
     )
     end_token: EndToken | None = setting(
         None,
         "Whether the token that ends a response (end-of-sequence, or the end of a stop string) counts in its weight: "
-        "counted or left_out; not given: the preset's.",
+        "counted or left_out (default: the preset's).",
         "estimator.end_token",
     )
     aliases: Aliases | None = setting(
         None,
         "How several gold answers are combined: any (the best match of each response), mean over answers, or max (the "
-        "answer with the most mass); not given: the preset's.",
+        "answer with the most mass) (default: the preset's).",
         "estimator.aliases",
     )
     hard_aliases: Aliases | None = setting(
         None,
         "How several gold answers are combined in hard SePer: as in aliases; any counts all clusters that match an "
-        "answer. Not given: the preset's, which is the value of aliases for default and paper, and any for official.",
+        "answer (default: the preset's, which is the value of aliases for default and paper, and any for official).",
         "estimator.hard_aliases",
     )
     kernel: Kernel | None = setting(
         None,
         "Direction of the entailment that supports an answer: forward (response entails answer), max of both "
-        "directions, or bidirectional (minimum of both directions); not given: the preset's.",
+        "directions, or bidirectional (minimum of both directions) (default: the preset's).",
         "estimator.kernel",
     )
     match: Match | None = setting(
         None,
         "When a response counts as correct in hard SePer: threshold (its support reaches threshold), equivalent "
         "(both directions reach threshold), argmax (entailment is the likeliest class) or no_contradiction "
-        "(contradiction is in neither direction the likeliest class, and not both are neutral); not given: the "
-        "preset's.",
+        "(contradiction is in neither direction the likeliest class, and not both are neutral) (default: the "
+        "preset's).",
         "estimator.match",
     )
     floor: float | None = setting(
         None,
         "Support, in [0, 1), of wrong answers by this entailment model; it counts as 0, and higher support is "
-        "rescaled to [0, 1]; not given: the preset's, which is 0.",
+        "rescaled to [0, 1] (default: the preset's, which is 0).",
         "estimator.floor",
     )
     threshold: float | None = setting(
         None,
-        "Least support of a correct response with match=threshold, in (0, 1]; not given: the preset's.",
+        "Least support of a correct response with match=threshold, in (0, 1] (default: the preset's).",
         "estimator.threshold",
     )
     clusters: Clusters | None = setting(
         None,
         "How responses with the same meaning are clustered: components (linked directly or through other responses), "
         "complete (all pairs of a cluster are linked) or greedy (in the order of the samples; later clusters can take "
-        "members of earlier ones); not given: the preset's.",
+        "members of earlier ones) (default: the preset's).",
         "estimator.clusters",
     )
     judged_by: JudgedBy | None = setting(
         None,
         "Cluster members that are compared with the answer in hard SePer: members (mean over all) or first (the first "
-        "member); not given: the preset's.",
+        "member) (default: the preset's).",
         "estimator.judged_by",
     )
     judged_texts: JudgedTexts | None = setting(
         None,
         "Texts for the entailment model: cleaned (without surrounding quotes and full stop; equal and blank texts "
-        "need no model) or verbatim (unchanged, but the question always ends in '?'); not given: the preset's.",
+        "need no model) or verbatim (unchanged, but the question always ends in '?') (default: the preset's).",
         "estimator.judged_texts",
     )
 
@@ -219,20 +219,20 @@ class ScorerConfig(EstimatorConfig):
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.", "reader.revision")
     prompt: Prompt | None = setting(
         None,
-        "Style of the prompt; not given: brief for the embedded reader, few_shot for plain, paper for all other "
-        "readers.",
+        "Style of the prompt (default: brief for the embedded reader, few_shot for plain, paper for all other "
+        "readers).",
         "reader.prompt",
         common=True,
     )
     closed_book_prompt: str | None = setting(
         None,
-        "Prompt without passages, with the field {question}; not given: the wording of the style.",
+        "Prompt without passages, with the field {question} (default: the wording of the style).",
         "reader.closed_book_prompt",
     )
     passages_prompt: str | None = setting(
         None,
-        "Prompt with passages, with the fields {reference} and {question}; not given: the wording of the style. "
-        "Several passages are numbered.",
+        "Prompt with passages, with the fields {reference} and {question}; several passages are numbered (default: "
+        "the wording of the style).",
         "reader.passages_prompt",
     )
     baseline: Baseline = setting(
@@ -244,12 +244,12 @@ class ScorerConfig(EstimatorConfig):
     )
     placebo: str | None = setting(
         None,
-        "Text of the placebo passage, such as one in the language of the corpus; not given: a built-in text.",
+        "Text of the placebo passage, such as one in the language of the corpus (default: a built-in text).",
         "reader.placebo",
     )
     system_prompt: str | None = setting(
         None,
-        "System prompt before every prompt; not given: the one in the reader's chat template, if any.",
+        "System prompt before every prompt (default: the one in the reader's chat template, if any).",
         "reader.system_prompt",
     )
     chat_template_kwargs: dict[str, Any] | str | None = setting(
@@ -277,12 +277,12 @@ class ScorerConfig(EstimatorConfig):
     )
     chat_template: str | None = setting(
         None,
-        "File with a chat template (Jinja) for the reader; not given: the one of its tokenizer.",
+        "File with a chat template (Jinja) for the reader (default: the one of its tokenizer).",
         "reader.chat_template",
     )
     max_passage_tokens: int | None = setting(
         None,
-        "Maximum length of a passage in tokens; longer ones are cut; not given: the limit of the reader's window.",
+        "Maximum length of a passage in tokens; longer ones are cut (default: the limit of the reader's window).",
         "reader.max_passage_tokens",
     )
     num_samples: int = setting(
@@ -290,15 +290,14 @@ class ScorerConfig(EstimatorConfig):
     )
     temperature: float | None = setting(
         None,
-        "Sampling temperature, >= 0; not given: 0.5 for the plain reader, 1.0 (as in the paper) for all other "
-        "readers.",
+        "Sampling temperature, >= 0 (default: 0.5 for plain, 1.0 for other readers).",
         "sampling.temperature",
         common=True,
     )
     top_p: float = setting(1.0, "Probability mass of nucleus sampling, in (0, 1].", "sampling.top_p")
     max_new_tokens: int | None = setting(
         None,
-        "Maximum length of a response in tokens, >= 1; not given: 16 for embedded and plain, 32 for other readers.",
+        "Maximum length of a response in tokens, >= 1 (default: 16 for embedded and plain, 32 for other readers).",
         "sampling.max_new_tokens",
         common=True,
     )
@@ -318,18 +317,18 @@ class ScorerConfig(EstimatorConfig):
     )
     cache: str | None = setting(
         None,
-        "SQLite file that caches responses and entailment scores between runs; not given: trainers use one in their "
-        "output_dir (on several machines: in the temporary folder of each), other commands none.",
+        "SQLite file that caches responses and entailment scores between runs (default: none; for trainers a "
+        "file in output_dir, or on several machines in the temporary folder of each).",
     )
     engine: list[str] = setting(
         [],
-        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; not given: "
-        "the reader runs in this process.",
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1 (default: "
+        "the reader runs in this process).",
         "engine.urls",
         common=True,
     )
     engine_model: str | None = setting(
-        None, "Name of the reader on the servers; not given: the only served model.", "engine.model"
+        None, "Name of the reader on the servers (default: the only served model).", "engine.model"
     )
     engine_requests: int = setting(
         64,
@@ -369,7 +368,7 @@ class InputConfig:
     )
     separator: str | None = setting(
         None,
-        "Text between the aliases in a cell of answers, such as | in A|B; not given: a cell is one alias, or a list.",
+        "Text between the aliases in a cell of answers, such as | in A|B (default: a cell is one alias, or a list).",
         "input.separator",
     )
     streaming: bool = setting(
@@ -388,7 +387,7 @@ class InputConfig:
     qrels: str | None = setting(
         None,
         "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
-        "without judgments are left out. Not given: marks come with the questions, or from BEIR's folder.",
+        "without judgments are left out (default: marks come with the questions, or from BEIR's folder).",
         "input.qrels",
     )
 
@@ -463,22 +462,22 @@ class LabelerConfig:
         "labeler.item_pseudo_answer",
     )
     item_rounds: int | None = setting(
-        None, "Maximum number of rounds of ITEM, >= 1; not given: the preset's.", "labeler.item_rounds"
+        None, "Maximum number of rounds of ITEM, >= 1 (default: the preset's).", "labeler.item_rounds"
     )
     item_top_k: int | None = setting(
-        None, "Number of passages of an order that are chosen, >= 1; not given: the preset's.", "labeler.item_top_k"
+        None, "Number of passages of an order that are chosen, >= 1 (default: the preset's).", "labeler.item_top_k"
     )
     item_samples: int | None = setting(
-        None, "Number of orders that k_sampling votes over, >= 1; not given: the preset's.", "labeler.item_samples"
+        None, "Number of orders that k_sampling votes over, >= 1 (default: the preset's).", "labeler.item_samples"
     )
     item_same_answer: float | None = setting(
         None,
-        "ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops; not given: they are not compared.",
+        "ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops (default: they are not compared).",
         "labeler.item_same_answer",
     )
     item_prompts: str | None = setting(
         None,
-        "YAML file with prompts that override the defaults (labels/judgment_prompts.yaml); not given: none.",
+        "YAML file with prompts that override the defaults (labels/judgment_prompts.yaml) (default: none).",
         "labeler.item_prompts",
     )
     item_max_new_tokens: int = setting(

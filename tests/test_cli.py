@@ -13,7 +13,7 @@ import seper_reward
 from seper_reward import cli
 from seper_reward.commands import export
 from seper_reward.labels.labelers import GoldLabeler
-from seper_reward.shipped import configs_folder, copy_configs
+from seper_reward.shipped import RECIPES, configs_folder, copy_configs
 from tests.helpers import labels_of
 
 PASSAGES = [{"text": "Ann did.", "relevant": True}, {"text": "Corn.", "relevant": False}]
@@ -200,6 +200,19 @@ def test_the_demo_is_its_configuration(monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit, match=r"^0$"):
         cli.main(["demo", "--help"])
     assert "usage: seper-reward demo " in capsys.readouterr().out
+
+
+# doctor has no settings
+@pytest.mark.parametrize(
+    "name", [*sorted(cli.find_commands().keys() - {"doctor"}), *(f"train {name}" for name in RECIPES)]
+)
+def test_every_command_prints_help_on_all_settings(name, capsys):
+    """Help texts are format strings of argparse, which fails on a bare %."""
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main([*name.split(), "--help", "all"])
+    shown = capsys.readouterr().out
+    assert f"usage: seper-reward {name}" in shown
+    assert "%(" not in shown
 
 
 def test_a_recipe_gets_its_words(monkeypatch, tmp_path, capsys):

@@ -76,16 +76,16 @@ class EntailmentTrainingConfig:
 
     pairs: str = setting("pairs.jsonl", "Training pairs: rows {premise, hypothesis, label, question?}, JSONL.")
     dev_pairs: str | None = setting(
-        None, "Held-out pairs to fit the temperature on; not given: the logits are not changed."
+        None, "Held-out pairs to fit the temperature on (default: the logits are not changed)."
     )
     output_dir: str = setting("runs/entailment", "Folder to write adapter, scores and model card into.")
-    init_adapter: str | None = setting(None, "Folder of an adapter to start from; not given: a new one.")
+    init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
     lora_r: int = setting(32, "Rank of the LoRA matrices on all linear layers.")
     learning_rate: float = setting(1e-3, "Peak learning rate.")
     batch_size: int = setting(64, "Number of pairs per step.")
     max_steps: int = setting(2500, "Number of optimizer steps.")
     temperature: float | None = setting(
-        None, "Temperature that divides the logits; not given: fitted on the dev pairs."
+        None, "Temperature that divides the logits (default: fitted on the dev pairs)."
     )
     seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
 

@@ -71,7 +71,7 @@ class PolicyConfig(PolicyTaskConfig):
         "runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none' starts with a new one."
     )
     lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
-    lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts; not given: all.")
+    lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts (default: all).")
     credit: Literal["rollout", "turn"] = setting(
         "rollout",
         "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
@@ -131,7 +131,7 @@ class PolicyArguments(ThisMachine, GRPOConfig):
         default=128, metadata={"help": "Maximum number of tokens of a rollout, including tool results."}
     )
     max_tool_calling_iterations: int | None = field(
-        default=None, metadata={"help": "Maximum number of rounds of tool calls; not given: max_turns."}
+        default=None, metadata={"help": "Maximum number of rounds of tool calls (default: max_turns)."}
     )
     report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 

@@ -254,9 +254,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--against", nargs="+", type=Path, default=[], help="Output folders of another setting, for a separate table."
     )
-    parser.add_argument(
-        "--json", type=Path, help="JSON file to write; not given: over_seeds.json in the first folder."
-    )
+    parser.add_argument("--json", type=Path, help="JSON file to write (default: over_seeds.json in the first folder).")
     parser.add_argument(
         "--plot",
         type=Path,

@@ -45,12 +45,12 @@ class PolicyTaskConfig(InputConfig):
     )
     corpus: str | None = setting(
         None,
-        f"{CORPUS_HELP}not given: the passages of all questions of the input, and the demo's corpus.",
+        f"{CORPUS_HELP} (default: the passages of all questions of the input, and the demo's corpus).",
     )
     groups: list[str] = setting(
         [],
-        "Groups of questions to use, by their field group (or the name of their file, without the field); not given: "
-        "all questions.",
+        "Groups of questions to use, by their field group (or the name of their file, without the field) (default: "
+        "all questions).",
     )
     unseen: bool = setting(
         False,
@@ -58,10 +58,10 @@ class PolicyTaskConfig(InputConfig):
         "2WikiMultihopQA as in ../shared/data, and the common facts.",
     )
     limit_each: int | None = setting(
-        None, "Number of questions to use from each input, evenly spread over it; not given: all."
+        None, "Number of questions to use from each input, evenly spread over it (default: all)."
     )
-    limit: int | None = setting(None, "Number of training questions, evenly spread; not given: all.")
-    eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread; not given: all.")
+    limit: int | None = setting(None, "Number of training questions, evenly spread (default: all).")
+    eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125,
@@ -92,7 +92,7 @@ class PolicyTaskConfig(InputConfig):
     cache: str | None = setting(
         None,
         "SQLite file that caches responses and entailment scores, also to resume a killed run; runs on this machine "
-        "can share it; not given: the cache of the scorer's file, else one in output_dir.",
+        "can share it (default: the cache of the scorer's file, else one in output_dir).",
     )
 
 

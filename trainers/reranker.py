@@ -60,7 +60,7 @@ class RerankerConfig(RankingConfig):
         "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
     )
     pair_tokens: int | None = setting(
-        None, "Maximum number of tokens of a question with a passage, >= 2; not given: the model's limit."
+        None, "Maximum number of tokens of a question with a passage, >= 2 (default: the model's limit)."
     )
     dev_share: float = setting(0.0, "Share of questions to leave out of training (for other experiments).")
     retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")

@@ -92,7 +92,7 @@ class RetrieverConfig(RankingConfig):
     false_negative_margin: float | None = setting(
         None,
         "Margin, >= 0, by which a passage of another question must be less similar than the question's positive to be "
-        "a negative; more similar ones may be relevant. Not given: all are negatives.",
+        "a negative; more similar ones may be relevant (default: all are negatives).",
     )
     student_temperature: float = setting(0.05, "Number that divides similarities, > 0.")
     teacher_temperature: float = setting(
@@ -102,7 +102,7 @@ class RetrieverConfig(RankingConfig):
     max_seq_length: int | None = setting(
         None,
         "Maximum number of tokens per text, >= 1, in training and afterwards; the longest text decides the time of a "
-        "batch. Not given: the model's limit.",
+        "batch (default: the model's limit).",
     )
 
     def __post_init__(self) -> None:

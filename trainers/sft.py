@@ -50,12 +50,12 @@ class SftScriptConfig:
         },
     )
     init_adapter: str | None = field(
-        default=None, metadata={"help": "Folder of an adapter to start from; not given: a new one."}
+        default=None, metadata={"help": "Folder of an adapter to start from (default: a new one)."}
     )
     lora_r: int = field(default=16, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
     lora_layers: int | None = field(
         default=None,
-        metadata={"help": "Number of last blocks to adapt (no gradient flows below them); not given: all."},
+        metadata={"help": "Number of last blocks to adapt (no gradient flows below them) (default: all)."},
     )
     policy: str = field(
         default="configs/policy/demo.yaml",
@@ -70,7 +70,7 @@ class SftScriptConfig:
             "(calls, and only the first token of an answer)."
         },
     )
-    limit: int | None = field(default=None, metadata={"help": "Number of examples to train on; not given: all."})
+    limit: int | None = field(default=None, metadata={"help": "Number of examples to train on (default: all)."})
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -56,7 +56,7 @@ class CompressionConfig(RetrievalConfig):
     keep: float = setting(0.5, "Share of the words, sentences or tokens to keep, in (0, 1].")
     readers: list[str] = setting([], READERS_HELP)
     margin: float = setting(0.05, HARM_HELP)
-    plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

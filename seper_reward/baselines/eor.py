@@ -69,12 +69,12 @@ class EoRConfig(RetrievalConfig):
         "exact_match", "Criterion of a right answer: exact_match, or entailment of the gold answer by 0.8 or more."
     )
     save: str | None = setting(
-        None, "Folder for the sources and the weights, searched on all questions; not given: they are not saved."
+        None, "Folder for the sources and the weights, searched on all questions (default: they are not saved)."
     )
     load: str | None = setting(
         None,
         "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
-        "pooling, metric and prompts are the saved ones. Not given: votes are compared.",
+        "pooling, metric and prompts are the saved ones (default: votes are compared).",
     )
     vote: Literal["eor_paper", "eor_official", "eor_default", "belief_vote", "belief_vote_equal"] = setting(
         "eor_paper", "Vote for the answers with load."
@@ -86,7 +86,7 @@ class EoRConfig(RetrievalConfig):
     compress_prompt: str = setting(
         COMPRESS_PROMPT, "Prompt of @CP, with {passages} and {question}.", "reader.compress_prompt"
     )
-    plot: str | None = setting(None, "Image file to plot the win ratios into, as heat maps; not given: none.")
+    plot: str | None = setting(None, "Image file to plot the win ratios into, as heat maps (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

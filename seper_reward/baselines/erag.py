@@ -58,7 +58,7 @@ class ERAGConfig(JudgedConfig, RetrievalConfig):
         "Labelers of single passages, by their names in `seper-reward label`.",
     )
     depths: list[int] = setting([1, 2, 5], "Numbers of passages in the reader's context, each >= 1.")
-    plot: str | None = setting(None, "Image file to plot the correlations of precision into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot the correlations of precision into (default: none).")
     margin: float = setting(
         0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG replace labels below 0 by 0."
     )

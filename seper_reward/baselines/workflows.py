@@ -133,7 +133,7 @@ class WorkflowsConfig(RetrievalConfig):
         "flare: leaves tokens of the draft with a lower probability than this, in [0, 1], out of the query.",
     )
     max_thought_tokens: int = setting(WorkflowOptions.max_thought_tokens, "ircot: maximum tokens of a thought, >= 1.")
-    plot: str | None = setting(None, "Image file to plot accuracy over searches into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot accuracy over searches into (default: none).")
 
     @property
     def options(self) -> WorkflowOptions:

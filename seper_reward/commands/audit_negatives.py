@@ -20,7 +20,7 @@ class AuditConfig(CommandConfig):
     answers: str | None = setting(
         None,
         "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the file "
-        "that the negatives were mined for; not given: the answers are in the input's rows.",
+        "that the negatives were mined for (default: the answers are in the input's rows).",
     )
     answers_column: str = setting("answers", "Field of a question's gold answers, a text or a list.")
     action: Literal["list", "relabel", "drop"] = setting(
@@ -36,7 +36,7 @@ class AuditConfig(CommandConfig):
     sigmas: float = setting(2.0, "Number of standard errors that the label of a false negative exceeds, >= 0.")
     margin: float = setting(0.05, "Value that the label of a false negative also exceeds, >= 0.")
     limit: int | None = setting(
-        None, "Number of questions to audit, evenly spread over the input; the rest does not change. Not given: all."
+        None, "Number of questions to audit, evenly spread over the input; the rest does not change (default: all)."
     )
     output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
 

@@ -26,13 +26,13 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
     )
     passage_tag: str = setting("information", "Name of the tag around search results, in logs of plain text.")
     tools: list[str] = setting(
-        [], "Names of the tools whose results are searches, in logs of messages; not given: the only tool in the log."
+        [], "Names of the tools whose results are searches, in logs of messages (default: the only tool in the log)."
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
     needed: float = setting(0.5, "Value of SePer without a passage below which a question needs a search.")
     margin: float = setting(0.05, "Value above which ΔSePer means a helpful search (harmful: below -margin), >= 0.")
-    searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
-    plot: str | None = setting(None, "Image file to plot gains and prices into; not given: none.")
+    searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind (default: none).")
+    plot: str | None = setting(None, "Image file to plot gains and prices into (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

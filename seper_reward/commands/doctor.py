@@ -1,4 +1,4 @@
-"""Show versions, devices, extras and whether the hub answers, and how to get what is missing."""
+"""Show versions, devices, extras and the state of the hub, with instructions for missing parts."""
 
 import importlib.util
 import os
@@ -128,7 +128,7 @@ def disk_lines() -> Iterator[str]:
 
 
 def hub_lines() -> Iterator[str]:
-    """Yield a line that says whether the Hugging Face hub answers, and whether a token is set."""
+    """Yield a line with the state of the Hugging Face hub: reachable or not, with or without a token."""
     try:
         from huggingface_hub import constants, get_token
         from huggingface_hub.utils import get_session  # type: ignore[attr-defined]

@@ -23,14 +23,14 @@ class ExportConfig:
     output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv. Required.")
     label: str | None = setting(
         None,
-        "Field of the labels; not given: the labeler's own field (delta_seper for the labeler delta_seper, whose rows "
-        "also have delta_seper_hard and delta_belief).",
+        "Field of the labels; rows of the labeler delta_seper also have delta_seper_hard and delta_belief (default: "
+        "the name of the labeler).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
     )
     max_std_error: float | None = setting(
-        None, "Greatest standard error of a label; passages above it are dropped; not given: all are kept."
+        None, "Greatest standard error of a label; passages above it are dropped (default: all are kept)."
     )
     heterogeneity: float = setting(
         1.0,

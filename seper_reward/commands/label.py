@@ -47,7 +47,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     input: str = setting("demo", INPUT_HELP, "input.path", common=True)
     corpus: str | None = setting(
         None,
-        f"{CORPUS_HELP}questions may then name passages by id, and questions without passages get the best passages "
+        f"{CORPUS_HELP}; questions may then name passages by id, and questions without passages get the best passages "
         "of the retriever.",
     )
     retriever: str = setting(
@@ -55,7 +55,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service.",
     )
     embeddings_dir: str | None = setting(
-        None, "Folder for a corpus's embeddings, by the bi-encoder's weights; not given: they are not stored."
+        None, "Folder for a corpus's embeddings, by the bi-encoder's weights (default: they are not stored)."
     )
     top_k: int = setting(
         5,
@@ -65,12 +65,12 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     output_format: OutputFormat = setting(
         "jsonl", "Format of the labels: jsonl, or parquet, which is written in addition to labels.jsonl at the end."
     )
-    limit: int | None = setting(None, "Number of questions to label, evenly spread over the input; not given: all.")
+    limit: int | None = setting(None, "Number of questions to label, evenly spread over the input (default: all).")
     block: int | None = setting(
         None,
         "Number of questions in one batch, >= 1; more fill a large device, but low digits of labels then depend on "
-        "the other questions of the batch. Not given: 16 on an accelerator, 1 on a CPU; engines build their own "
-        "batches, except for item and likelihood.",
+        "the other questions of the batch. Engines build their own batches, except for item and likelihood "
+        "(default: 16 on an accelerator, 1 on a CPU).",
     )
     accept_versions: bool = setting(
         False,

@@ -15,7 +15,7 @@ class PushConfig:
     folder: str = setting("", "Folder written by `seper-reward label`, or of a model, such as a trainer's. Required.")
     repo_id: str = setting("", "Repository on the hub, org/name; made if absent. Required.")
     private: bool = setting(True, "Whether a new repository is private; false shows it to everyone.")
-    revision: str | None = setting(None, "Branch, made if absent; not given: the main branch.")
+    revision: str | None = setting(None, "Branch, made if absent (default: the main branch).")
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below it, in pairs and triplets."
     )

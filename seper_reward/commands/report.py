@@ -15,13 +15,13 @@ class ReportConfig:
 
     labels: str | None = setting(
         None,
-        "Folder written by `seper-reward label`; not given: runs/label, or no labels if there are evaluations.",
+        "Folder written by `seper-reward label` (default: runs/label, or no labels if there are evaluations).",
     )
     evaluations: list[str] = setting(
         [], "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files."
     )
     question: str | None = setting(
-        None, "Id of the question to plot; not given: the question whose labels differ most."
+        None, "Id of the question to plot (default: the question whose labels differ most)."
     )
     output: str = setting(
         "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."

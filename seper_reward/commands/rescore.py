@@ -16,7 +16,7 @@ class RescoreConfig(EstimatorConfig):
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     output_dir: str = setting("runs/rescored", "Folder of the new labels.")
     margin: float = setting(0.05, MARGIN_HELP)
-    cache: str | None = setting(None, "SQLite file that caches entailment scores between runs; not given: none.")
+    cache: str | None = setting(None, "SQLite file that caches entailment scores between runs (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,7 +19,7 @@ class ServeConfig(CommandConfig):
     former: ClassVar[Mapping[str, str]] = {
         **CommandConfig.former,
         "memory": "set memory_mb, in MB instead of beliefs",
-        "max_contexts": "set max_request_tokens, which bounds what is read",
+        "max_contexts": "set max_request_tokens, which limits the tokens of a request",
     }
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
@@ -27,7 +27,7 @@ class ServeConfig(CommandConfig):
     block: int | None = setting(
         None,
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
-        "requests wait longer. Not given: the capacity of the engines, 256 on an accelerator, 16 on a CPU.",
+        "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
     )
     queue: int = setting(
         8192, "Maximum number of waiting sets of passages, >= 1; further requests get 429 and are retried by clients."
@@ -51,8 +51,8 @@ class ServeConfig(CommandConfig):
     )
     search_tools: list[str] = setting(
         [],
-        "Names of the tools whose results are searches, in completions as messages; not given: the only tool of a "
-        "request; requests with several tools are refused.",
+        "Names of the tools whose results are searches, in completions as messages; without names, requests with "
+        "results of several tools are refused (default: the only tool of a request).",
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
 

@@ -38,7 +38,7 @@ class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
         "Whether to leave out questions that the reader answers without passages (exact match of its likeliest "
         "answer), as in the paper.",
     )
-    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into (default: none).")
 
 
 @dataclass(frozen=True)

@@ -49,17 +49,17 @@ class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
     file: list[str] = setting(
         [],
         "Files with people's verdicts to compare with: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, "
-        "answers, response, equivalent}; of several files, columns are named after file and system. Not given: none.",
+        "answers, response, equivalent}; of several files, columns are named after file and system (default: none).",
     )
     column_by: str = setting("system", "Field with the name of a row's column in the results; not used for EVOUNA.")
     threshold: float | None = setting(
         None,
-        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts; not given: the threshold "
-        "with the best F1 on a train split by SHA-1 of the question, and results on the test split only.",
+        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
+        "with the best F1 on a train split by SHA-1 of the question, and results on the test split only).",
     )
     seed: int = setting(0, "Seed of the values near gold answers.")
     plot: str | None = setting(
-        None, "Image file to plot near values into, and F1 and reliability if there are verdicts; not given: none."
+        None, "Image file to plot near values into, and F1 and reliability if there are verdicts (default: none)."
     )
 
 

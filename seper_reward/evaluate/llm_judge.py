@@ -36,10 +36,10 @@ class LLMJudgeConfig(JudgeConfig):
         "reader (the reader itself), a hub id or a folder; with llm_judge_engine, the model whose tokenizer is used.",
     )
     llm_judge_engine: list[str] = setting(
-        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge; not given: the judge runs in this process."
+        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge (default: the judge runs in this process)."
     )
     llm_judge_engine_model: str | None = setting(
-        None, "Name of the judge on the servers; not given: the only served model."
+        None, "Name of the judge on the servers (default: the only served model)."
     )
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ class RetrieversConfig(RetrievalConfig, GradedConfig):
     readers: list[str] = setting([], READERS_HELP)
     depths: list[int] = setting([1, 5], "Numbers of first passages to measure, each >= 1.")
     margin: float = setting(0.05, HARM_HELP)
-    plot: str | None = setting(None, "Image file to plot the measures by retriever into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot the measures by retriever into (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

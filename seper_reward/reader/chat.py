@@ -195,7 +195,7 @@ class ChatTemplate:
         """
         try:
             return self._applied(turns, arguments)
-        except Exception as error:  # a template raises what it likes
+        except Exception as error:  # templates raise any error
             reason = " ".join(str(error).split())
             raise ValueError(
                 f"the reader's chat template fails ({type(error).__name__}: {reason}); give another chat_template"
@@ -241,7 +241,7 @@ class ChatTemplate:
                 )
         try:
             self._applied(_PROBE, {})
-        except Exception as error:  # a template raises what it likes at a value that it does not know
+        except Exception as error:  # templates raise any error for unknown values
             raise ValueError(f"chat_template_kwargs={given!r} fail in the reader's chat template: {error}") from error
 
     def _add_system_prompt(self) -> None:
@@ -295,7 +295,7 @@ class ChatTemplate:
         for name in sorted(set(_ARGUMENT.findall(source))):
             try:
                 prompt = self._applied(_PROBE, {name: value})
-            except Exception:  # a template raises what it likes at a value that it does not know
+            except Exception:  # templates raise any error for unknown values
                 continue
             if prompt != plain and str(value) not in prompt:  # a printed value is meant as text, not as a switch
                 found[name] = value

@@ -42,19 +42,19 @@ class BeliefMemory:
         if len(self._beliefs) > _MOST:
             self._beliefs = {}
         beliefs = self._beliefs  # another thread may replace the dictionary
-        wanted = _merged(each for each in asked if each is not None)
+        wanted = _merge(each for each in asked if each is not None)
         self.reused = [float(key in beliefs) for each in wanted for key in _keys(each)]
-        mine = [_without(each, beliefs) for each in wanted]
+        mine = [_missing_part(each, beliefs) for each in wanted]
         if share:
             # imported here: these modules need torch, which a client may lack
             from seper_reward.reward.shared import measure_together
             from seper_reward.runtime.distributed import gathered
 
             # the caches of the ranks may differ
-            missing = _to_measure(_merged(itertools.chain.from_iterable(gathered(lambda: mine))))
+            missing = _drop_empty(_merge(itertools.chain.from_iterable(gathered(lambda: mine))))
             found: Sequence[Measured | UnscorableError] = measure_together(missing, measure)
         else:
-            missing = _to_measure(mine)
+            missing = _drop_empty(mine)
             found = measure(missing)
         self._expected = set()
         supports: dict[tuple[Any, ...], float] = {}
@@ -66,18 +66,18 @@ class BeliefMemory:
                 continue
             beliefs |= zip(_keys(each), result.beliefs, strict=True)
             supports |= zip(texts, result.supports, strict=True)
-        return [None if each is None else _recalled(each, beliefs, supports, errors) for each in asked]
+        return [None if each is None else _recall(each, beliefs, supports, errors) for each in asked]
 
     def expect(self, asked: Asked) -> Asked | None:
         """Return the contexts of a question that are neither cached nor expected since the last ``measure``."""
-        missing = _without(asked, self._beliefs)
+        missing = _missing_part(asked, self._beliefs)
         if not missing.contexts or missing in self._expected:
             return None
         self._expected.add(missing)
         return missing
 
 
-def _merged(asked: Iterable[Asked]) -> list[Asked]:
+def _merge(asked: Iterable[Asked]) -> list[Asked]:
     """Return each distinct question once, with the contexts and texts of all its occurrences."""
     questions: dict[tuple[str, Answers], tuple[dict[tuple[Passage, ...], None], dict[str, None]]] = {}
     for each in asked:
@@ -87,13 +87,13 @@ def _merged(asked: Iterable[Asked]) -> list[Asked]:
     return [Asked(*question, tuple(contexts), tuple(texts)) for question, (contexts, texts) in questions.items()]
 
 
-def _without(asked: Asked, beliefs: Mapping[tuple[Any, ...], Belief]) -> Asked:
+def _missing_part(asked: Asked, beliefs: Mapping[tuple[Any, ...], Belief]) -> Asked:
     """Return a question without the contexts whose beliefs are cached."""
     missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in beliefs]
     return replace(asked, contexts=tuple(missing))
 
 
-def _to_measure(asked: Sequence[Asked]) -> list[Asked]:
+def _drop_empty(asked: Sequence[Asked]) -> list[Asked]:
     return [each for each in asked if each.contexts or each.texts]
 
 
@@ -101,7 +101,7 @@ def _keys(asked: Asked) -> list[tuple[Any, ...]]:
     return [(asked.question, asked.answers, context) for context in asked.contexts]
 
 
-def _recalled(
+def _recall(
     asked: Asked,
     beliefs: Mapping[tuple[Any, ...], Belief],
     supports: Mapping[tuple[Any, ...], float],

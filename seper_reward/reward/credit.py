@@ -12,7 +12,7 @@ does not have counts as 0:
 
 This is GRPO with process supervision (DeepSeekMath, arXiv:2402.03300, section 4.1.3), in which the advantage of a step
 is the sum of all later rewards, with two differences. First, the sum is discounted by γ: with 1 it is the return,
-with 0 a message gets only the rewards of its own searches or answer. Second, the mean of each position is over all
+with 0 a message gets only the rewards of its searches or answer. Second, the mean of each position is over all
 rollouts of the group, also the shorter ones. Otherwise a policy that ends early would be compared with fewer means
 than a policy that goes on, which rewards or penalises length. With γ = 1 the first message's advantage is the
 rollout's reward minus the group's mean reward; a later message's is the same without the rewards of earlier messages.
@@ -25,7 +25,7 @@ estimates V by rollouts of the policy) and ``r_l`` as the reward of message l,
     A(m)     Σ_{l ≥ m} γ^(l−m) r_l − V(m)
 
 A baseline that does not depend on the message leaves the mean of the gradient unchanged (Williams, 1992); the group
-means do so up to a factor (G - 1)/G for groups of G rollouts, since each rollout is part of its own mean. The variance
+means do so up to a factor (G - 1)/G for groups of G rollouts, since each rollout is part of its mean. The variance
 is lowest if the baseline of two actions is close to the value of the rarer action; the reader's belief is, if most
 rollouts search. With γ < 1 the two baselines differ: over the reader, all later rewards are discounted, including the
 answer's, which penalises further searches. In the group, the means of missing searches are subtracted at the last
@@ -109,9 +109,9 @@ def message_advantages(group: Sequence[Credit | None], discount: float) -> list[
     known = [credit for credit in group if credit is not None]
     mean = Credit(
         (),
-        _means([credit.searches for credit in known]),
+        _column_means([credit.searches for credit in known]),
         sum(credit.answer for credit in known) / max(len(known), 1),
-        _means([credit.by_message for credit in known]),
+        _column_means([credit.by_message for credit in known]),
     )
     return [[] if credit is None else _advantages(credit, mean, discount) for credit in group]
 
@@ -137,8 +137,8 @@ def advantages_over_reader(credit: Credit, beliefs: Sequence[float], discount: f
 
 
 def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:
-    searches, did_without = _less(credit.searches, mean.searches)
-    others, came_without = _less(credit.by_message, mean.others)
+    searches, did_without = _subtract_means(credit.searches, mean.searches)
+    others, came_without = _subtract_means(credit.by_message, mean.others)
     answer = credit.answer - mean.answer - did_without - came_without
     advantages: list[float] = []
     following = 0.0
@@ -148,11 +148,11 @@ def _advantages(credit: Credit, mean: Credit, discount: float) -> list[float]:
     return advantages
 
 
-def _means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
+def _column_means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the mean of each column; shorter rows are padded with 0."""
     return tuple(sum(column) / len(rows) for column in itertools.zip_longest(*rows, fillvalue=0.0))
 
 
-def _less(row: Sequence[float], means: Sequence[float]) -> tuple[tuple[float, ...], float]:
+def _subtract_means(row: Sequence[float], means: Sequence[float]) -> tuple[tuple[float, ...], float]:
     """Return a row minus the means of its columns, and the sum of the means of the columns that it lacks."""
     return tuple(value - mean for value, mean in zip(row, means, strict=False)), sum(means[len(row) :])

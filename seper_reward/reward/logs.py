@@ -105,7 +105,7 @@ def _completion(row: Mapping[str, Any]) -> Any:
 
 def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
     completion = _completion(row)
-    question = _first(row, QUESTION) or _asked(unpacked(row.get("prompt"))) or _asked_first(completion)
+    question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt"))) or _first_question(completion)
     searches = unpacked(row.get("searches"))
     # in rows with searches, the field ``answer`` is the policy's answer
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
@@ -118,14 +118,14 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
         expected = f"expected searches, or the policy's text in one of {', '.join(COMPLETION)}"
         return Rollout("", (), (), "", f"{expected}; got the fields {', '.join(row)}")
     elif isinstance(completion, str):
-        completion = _written(completion, row)
+        completion = _strip_prompt(completion, row)
     try:
         (rollout,) = read_rollouts([question], [gold], [completion], **options)
         if rollout.problem:
             return rollout
         if searches is not None:
             return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
-        if isinstance(completion, str) and not rollout.turns and _went_on_after_search(completion):
+        if isinstance(completion, str) and not rollout.turns and _continues_after_search(completion):
             problem = f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag"
             return Rollout("", (), (), "", problem)
         queries = [found[1].strip() for found in _SEARCH.finditer(completion)] if isinstance(completion, str) else []
@@ -143,7 +143,7 @@ def _read_turns(turns: Sequence[Turn], queries: Sequence[str]) -> tuple[Turn, ..
     )
 
 
-def _written(text: str, row: Mapping[str, Any]) -> str:
+def _strip_prompt(text: str, row: Mapping[str, Any]) -> str:
     """Return a text without the prompt at its beginning, which Search-R1's ``sequences_str`` includes.
 
     The template of Search-R1 has the tags with examples between them, which are no searches.
@@ -157,7 +157,7 @@ def _written(text: str, row: Mapping[str, Any]) -> str:
     return text
 
 
-def _went_on_after_search(text: str) -> bool:
+def _continues_after_search(text: str) -> bool:
     """Return whether text follows the last search; otherwise the rollout may have been cut off there."""
     searches = list(_SEARCH.finditer(text))
     return bool(searches) and bool(text[searches[-1].end() :].strip())
@@ -216,20 +216,20 @@ def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
     return None
 
 
-def _asked_first(messages: Any) -> str | None:
+def _first_question(messages: Any) -> str | None:
     """Return the user's first message in a list of messages; later ones may be results of tools."""
-    said = [each for each in messages if _is_of_user(each)] if isinstance(messages, list) else []
-    return _asked(said[:1])
+    said = [each for each in messages if _is_user_message(each)] if isinstance(messages, list) else []
+    return _last_question(said[:1])
 
 
-def _is_of_user(message: Any) -> bool:
+def _is_user_message(message: Any) -> bool:
     return isinstance(message, Mapping) and message.get("role") == "user"
 
 
-def _asked(prompt: Any) -> str | None:
+def _last_question(prompt: Any) -> str | None:
     """Return the user's last message of a prompt, or the rest after the last ``Question:`` of a text."""
     if isinstance(prompt, list):
-        said = [text_of(each) for each in prompt if _is_of_user(each)]
+        said = [text_of(each) for each in prompt if _is_user_message(each)]
         prompt = said[-1] if said else None
     if not isinstance(prompt, str):
         return None

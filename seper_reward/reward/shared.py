@@ -35,9 +35,9 @@ def measure_together(asked: Sequence[Asked], measure: Measure) -> list[Measured 
     rank, ranks = met()
     parts = cut(asked, ranks)
     mine = parts[rank]
-    found = gathered(lambda: [_to_travel(each) for each in measure(list(mine.values()))])
+    found = gathered(lambda: [_drop_tokens(each) for each in measure(list(mine.values()))])
     pieces = [dict(zip(part, results, strict=True)) for part, results in zip(parts, found, strict=True)]
-    return [_joined([part[place] for part in pieces if place in part]) for place in range(len(asked))]
+    return [_join([part[place] for part in pieces if place in part]) for place in range(len(asked))]
 
 
 def agreed(act: Callable[[], T]) -> T:
@@ -101,7 +101,7 @@ def _share(asked: Asked, places: Sequence[int]) -> Asked:
     )
 
 
-def _joined(pieces: Sequence[Measured | UnscorableError]) -> Measured | UnscorableError:
+def _join(pieces: Sequence[Measured | UnscorableError]) -> Measured | UnscorableError:
     """Return the measurements of one question from its pieces, in order."""
     whole: list[Measured] = []
     for piece in pieces:
@@ -114,7 +114,7 @@ def _joined(pieces: Sequence[Measured | UnscorableError]) -> Measured | Unscorab
     )
 
 
-def _to_travel(measured: Measured | UnscorableError) -> Measured | UnscorableError:
+def _drop_tokens(measured: Measured | UnscorableError) -> Measured | UnscorableError:
     """Return measurements without the tokens of the responses, which a reward does not need."""
     if isinstance(measured, UnscorableError):
         return measured

@@ -95,7 +95,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
                 ]
             else:
                 by_message = _advantages_by_group(gather_object(earned), size, self.discount)[here]
-            shares = _less_group_mean(rewards, at, size)[here]
+            shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
                 if isinstance(messages, str):
@@ -214,7 +214,7 @@ def _advantages_by_group(earned: Sequence[Credit | str], size: int, discount: fl
     return [advantages for group in groups for advantages in message_advantages(group, discount)]
 
 
-def _less_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:
+def _subtract_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:
     """Return one function's rewards minus their group's mean, ``(N,)``, which is its part of TRL's advantages."""
     unscored = rewards.isnan().all(dim=1)
     values = rewards[:, column].nan_to_num(0.0).masked_fill(unscored, torch.nan).view(-1, size)

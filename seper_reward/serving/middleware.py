@@ -101,10 +101,10 @@ class RequestGuard:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         is_open = self._expected is None or scope["path"] in _OPEN
         if not is_open and not (scheme.lower() == b"bearer" and secrets.compare_digest(given, self._expected or b"")):
-            asked = {"WWW-Authenticate": "Bearer"} | await _drained(receive)
+            asked = {"WWW-Authenticate": "Bearer"} | await _drain(receive)
             app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, asked)
         elif length.isdigit() and int(length) > self._most_bytes:
-            app = JSONResponse({"detail": self._too_long}, 413, await _drained(receive))
+            app = JSONResponse({"detail": self._too_long}, 413, await _drain(receive))
         else:
             app = self._app
         try:
@@ -120,7 +120,7 @@ class RequestGuard:
         return f"expected a body of at most {self._most_bytes} bytes; split the request"
 
 
-async def _drained(receive: Callable[[], Awaitable[Any]]) -> dict[str, str]:
+async def _drain(receive: Callable[[], Awaitable[Any]]) -> dict[str, str]:
     """Read and discard a refused body: a client whose connection is closed while it sends misses the response.
 
     Returns:

@@ -155,7 +155,7 @@ class Worker:
         except BaseException as error:  # raised again in the thread of the constructor
             loaded.set_exception(error)
             return
-        block = self._block or _block_of(scorer)
+        block = self._block or _default_block(scorer)
         loaded.set_result(found)
         while jobs := self._next_block(block):
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
@@ -175,7 +175,7 @@ class Worker:
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
         """Measure the beliefs of a block in one batch, then measure missing ones question by question."""
         try:
-            self._learn(scorer, jobs)
+            self._measure_block(scorer, jobs)
         except ConnectionError as error:  # the engine is unavailable, so no question can be measured
             for job in jobs:
                 job.answer.set_exception(error)
@@ -190,7 +190,7 @@ class Worker:
                 job.answer.set_exception(error)
         self._beliefs.forget()
 
-    def _learn(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
+    def _measure_block(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
         """Measure each missing belief of a block once and store it in memory; unscorable ones are left out."""
         merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
         for job in jobs:
@@ -237,6 +237,6 @@ def _size(job: _Job) -> int:
     return len(job.asked.contexts) + len(job.asked.texts)
 
 
-def _block_of(scorer: SePerScorer) -> int:
+def _default_block(scorer: SePerScorer) -> int:
     """Return the default number of contexts in one batch."""
     return scorer.sampler.prompts_ahead or (16 if scorer.entailment.device.type == "cpu" else 256)

@@ -61,9 +61,7 @@ def test_other_tools_are_neither_paid_nor_priced(tiny_scorer):
 def test_several_tools_of_one_batch_have_to_be_named(tiny_scorer):
     reward = SePerReward(tiny_scorer)
     completions = [play("search"), play("search"), play("python")]
-    with pytest.raises(
-        ValueError, match=r"got search \(2\), python \(1\): set search_tools=\(\.\.\.\)"
-    ):
+    with pytest.raises(ValueError, match=r"got search \(2\), python \(1\): set search_tools=\(\.\.\.\)"):
         reward(completions=completions, question=[QUESTION] * 3, answers=[ANSWERS] * 3)
     with pytest.raises(SeveralToolsError):
         read(*completions)
@@ -75,7 +73,7 @@ def test_several_tools_of_two_batches_have_to_be_named(tiny_scorer):
     columns = {"question": [QUESTION], "answers": [ANSWERS]}
     assert reward(completions=[play("search")], **columns) != [None]
     assert reward(completions=[play("lookup", "Error: no")], **columns) != [None]  # it has no result
-    with pytest.raises(ValueError, match=r"search \(1\), python \(1\): name those"):
+    with pytest.raises(ValueError, match=r"search \(1\), python \(1\): set search_tools"):
         reward(completions=[play("python")], **columns)
 
 

@@ -27,7 +27,7 @@ class Command(Reader):
     """Do something with a reader."""
 
     output: str = setting("", "File to write. Required.")
-    limit: int | None = setting(None, "Number of questions; not given: all.")
+    limit: int | None = setting(None, "Number of questions (default: all).")
     strict: bool = setting(False, "Whether to stop.")
     share: float = setting(0.5, "Share.")
     stop: list[str] = setting(["\n"], "Strings.")
@@ -80,7 +80,7 @@ def test_help_is_sorted_by_who_needs_it(capsys):
         "settings of this command": ["--output", "--limit", "--strict", "--share", "--stop"],
         "the reader": ["--reader", "--num_samples"],
     }
-    assert re.search(r"--limit N +Number of questions; not given: all\.\n", text)  # no "(default: None)"
+    assert re.search(r"--limit N +Number of questions \(default: all\)\.\n", text)  # no "(default: None)"
     assert "--share X" in text
     assert "--strict [true|false]" in text
     assert "--num_samples N       Responses per prompt. (default: 10)" in text

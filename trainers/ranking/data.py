@@ -41,8 +41,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "input.path",
         common=True,
     )
-    corpus: str | None = setting(None, f"{CORPUS_HELP}not given: the passages of all questions together.")
-    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input; not given: all.")
+    corpus: str | None = setting(None, f"{CORPUS_HELP} (default: the passages of all questions).")
+    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
     test_share: float = setting(
         0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
     )
@@ -66,7 +66,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     embeddings_dir: str | None = setting(
         None,
         "Folder for the corpus's embeddings, by the weights of the model, so comparisons embed with the untrained "
-        "model only once; not given: embeddings are not stored.",
+        "model only once (default: embeddings are not stored).",
     )
     hops: int = setting(
         1,
@@ -82,7 +82,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     )
     max_std_error: float | None = setting(
         None,
-        "Maximum standard error of a training label; not given: all labels are used.",
+        "Maximum standard error of a training label (default: all labels are used).",
         "targets.max_std_error",
     )
     heterogeneity: float = setting(
@@ -116,10 +116,10 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     shift: float = setting(0.0, "Number added to the labels after clipping.", "targets.shift")
     clip_low: float | None = setting(
         None,
-        "Lower bound to clip labels at; 0 makes harmful passages equal to useless ones; not given: no bound.",
+        "Lower bound to clip labels at; 0 makes harmful passages equal to useless ones (default: no bound).",
         "targets.clip_low",
     )
-    clip_high: float | None = setting(None, "Upper bound to clip labels at; not given: no bound.", "targets.clip_high")
+    clip_high: float | None = setting(None, "Upper bound to clip labels at (default: no bound).", "targets.clip_high")
     eval_readers: list[str] = setting(
         ["plain"],
         "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct, no adapter), "

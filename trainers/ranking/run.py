@@ -63,7 +63,7 @@ class ListArguments(ThisMachine, BaseTrainingArguments):
         default=10, metadata={"help": "Number of steps between logs; below 1 a share of all steps."}
     )
     bf16: bool | None = field(
-        default=None, metadata={"help": "Whether to train with bf16 autocast; not given: if it is fast."}
+        default=None, metadata={"help": "Whether to train with bf16 autocast (default: if it is fast)."}
     )
     report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
 

@@ -45,7 +45,7 @@ class Reading:
         layout: Their layout.
         columns: Columns that the user named, by our names; they count before the layout's, and several are joined.
         separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-        about: What was recognised, in one line; empty for our own layout.
+        about: Description of the recognised layout in one line; empty for our own layout.
     """
 
     layout: Layout = OURS

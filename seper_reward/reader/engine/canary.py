@@ -127,8 +127,8 @@ class Canary:
         if difference > TOLERANCE:
             raise WeightsMovedError(
                 f"{self._server} has other weights than before: log-probabilities of the same prompt differ by "
-                f"{difference:.2f} nats (at most {TOLERANCE}). What was cached before is right. A server to which a "
-                "trainer pushes its policy cannot be the reader: start one of its own, or train with LoRA and "
-                "AsyncGRPOTrainer on `vllm serve BASE --enable-lora`, and name BASE. If it serves another model on "
-                "purpose, name another cache file"
+                f"{difference:.2f} nats (at most {TOLERANCE}). Earlier entries of the cache are valid. A server "
+                "to which a trainer pushes its policy cannot be the reader: start a separate server, or train with "
+                "LoRA and AsyncGRPOTrainer on `vllm serve BASE --enable-lora`, and name BASE. If it serves another "
+                "model on purpose, name another cache file"
             )

@@ -185,7 +185,7 @@ class ServerPool:
             if config.get("weight_transfer_config") is not None and not server.has_adapters:
                 raise ValueError(
                     f"engine={server.url!r} takes weights from a trainer (weight_transfer_config), under the name "
-                    f"{self.model!r}: its responses would be those of a policy that moves; start a server of its own, "
+                    f"{self.model!r}: its responses would come from a changing policy; start a separate server, "
                     "or start this one with --enable-lora, where AsyncGRPOTrainer loads a LoRA policy under other "
                     "names and the base stays"
                 )

@@ -64,7 +64,7 @@ class StageConfig(EntailmentTrainingConfig):
 
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
-        metadata={"help": "Folder with nli/, evouna/ and qa/; not given: $SEPER_SHARED_DATA, else ../shared/data."},
+        metadata={"help": "Folder with nli/, evouna/ and qa/ (default: $SEPER_SHARED_DATA, else ../shared/data)."},
     )
     confusable: bool = setting(
         False, "Whether to train on answers that are easily confused, too: mined ones and ones of one type."

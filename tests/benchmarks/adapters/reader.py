@@ -44,7 +44,7 @@ class ReaderConfig(SftScriptConfig):
 
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
-        metadata={"help": "Folder with qa/; not given: $SEPER_SHARED_DATA, else ../shared/data."},
+        metadata={"help": "Folder with qa/ (default: $SEPER_SHARED_DATA, else ../shared/data)."},
     )
     prompts: list[str] = setting(
         ["brief", "brief", "brief", "paper"],

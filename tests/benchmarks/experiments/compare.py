@@ -47,7 +47,7 @@ class CompareConfig(JudgedConfig):
         "A file that is absent is skipped.",
     )
     limit: int | None = setting(
-        None, "Number of questions of each data set, evenly spread over its file; not given: all."
+        None, "Number of questions of each data set, evenly spread over its file (default: all)."
     )
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "item", "contains", "gold"],

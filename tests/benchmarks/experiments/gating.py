@@ -60,7 +60,7 @@ class GatingConfig(ExperimentConfig):
         "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
     )
     pair_tokens: int | None = setting(
-        None, "Most tokens of a question with a passage, >= 2; not given: the model's own limit."
+        None, "Most tokens of a question with a passage, >= 2 (default: the model's own limit)."
     )
     retriever: str = setting(EMBEDDED, "Bi-encoder that proposes passages: 'embedded', a hub id or a folder.")
     error_floor: float = setting(
@@ -80,7 +80,7 @@ class GatingConfig(ExperimentConfig):
     )
     dev_share: float = setting(0.15, "Share of questions that the thresholds are fixed on, above 0.")
     eval_gains: bool = setting(False, "Whether rankings are measured by labels: no.")
-    groups: list[str] = setting([], "Groups of questions to use, by their field group; not given: all questions.")
+    groups: list[str] = setting([], "Groups of questions to use, by their field group (default: all questions).")
     judging_seed: int = setting(
         1, "Seed of the responses that the rules are measured on; another than that of the labels (seed)."
     )

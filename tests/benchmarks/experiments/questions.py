@@ -19,7 +19,7 @@ class ExperimentConfig(RankingConfig):
 
     marked: int | None = setting(
         None,
-        "Only questions with this many passages that people marked as supporting; not given: all.",
+        "Only questions with this many passages that people marked as supporting (default: all).",
         "input.marked",
     )
     yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.", "input.yes_no")

@@ -87,7 +87,7 @@ class RepeatsConfig(MarkedConfig):
     timed_questions: int = setting(
         2, "Questions on which seconds are measured, without the cache, >= 0; 0 measures no cost."
     )
-    plot: str | None = setting(None, "Image file to plot correlation, spread and error into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot correlation, spread and error into (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -47,7 +47,7 @@ class RobustnessConfig(MarkedConfig):
     prompts: list[str] = setting(
         ["brief", "few_shot", "paper"], "Styles of the prompt to compare with that of the other settings."
     )
-    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into (default: none).")
 
 
 class SimilarityKernel:

@@ -64,10 +64,10 @@ class TransferConfig(ResultConfig):
     seed: int = setting(0, "Seed of the halves.")
     verdicts: str | None = setting(
         None,
-        "JSONL file to write the verdict on each passage to, whether its label is safe for all readers; not given: "
-        "none.",
+        "JSONL file to write the verdict on each passage to, whether its label is safe for all readers (default: "
+        "none).",
     )
-    plot: str | None = setting(None, "Image file to plot the labels of each pair of readers into; not given: none.")
+    plot: str | None = setting(None, "Image file to plot the labels of each pair of readers into (default: none).")
 
     def __post_init__(self) -> None:
         check_types(self)
