@@ -98,23 +98,31 @@ def write_page(
     found = read_evaluations(evaluations)
     if labels is None and not found:
         raise ValueError("expected a folder of labels or evaluations, got neither")
+    _write(
+        Path(path),
+        "report",
+        labels=None if labels is None else _labels(Path(labels), margin),
+        evaluations=[_evaluation(each) for each in found],
+        reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
+        unit=Axis(0.0, 1.0),
+    )
+
+
+def _write(path: Path, command: str, **data: Any) -> None:
+    """Write the page of a command, from ``page/COMMAND.html.jinja``."""
     script = _asset("report.js")
     page = (
         _environment()
-        .get_template("report.html.jinja")
+        .get_template(f"{command}.html.jinja")
         .render(
-            labels=None if labels is None else _labels(Path(labels), margin),
-            evaluations=[_evaluation(each) for each in found],
-            reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
+            command=command,
             style=_asset("report.css"),
             script=script,
             # browsers run only this script on the page, and load nothing
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            unit=Axis(0.0, 1.0),
-            most_rows=_ROWS,
+            **data,
         )
     )
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path):
         path.write_text(page, encoding="utf-8")
@@ -268,6 +276,7 @@ def _environment() -> jinja2.Environment:
         "whole": _whole,
         "sum_counts": Counter.total,
     }
+    environment.globals["most_rows"] = _ROWS
     return environment
 
 
