@@ -8,6 +8,7 @@ For your own questions, replace "demo": read_examples("questions.jsonl", "corpus
 
 import argparse
 
+import torch
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoTokenizer
@@ -47,7 +48,7 @@ trainer = GRPOTrainer(
     args=GRPOConfig(
         options.output_dir, max_steps=options.max_steps, learning_rate=1e-4, per_device_train_batch_size=16,
         num_generations=4, max_tool_calling_iterations=1, max_completion_length=256, scale_rewards="none",
-        logging_steps=1, report_to="none",
+        logging_steps=1, report_to="none", bf16=torch.accelerator.is_available(),
     ),
 )  # fmt: skip
 trainer.train()
