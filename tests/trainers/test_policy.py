@@ -72,7 +72,11 @@ def test_command(settings, tmp_path, capsys, reader):
     assert base_of_adapter(tmp_path / "run" / "model").name == settings[1]  # the model
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
-    assert "never calls its search tool on held-out questions" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "never calls its search tool on held-out questions" in err
+    following = err.rpartition("next: ")[2]
+    assert following.count("--init_adapter") == following.count("--output_dir") == 1
+    assert f"--init_adapter {tmp_path / 'run' / 'model'} --evaluate_only true --input YOURS.jsonl" in following
 
 
 @pytest.mark.parametrize(("model", "base"), [("embedded", "embedded"), ("plain", READER_HUB_ID), ("org/x", "org/x")])
