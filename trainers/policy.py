@@ -351,12 +351,15 @@ def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
     return Questions(questions.corpus, **kept)
 
 
-def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> dict[str, Any]:
+def publish(
+    folder: Path, name: str, queries: Sequence[Query], played: Played, rules: Rules, policy: str, log: Any
+) -> dict[str, Any]:
     """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
 
     Args:
         folder: Output folder.
         name: Name of the files.
+        queries: The held-out questions.
         played: Episodes of the policy before and after training.
         rules: Episodes of fixed rules.
         policy: The policy to compare with the rules, ``"after"`` or ``"before"``.
@@ -365,7 +368,13 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
     results = results_of(played, rules, policy)
     write_json(folder / f"{name}.json", results)
     episodes = {**played, **rules.played}.items()
-    rows = [{"by": who, **episode._asdict()} for who, row in episodes for episode in row if episode is not None]
+    texts = {query.id: query.question for query in queries}
+    rows = [
+        {"by": who, "question": texts[episode.id], **episode._asdict()}
+        for who, row in episodes
+        for episode in row
+        if episode is not None
+    ]
     write_lines(held_out_file(folder, name), rows)
     if policy == "after":
         write_lines(folder / TRAINING, log)
@@ -473,7 +482,7 @@ def learn(
     if process_state().is_main_process:
         # do not overwrite the results of training
         name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
-        results = publish(folder, name, played, rules, policy, trainer.state.log_history)
+        results = publish(folder, name, questions.test, played, rules, policy, trainer.state.log_history)
         if not config.evaluate_only:
             (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
             card = policy_card(config, arguments, questions, style, results, trainer.state.global_step)

@@ -24,6 +24,7 @@ from seper_reward.reports.evaluation_tables import (
     Table,
     read_evaluations,
     result_tables,
+    rollouts_table,
     settings_table,
     value_cell,
 )
@@ -319,6 +320,7 @@ def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "name": evaluation.name,
         "tables": result_tables(evaluation.result),
+        "rollouts": rollouts_table(evaluation.rollouts) if evaluation.rollouts else None,
         "settings": settings_table(evaluation.settings) if evaluation.settings else None,
     }
 
