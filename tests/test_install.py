@@ -90,7 +90,7 @@ def test_the_demo_and_what_it_says_next(installed):
     (label,) = re.findall(r"^labels: (.+)$", done.stdout, re.MULTILINE)
     assert label == "runs/demo/labels.jsonl"
     following = re.findall(r"^next: seper-reward (.+)$", done.stderr, re.MULTILINE)
-    assert following == ["report --labels runs/demo --output belief.svg"]
+    assert following == ["report --labels runs/demo --output report.html"]
     done = installed("seper-reward", *following[0].split())
     (following,) = re.findall(r"^next: seper-reward (.+)$", done.stderr, re.MULTILINE)
     assert installed("seper-reward", *following.split(), "--format", "trec").stdout.startswith("lists.jsonl: ")

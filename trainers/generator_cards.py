@@ -90,21 +90,21 @@ def sft_card(
         log: Log of the trainer.
     """
     count = sum(examples.values())
-    kinds = ", ".join(f"{number} {kind}" for kind, number in examples.items())
+    data = f"{count} rows of `{config.data}`"
+    if style is not None:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in examples.items())
+        data = f"{count} examples ({kinds}) of the task in `{config.policy}`, targets `{config.warmup_on}`"
     losses = [row for row in log if "loss" in row]
-    rows = [[str(row["step"]), cell(row["loss"])] for row in (losses if len(losses) < 2 else (losses[0], losses[-1]))]
+    rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
     rows += [["mean", cell(row["train_loss"])] for row in log if "train_loss" in row]
     return model_card(
         "sft",
-        **asdict(config),
+        **{**asdict(config), "data": data},
         **_model_fields(config.model, True),
         title="Adapter fine-tuned on prompts and completions"
         if style is None
         else "Warm-up of a policy that may search",
         use=_use(config.model, True, _PLAIN if style is None else _ask(style)),
-        data=f"{count} rows of `{config.data}`"
-        if style is None
-        else f"{count} examples ({kinds}) of the task in `{config.policy}`, targets `{config.warmup_on}`",
         **_training_fields(arguments, max((row["step"] for row in log), default=0)),
         table=markdown_table(["step", "loss"], rows),
     )

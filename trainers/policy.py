@@ -351,12 +351,15 @@ def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
     return Questions(questions.corpus, **kept)
 
 
-def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, log: Any) -> dict[str, Any]:
+def publish(
+    folder: Path, name: str, queries: Sequence[Query], played: Played, rules: Rules, policy: str, log: Any
+) -> dict[str, Any]:
     """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
 
     Args:
         folder: Output folder.
         name: Name of the files.
+        queries: The held-out questions.
         played: Episodes of the policy before and after training.
         rules: Episodes of fixed rules.
         policy: The policy to compare with the rules, ``"after"`` or ``"before"``.
@@ -365,7 +368,13 @@ def publish(folder: Path, name: str, played: Played, rules: Rules, policy: str, 
     results = results_of(played, rules, policy)
     write_json(folder / f"{name}.json", results)
     episodes = {**played, **rules.played}.items()
-    rows = [{"by": who, **episode._asdict()} for who, row in episodes for episode in row if episode is not None]
+    texts = {query.id: query.question for query in queries}
+    rows = [
+        {"by": who, "question": texts[episode.id], **episode._asdict()}
+        for who, row in episodes
+        for episode in row
+        if episode is not None
+    ]
     write_lines(held_out_file(folder, name), rows)
     if policy == "after":
         write_lines(folder / TRAINING, log)
@@ -393,14 +402,40 @@ def main(argv: Sequence[str] | None = None) -> int:
             claim_policy_folder(folder, config, arguments, scorer, questions)
         with tracked_run(config, arguments, "policy"):
             learn(config, arguments, loaded, scorer, questions)
-    said = shlex.join(sys.argv[1:] if argv is None else argv)
-    trained = (
-        f"--init_adapter {folder / 'model'}" if config.lora_r else f"--model {folder / 'model'} --init_adapter none"
-    )
-    suggest(
-        f"seper-reward train policy {said} {trained} --evaluate_only true --input YOURS.jsonl --output_dir runs/yours"
-    )
+    suggest(next_command(sys.argv[1:] if argv is None else argv, config, folder))
     return 0
+
+
+def next_command(words: Sequence[str], config: PolicyConfig, folder: Path) -> str:
+    """Return the command that measures a trained policy on other questions, or shows an evaluation.
+
+    Args:
+        words: Command line of the run.
+        config: Its settings.
+        folder: Its folder.
+    """
+    if config.evaluate_only:
+        return f"seper-reward report --evaluations {folder / 'evaluation.json'} --output report.html"
+    model = ["--init_adapter", str(folder / "model")]
+    if not config.lora_r:
+        model = ["--model", str(folder / "model"), "--init_adapter", "none"]
+    new = [*model, "--evaluate_only", "true", "--input", "YOURS.jsonl", "--output_dir", "runs/yours"]
+    return f"seper-reward train policy {shlex.join([*without_flags(words, new[::2]), *new])}"
+
+
+def without_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the words of a command line without some flags and their values.
+
+    >>> without_flags(["--config", "a.yaml", "--input", "a", "b", "--seed=1", "--price", "-1"], ["--input", "--seed"])
+    ['--config', 'a.yaml', '--price', '-1']
+    """
+    kept, dropping = list[str](), False
+    for word in words:
+        if word.startswith("--"):
+            dropping = word.partition("=")[0] in flags
+        if not dropping:
+            kept.append(word)
+    return kept
 
 
 def learn(
@@ -447,7 +482,7 @@ def learn(
     if process_state().is_main_process:
         # do not overwrite the results of training
         name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
-        results = publish(folder, name, played, rules, policy, trainer.state.log_history)
+        results = publish(folder, name, questions.test, played, rules, policy, trainer.state.log_history)
         if not config.evaluate_only:
             (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
             card = policy_card(config, arguments, questions, style, results, trainer.state.global_step)

@@ -8,6 +8,7 @@ For your own questions, replace "demo": read_examples("questions.jsonl", "corpus
 
 import argparse
 
+import torch
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoTokenizer
@@ -15,7 +16,6 @@ from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward import SePerReward, SePerScorer, environment_factory
 from seper_reward.data.queries import read_examples
-from seper_reward.data.splits import split_of
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.types import answer_items
@@ -29,27 +29,27 @@ options = parser.parse_args()
 
 examples, corpus = read_examples("demo")
 ask = "Answer the question in a few words. Search first if you do not know the answer.\nQuestion: "
-rows = {"train": [], "dev": [], "test": []}
-for query in examples.queries:
-    prompt = [{"role": "user", "content": ask + query.question}]
-    row = {"prompt": prompt, "question": query.question, "answers": answer_items(query.answers)}
-    rows[split_of(query.id)].append(row)
-
+rows = [
+    {
+        "prompt": [{"role": "user", "content": ask + query.question}],
+        "question": query.question,
+        "answers": answer_items(query.answers),  # aliases of one answer, or of the items of a list
+    }
+    for query in examples.queries
+]
 tokenizer = with_tool_template(AutoTokenizer.from_pretrained(options.model))  # keeps a template that has tools
 trainer = GRPOTrainer(
     model=options.model,
     processing_class=tokenizer,
     reward_funcs=[SePerReward(SePerScorer.from_pretrained(options.reader))],
     environment_factory=environment_factory(BM25Retriever(corpus), tokenizer=tokenizer),
-    train_dataset=Dataset.from_list(rows["train"]),
-    eval_dataset=Dataset.from_list(rows["test"]),
+    train_dataset=Dataset.from_list(rows),
     peft_config=LoraConfig(task_type="CAUSAL_LM", r=16, lora_alpha=32, target_modules="all-linear"),
     args=GRPOConfig(
         options.output_dir, max_steps=options.max_steps, learning_rate=1e-4, per_device_train_batch_size=16,
         num_generations=4, max_tool_calling_iterations=1, max_completion_length=256, scale_rewards="none",
-        logging_steps=1, report_to="none",
+        logging_steps=1, report_to="none", bf16=torch.accelerator.is_available(),
     ),
 )  # fmt: skip
 trainer.train()
-print(trainer.evaluate())
 trainer.save_model(f"{options.output_dir}/model")  # AutoPeftModelForCausalLM.from_pretrained loads it

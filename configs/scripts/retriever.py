@@ -1,8 +1,8 @@
 """Fine-tune a bi-encoder on ΔSePer labels with sentence-transformers alone: seper-reward is not imported.
 
-    seper-reward label --input questions.jsonl --output_dir runs/label
-    seper-reward export --labels runs/label --format sentence-transformers-triplets --output triplets.jsonl
-    python retriever.py --triplets triplets.jsonl --model sentence-transformers/all-MiniLM-L6-v2
+seper-reward label --input questions.jsonl --output_dir runs/label
+seper-reward export --labels runs/label --format sentence-transformers-triplets --output triplets.jsonl
+python retriever.py --triplets triplets.jsonl --model sentence-transformers/all-MiniLM-L6-v2
 """
 
 import argparse
@@ -11,7 +11,6 @@ from datasets import load_dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.evaluation import TripletEvaluator
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from sentence_transformers.training_args import BatchSamplers
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--triplets", required=True, help="File of anchor, positive, negative and label.")
@@ -35,7 +34,7 @@ trainer = SentenceTransformerTrainer(
     loss=MultipleNegativesRankingLoss(model),
     args=SentenceTransformerTrainingArguments(
         options.output_dir, num_train_epochs=options.epochs, per_device_train_batch_size=32, learning_rate=2e-5,
-        batch_sampler=BatchSamplers.NO_DUPLICATES,  # a question's other positives are no negatives
+        batch_sampler="no_duplicates",  # a question's other positives are no negatives
         report_to="none",
     ),
 )  # fmt: skip

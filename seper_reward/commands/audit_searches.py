@@ -31,8 +31,12 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
     needed: float = setting(0.5, "Value of SePer without a passage below which a question needs a search.")
     margin: float = setting(0.05, "Value above which ΔSePer means a helpful search (harmful: below -margin), >= 0.")
-    searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind (default: none).")
-    plot: str | None = setting(None, "Image file to plot gains and prices into (default: none).")
+    searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
+    plot: str | None = setting(
+        None,
+        "File for gains and prices: .html for a page of all measures and searches; svg, png or pdf for a plot; not "
+        "given: none.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

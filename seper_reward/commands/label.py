@@ -220,11 +220,11 @@ def _unusable(query: Any, labeler: str) -> str | None:
 
 
 def after_labels(folder: Path, labeler: str) -> str:
-    """Return the next command for a label folder: plot a question if labels are of beliefs, else export labels."""
+    """Return the next command for a label folder: a page if labels are of beliefs, else an export."""
     from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 
     if labeler == DELTA_SEPER:
-        return f"seper-reward report --labels {folder} --output belief.svg"
+        return f"seper-reward report --labels {folder} --output report.html"
     # rows of ΔSePer have all its labels
     named = f" --label {labeler}" if labeler in SUFFIXES else ""
     return f"seper-reward export --labels {folder}{named} --output lists.jsonl"

@@ -1,6 +1,7 @@
 """Serve one scorer over HTTP: beliefs, ΔSePer and rewards for several trainers."""
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,6 +74,17 @@ class ServeConfig(CommandConfig):
             raise ValueError(f"memory_mb must be at least 0, got {self.memory_mb}")
 
 
+def reachable_url(host: str, port: int) -> str:
+    """Return the URL for clients of a server that listens on an address: this machine's name if that is all addresses.
+
+    >>> reachable_url("127.0.0.1", 8126), reachable_url("::1", 8126)
+    ('http://127.0.0.1:8126', 'http://[::1]:8126')
+    """
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward serve``."""
     from seper_reward.reward.formula import RewardWeights
@@ -106,8 +118,7 @@ def command(arguments: list[str]) -> str:
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
     )
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    url = f"http://{host}:{config.port}"
+    url = reachable_url(config.host, config.port)
     print(f"serving {worker.about['reader']} on {url}", file=sys.stderr)
     print(f'next: reward_funcs=[SePerReward("{url}")] in a trainer', file=sys.stderr)  # here: serving does not end
     if token is None and config.host not in ("127.0.0.1", "localhost", "::1"):

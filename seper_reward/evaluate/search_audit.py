@@ -9,6 +9,7 @@ from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
+from seper_reward.reports.html import PAGES, write_searches_page
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import ratio_over_questions, rounded
@@ -147,7 +148,14 @@ class SearchAudit:
         )
 
     def plot(self, path: Path) -> None:
-        """Plot the gains of searches, and the net gain of a rollout by the price of a search."""
+        """Plot the gains of searches, and the net gain of a rollout by the price of a search; or write a page (.html).
+
+        Raises:
+            OSError: matplotlib is not installed, which a page does not need, or the path cannot be written.
+        """
+        if path.suffix.lower() in PAGES:
+            write_searches_page(path, asdict(self), _TITLES)
+            return
         rows, rollouts = self.by_search, self.rollouts
         figure = new_figure(10, 3.8)
         gains, net = figure.subplots(1, 2)
@@ -156,6 +164,7 @@ class SearchAudit:
         gains.hist(list(by_kind.values()), bins=edges, stacked=True, color=list(_COLORS.values()), label=list(_COLORS))
         gains.set_xlabel("ΔSePer of a search")
         gains.set_ylabel("searches")
+        gains.yaxis.get_major_locator().set_params(integer=True)
         gains.legend(fontsize=8)
         prices = [number / 50 for number in range(51)]
         chosen = {"all searches": rows, "needed searches": [row for row in rows if row.needed]}

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seper_reward.runtime.json_files import read_lines
+
 _RESULTS = "results.json"  # of trainers
 _SETTINGS = "settings"
 _ENDS = ("interval", "sd")  # fields that share a cell with the number next to them
@@ -57,11 +59,13 @@ class Evaluation:
         name: Path of its file, relative to the given folder.
         result: Its result.
         settings: Its settings; empty if the file has none.
+        rollouts: Rows of the file ``NAME_held_out.jsonl`` next to it, as `seper-reward train policy` writes.
     """
 
     name: str
     result: Mapping[str, Any]
     settings: Mapping[str, Any]
+    rollouts: Sequence[Mapping[str, Any]] = ()
 
 
 def read_evaluations(paths: Sequence[str | Path]) -> list[Evaluation]:
@@ -83,10 +87,14 @@ def read_evaluations(paths: Sequence[str | Path]) -> list[Evaluation]:
             result = _object(path)
             if result is None:
                 raise ValueError(f"{path}: expected a JSON object written by `seper-reward evaluate ... --json`")
-            found.append(_evaluation(path.name, result))
+            found.append(_evaluation(path.name, result, path))
             continue
         inside = [(file, _object(file)) for file in sorted(path.rglob("*.json"))]
-        own = [_evaluation(str(file.relative_to(path)), it) for file, it in inside if it and _is_evaluation(file, it)]
+        own = [
+            _evaluation(str(file.relative_to(path)), it, file)
+            for file, it in inside
+            if it and _is_evaluation(file, it)
+        ]
         if not own:
             raise ValueError(
                 f"{path}: expected JSON files of evaluations, got none with {_SETTINGS!r} among {len(inside)}; write "
@@ -114,6 +122,29 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
         else:
             alike.append((path, cells))
     return [_table(group) for group in groups]
+
+
+def rollouts_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Lay out held-out rollouts of a policy: after training, or before it if there are no others.
+
+    Args:
+        rows: Rows of `seper-reward train policy`, with rollouts of several policies and rules (field ``by``).
+    """
+    policy = "after" if any(row["by"] == "after" for row in rows) else "before"
+    shown = [row for row in rows if row["by"] == policy]
+    fields = ("accuracy", "seper", "reward", "tokens")
+    cells = [
+        (
+            Cell(str(row.get("question", row["id"]))),
+            Cell("yes" if row["needed"] else "no"),
+            Cell(" · ".join(row["queries"]) or _MISSING),
+            Cell(row["answer"] or _MISSING),
+            *(value_cell(row[name]) for name in fields),
+        )
+        for row in shown
+    ]
+    header = ("question", "needs a search", "searches", "answer", *fields)
+    return Table(f"held-out rollouts of the policy {policy} training", header, tuple(cells))
 
 
 def settings_table(settings: Mapping[str, Any]) -> Table:
@@ -154,13 +185,15 @@ def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _evaluation(name: str, result: Mapping[str, Any]) -> Evaluation:
+def _evaluation(name: str, result: Mapping[str, Any], path: Path) -> Evaluation:
     settings = result.get(_SETTINGS)
+    rollouts = path.with_name(f"{path.stem}_held_out.jsonl")
     known = isinstance(settings, Mapping)
     return Evaluation(
         name,
         {key: value for key, value in result.items() if not (known and key == _SETTINGS)},
         settings if isinstance(settings, Mapping) else {},
+        list(read_lines(rollouts)) if rollouts.is_file() else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""The HTML page of labels and evaluations: a single file, without network access or libraries."""
+"""The HTML pages of labels, evaluations and audits: each a single file, without network access or libraries."""
 
 import base64
 import hashlib
@@ -18,7 +18,16 @@ from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, read_labels
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
-from seper_reward.reports.evaluation_tables import Evaluation, read_evaluations, result_tables, settings_table
+from seper_reward.reports.evaluation_tables import (
+    Cell,
+    Evaluation,
+    Table,
+    read_evaluations,
+    result_tables,
+    rollouts_table,
+    settings_table,
+    value_cell,
+)
 from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,
@@ -34,6 +43,7 @@ from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import naming, read_json
 from seper_reward.types import answer_text
 
+PAGES = (".html", ".htm")  # extensions of pages
 _PAGE = Path(__file__).parent / "page"
 _LINES = 250  # maximum number of intervals in a plot
 _POINTS = 2000  # maximum number of points in all panels together
@@ -98,23 +108,103 @@ def write_page(
     found = read_evaluations(evaluations)
     if labels is None and not found:
         raise ValueError("expected a folder of labels or evaluations, got neither")
+    _write(
+        Path(path),
+        "report",
+        labels=None if labels is None else _labels(Path(labels), margin),
+        evaluations=[_evaluation(each) for each in found],
+        reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
+        unit=Axis(0.0, 1.0),
+    )
+
+
+def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapping[str, str]) -> None:
+    """Write an audit of searches as one HTML page; data is always escaped.
+
+    Args:
+        path: File to write; its folder is made if absent.
+        audit: The fields of ``evaluate.search_audit.SearchAudit``.
+        titles: Title of each measure.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    margin, searches = audit["margin"], audit["by_search"]
+    points = [
+        LabeledPassage(
+            question=row["rollout"],
+            place=row["search"] - 1,
+            label=row["delta_seper"],
+            low=row["low"],
+            high=row["high"],
+            verdict="helpful" if row["low"] > margin else "harmful" if row["high"] < -margin else "unsure",
+            group="all",
+            role="all",
+            relevant=None,
+            baseline=row["seper_before"],
+        )
+        for row in searches
+    ]
+    axis = Axis(-1.0, 1.0)
+    edges = _edges(axis)
+    _write(
+        Path(path),
+        "audit-searches",
+        audit=audit,
+        axis=axis,
+        bins=list(zip(edges, edges[1:], histogram(points, edges), strict=False)),
+        verdicts=VERDICTS,
+        intervals=spread(sorted(points, key=lambda each: each.label), _LINES),
+        measures=Table(
+            "",
+            ("", "mean and 95 % interval"),
+            tuple((Cell(titles[name]), value_cell(row)) for name, row in audit["measures"].items()),
+        ),
+        kinds=Table(
+            "",
+            ("kind", "searches", "share", "surely so"),
+            tuple(
+                (
+                    Cell(kind),
+                    value_cell(row["searches"]),
+                    value_cell({"mean": row["mean"], "interval": row["interval"]}),
+                    value_cell(row.get("surely")),
+                )
+                for kind, row in audit["kinds"].items()
+            ),
+        ),
+        searches=_records(
+            searches, ("question", "search", "query", "seper_before", "needed", "delta_seper", "low", "high", "kind")
+        ),
+    )
+
+
+def _records(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+    """Return a table of rows with these fields, named like the fields."""
+    header = tuple(name.replace("_", " ").replace("delta seper", "ΔSePer").replace("seper", "SePer") for name in names)
+    return Table("", header, tuple(tuple(value_cell(row[name]) for name in names) for row in rows))
+
+
+def _edges(axis: Axis) -> list[float]:
+    """Return the edges of the bins of a histogram."""
+    return [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
+
+
+def _write(path: Path, command: str, **data: Any) -> None:
+    """Write the page of a command, from ``page/COMMAND.html.jinja``."""
     script = _asset("report.js")
     page = (
         _environment()
-        .get_template("report.html.jinja")
+        .get_template(f"{command}.html.jinja")
         .render(
-            labels=None if labels is None else _labels(Path(labels), margin),
-            evaluations=[_evaluation(each) for each in found],
-            reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
+            command=command,
             style=_asset("report.css"),
             script=script,
             # browsers run only this script on the page, and load nothing
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            unit=Axis(0.0, 1.0),
-            most_rows=_ROWS,
+            **data,
         )
     )
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path):
         path.write_text(page, encoding="utf-8")
@@ -131,7 +221,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
-    edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
+    edges = _edges(axis)
     summary = summarize(rows, column, margin=margin)
     provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
     return {
@@ -230,6 +320,7 @@ def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "name": evaluation.name,
         "tables": result_tables(evaluation.result),
+        "rollouts": rollouts_table(evaluation.rollouts) if evaluation.rollouts else None,
         "settings": settings_table(evaluation.settings) if evaluation.settings else None,
     }
 
@@ -268,6 +359,7 @@ def _environment() -> jinja2.Environment:
         "whole": _whole,
         "sum_counts": Counter.total,
     }
+    environment.globals["most_rows"] = _ROWS
     return environment
 
 

@@ -1,5 +1,6 @@
 """Figures of policies that decide when to search: accuracy over searches, and training curves."""
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,15 +34,20 @@ def plot_tradeoff(found: Tradeoff, path: Path) -> None:
     Raises:
         OSError: matplotlib is not installed, or the path cannot be written.
     """
-    figure = new_figure(6, 4)
+    figure = new_figure(7.5, 4)
     axes = figure.subplots()
-    for name, (searches, accuracy) in found.rules.items():
-        axes.scatter(searches, accuracy, marker="s", color="#7f8c8d")
-        axes.annotate(name.replace("_", " "), (searches, accuracy), (6, 4), textcoords="offset points", fontsize=8)
+    # points may coincide: names are in a legend, and hollow markers of different sizes show each other
+    markers = itertools.cycle([("s", 10), ("D", 8), ("^", 12), ("v", 12), ("p", 6)])
+    hollow = {"linestyle": "none", "markerfacecolor": "none", "clip_on": False}
+    for (name, point), (marker, size) in zip(found.rules.items(), markers, strict=False):
+        axes.plot(*point, marker, label=name.replace("_", " "), markersize=size, color="#7f8c8d", **hollow)
     if found.path:
-        axes.plot(*zip(*found.path, strict=True), "-o", color="#4c9f70", markersize=4)
-        for name, place in {"before": 0, "after": -1}.items() if len(found.path) > 1 else ():
-            axes.annotate(name, found.path[place], (6, -10), textcoords="offset points", fontsize=9, color="#2e6b49")
+        axes.plot(*zip(*found.path, strict=True), "-o", color="#4c9f70", markersize=4, clip_on=False)
+        for name, place, marker, size in (
+            (("before", 0, "o", 9), ("after", -1, "*", 14)) if len(found.path) > 1 else ()
+        ):
+            axes.plot(*found.path[place], marker, label=name, markersize=size, color="#2e6b49", zorder=3, **hollow)
+    legend_beside(axes)
     axes.set_xlabel("searches per question")
     axes.set_ylabel("accuracy (exact match)")
     axes.set_ylim(0, 1)

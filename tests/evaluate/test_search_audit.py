@@ -1,6 +1,9 @@
 """The audit of an agent's searches: by hand with scripted beliefs, and the command on real rollouts."""
 
+import html
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -102,6 +105,37 @@ def test_tables_and_figure(scripted, tmp_path):
     assert "1 rollouts left out" in page
     found.plot(tmp_path / "audit.svg")
     assert (tmp_path / "audit.svg").read_text().startswith("<?xml")
+
+
+def test_counts_have_whole_numbers(scripted, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(search_audit, "save_figure", lambda figure, path: figures.append(figure))
+    audit_searches(None, ROLLOUTS).plot(tmp_path / "audit.svg")
+    assert all(tick == int(tick) for tick in figures[0].axes[0].get_yticks())
+
+
+ATTACK = "<script>document.title = 'owned'</script>"
+
+
+def test_a_page_shows_measures_and_searches_as_text(scripted, tmp_path):
+    found = audit_searches(None, ROLLOUTS)
+    attacked = [replace(found.by_search[0], query=ATTACK), *found.by_search[1:]]
+    replace(found, by_search=attacked).plot(tmp_path / "audit.html")
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert page.count("<script") == 1
+    assert html.escape(ATTACK, quote=False).replace("'", "&#39;") in page
+    assert not re.search(r"https?://|url\(|@import|<link|<iframe", page)
+    assert "price at which the searches break even (mean ΔSePer)" in page
+    assert page.count("<circle") == 4  # one for each search
+    assert "(1 left out)" in page
+    assert ">0.225" in page  # the break-even price
+
+
+def test_a_page_of_an_agent_that_never_searches(scripted, tmp_path):
+    audit_searches(None, [played("new", answer="")]).plot(tmp_path / "audit.html")
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "Audit of 0 searches" in page
+    assert 'id="distribution"' not in page
 
 
 def test_ratios_resample_questions():

@@ -191,6 +191,28 @@ def test_evaluations_alone(evaluations, tmp_path):
     assert 'id="distribution"' not in text
 
 
+def test_rollouts_of_a_policy(tmp_path):
+    """The rollouts after training are shown, not those before it or of a rule."""
+    episode = {"id": "q1", "needed": True, "accuracy": 1.0, "seper": 0.875, "reward": 1.25, "tokens": 12}
+    rows = [
+        {"by": "before", "question": "Who?", "queries": [], "answer": "Bob", **episode},
+        {"by": "after", "question": f"Who? {ATTACK}", "queries": ["mill", ATTACK], "answer": ATTACK, **episode},
+        {"by": "always_search", "question": "Who?", "queries": ["the rule"], "answer": "", **episode},
+    ]
+    (tmp_path / "results_held_out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "results.json").write_text(json.dumps({"before": {"accuracy": 0.5}, "after": {"accuracy": 1.0}}))
+    path = tmp_path / "page" / "report.html"
+    assert cli.main(["report", "--evaluations", str(tmp_path), "--output", str(path)]) == 0
+    text = path.read_text(encoding="utf-8")
+    assert "held-out rollouts of the policy after training" in text
+    assert "mill · &lt;script&gt;" in text
+    assert text.count("<script") == 1
+    assert "<img" not in text
+    assert "Bob" not in text
+    assert "the rule" not in text
+    assert ">0.875<" in text
+
+
 def test_labels_without_beliefs(tmp_path):
     passages = (Passage("Ann did.", id="a", metadata={"relevant": True}), Passage("Corn.", id="b"))
     LabelRun(tmp_path / "gold", GoldLabeler(), [Query("q", "Who?", ("Ann",), passages)]).run()

@@ -88,3 +88,11 @@ def test_without_the_extra_the_command_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "pip install 'seper-reward[serve]'" in done.stderr
+
+
+def test_a_server_on_all_addresses_prints_the_name_of_its_machine():
+    assert (
+        command.reachable_url("0.0.0.0", 8126)
+        == command.reachable_url("::", 8126)
+        == f"http://{socket.gethostname()}:8126"
+    )

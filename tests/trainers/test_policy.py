@@ -1,5 +1,6 @@
 """The policy's recipe on a tiny model: it runs, measures, resumes, saves; its summaries by hand."""
 
+import html
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from peft import AutoPeftModelForCausalLM
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
+from seper_reward.cli import main
 from seper_reward.data.answers import exact_match
 from seper_reward.reader.loading import READER_HUB_ID, load_reader
 from seper_reward.reader.prompts import STYLES
@@ -68,11 +70,19 @@ def test_command(settings, tmp_path, capsys, reader):
     lines = (tmp_path / "run" / "results_held_out.jsonl").read_text().splitlines()
     held_out = [json.loads(line) for line in lines]
     assert {row["by"] for row in held_out} == {*policies, *rules}
-    assert len({row["id"] for row in held_out}) == 6
+    assert len({row["id"] for row in held_out}) == len({row["question"] for row in held_out}) == 6
+    page = tmp_path / "report.html"
+    assert main(["report", "--evaluations", str(tmp_path / "run"), "--output", str(page)]) == 0
+    asked = next(row["question"] for row in held_out if row["by"] == "after")
+    assert html.escape(asked) in page.read_text()
     assert base_of_adapter(tmp_path / "run" / "model").name == settings[1]  # the model
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
     assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
-    assert "never calls its search tool on held-out questions" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "never calls its search tool on held-out questions" in err
+    following = err.rpartition("next: ")[2]
+    assert following.count("--init_adapter") == following.count("--output_dir") == 1
+    assert f"--init_adapter {tmp_path / 'run' / 'model'} --evaluate_only true --input YOURS.jsonl" in following
 
 
 @pytest.mark.parametrize(("model", "base"), [("embedded", "embedded"), ("plain", READER_HUB_ID), ("org/x", "org/x")])
