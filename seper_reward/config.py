@@ -219,8 +219,7 @@ class ScorerConfig(EstimatorConfig):
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.", "reader.revision")
     prompt: Prompt | None = setting(
         None,
-        "Style of the prompt (default: brief for the embedded reader, few_shot for plain, paper for all other "
-        "readers).",
+        "Style of the prompt (default: brief for embedded, few_shot for plain, paper for other readers).",
         "reader.prompt",
         common=True,
     )

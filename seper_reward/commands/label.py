@@ -68,9 +68,8 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     limit: int | None = setting(None, "Number of questions to label, evenly spread over the input (default: all).")
     block: int | None = setting(
         None,
-        "Number of questions in one batch, >= 1; more fill a large device, but low digits of labels then depend on "
-        "the other questions of the batch. Engines build their own batches, except for item and likelihood "
-        "(default: 16 on an accelerator, 1 on a CPU).",
+        "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
+        "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
     )
     accept_versions: bool = setting(
         False,
