@@ -105,7 +105,7 @@ def test_odd_passages_are_those_of_the_scorer(server, tiny_scorer):
     found = (f"[1] \n[2] {MILL}", SHEEP * 500, MILL)  # a blank passage, a long one, and many aliases
     columns = {
         "question": ["Who?"] * 3,
-        "answers": [[f"Ann {at}" for at in range(60)]] * 3,
+        "answers": [["Ann"], ["Ann"], [f"Ann {at}" for at in range(300)]],
         "completions": [
             [{"role": "tool", "content": each}, {"role": "assistant", "content": "Ann"}] for each in found
         ],
@@ -232,17 +232,15 @@ def test_half_a_surrogate_and_no_json_are_refused(server):
         ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"]}], "price": 1e308}', "less than or equal to"),
         ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"], "completion": DEEP}]}', "at most 64 deep"),
         ("/rewards", '{"rollouts": [{"question": "x", "answers": ["x"], "\\ud800": 1}]}', "expected Unicode"),
-        ("/openrlhf", '{"query": ["x"], "prompts": ["x"], "labels": [NaN]}', "finite numbers"),
-        ("/verify", 'GYM, "extra": DEEP}', "at most 64 deep"),
-        ("/verify", 'GYM, "extra": "\\ud800"}', "half a surrogate pair"),
-        ("/verify", 'GYM, "\\ud800": 1}', "half a surrogate pair"),
-        ("/verify", 'GYM, "extra": [NaN]}', "finite numbers"),
+        ("/utilities", 'ASKED [{"text": "y", "extra": [NaN]}]}]}', "finite numbers"),
+        ("/utilities", 'ASKED [{"text": "y", "extra": DEEP}]}]}', "at most 64 deep"),
+        ("/utilities", 'ASKED [{"text": "y", "extra": "\\ud800"}]}]}', "expected Unicode"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(server, path, text, message):
     """Before it is measured: the answer would have held it, or the arithmetic would have failed."""
-    gym = '{"responses_create_params": {"input": "Who?"}, "response": {"output": []}, "answers": ["x"]'
-    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("GYM", gym).encode()
+    asked = '{"queries": [{"question": "x", "answers": ["x"], "passages":'
+    content = text.replace("DEEP", '{"a": ' * 700 + "1" + "}" * 700).replace("ASKED", asked).encode()
     answer = httpx2.post(f"{server.url}{path}", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 422, answer.text
     assert message in answer.json()["detail"]
