@@ -101,11 +101,13 @@ def test_a_url_in_place_of_a_scorer_gives_the_same_rewards(server, tiny_scorer, 
     assert by_url(**COLUMNS) == rewards
 
 
-def test_odd_passages_are_those_of_the_scorer(server, tiny_scorer):
-    found = (f"[1] \n[2] {MILL}", SHEEP * 500, MILL)  # a blank passage, a long one, and many aliases
+# more aliases than a request may have
+@pytest.mark.parametrize("aliases", [1, pytest.param(300, marks=pytest.mark.slow)])
+def test_odd_passages_are_those_of_the_scorer(server, tiny_scorer, aliases):
+    found = (f"[1] \n[2] {MILL}", SHEEP * 500, MILL)  # a blank passage, a long one, and an ordinary one
     columns = {
         "question": ["Who?"] * 3,
-        "answers": [["Ann"], ["Ann"], [f"Ann {at}" for at in range(300)]],
+        "answers": [["Ann"], ["Ann"], [f"Ann {at}" for at in range(aliases)]],
         "completions": [
             [{"role": "tool", "content": each}, {"role": "assistant", "content": "Ann"}] for each in found
         ],
