@@ -19,7 +19,7 @@ class ReportConfig:
     )
     evaluations: list[str] = setting(
         [],
-        "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files or of trainings.",
+        "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files or trainings.",
     )
     question: str | None = setting(
         None, "Id of the question to plot; not given: the question whose labels differ most."
