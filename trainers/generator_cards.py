@@ -64,7 +64,7 @@ def policy_card(
         test=len(questions.test),
         passages=len(questions.corpus),
         how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
-        **_training_fields(arguments, steps),
+        **_training_fields(config, arguments, steps),
         num_generations=arguments.num_generations,
         beta=arguments.beta,
         temperature=arguments.temperature,
@@ -90,10 +90,10 @@ def sft_card(
         log: Log of the trainer.
     """
     count = sum(examples.values())
-    data = f"{count} rows of `{config.data}`"
+    data = f"{count} rows of `{config.data}`."
     if style is not None:
         kinds = ", ".join(f"{number} {kind}" for kind, number in examples.items())
-        data = f"{count} examples ({kinds}) of the task in `{config.policy}`, targets `{config.warmup_on}`"
+        data = f"{count} examples ({kinds}) of the task in `{config.policy}`, targets `{config.warmup_on}`."
     losses = [row for row in log if "loss" in row]
     rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
     rows += [["mean", cell(row["train_loss"])] for row in log if "train_loss" in row]
@@ -105,7 +105,7 @@ def sft_card(
         if style is None
         else "Warm-up of a policy that may search",
         use=_use(config.model, True, _PLAIN if style is None else _ask(style)),
-        **_training_fields(arguments, max((row["step"] for row in log), default=0)),
+        **_training_fields(config, arguments, max((row["step"] for row in log), default=0)),
         table=markdown_table(["step", "loss"], rows),
     )
 
@@ -126,10 +126,10 @@ def _model_fields(model: str, adapter: bool) -> dict[str, Any]:
     }
 
 
-def _training_fields(arguments: Any, steps: int) -> dict[str, Any]:
+def _training_fields(config: Any, arguments: Any, steps: int) -> dict[str, Any]:
     return {
+        "start": "the model itself" if config.init_adapter in (None, "none") else f"`{config.init_adapter}`",
         "steps": steps,
-        "epochs": arguments.num_train_epochs,
         "batch": arguments.per_device_train_batch_size,
         "learning_rate": arguments.learning_rate,
         "seed": arguments.seed,

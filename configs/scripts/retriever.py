@@ -1,4 +1,4 @@
-"""Fine-tune a bi-encoder on ΔSePer labels with sentence-transformers alone: seper-reward is not imported.
+"""Fine-tune a bi-encoder on ΔSePer labels with sentence-transformers alone, without importing this package.
 
 seper-reward label --input questions.jsonl --output_dir runs/label
 seper-reward export --labels runs/label --format sentence-transformers-triplets --output triplets.jsonl

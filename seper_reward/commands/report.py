@@ -18,7 +18,8 @@ class ReportConfig:
         "Folder written by `seper-reward label` (default: runs/label, or no labels if there are evaluations).",
     )
     evaluations: list[str] = setting(
-        [], "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files."
+        [],
+        "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files or trainings.",
     )
     question: str | None = setting(
         None, "Id of the question to plot (default: the question whose labels differ most)."
