@@ -15,6 +15,8 @@ from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.tiny_models import lane_rows, make_encoder, make_entailment, make_reader
 
+collect_ignore = ["verifiers_traces.py"]  # it imports verifiers, which has a separate environment
+
 settings.register_profile("fast", max_examples=50, deadline=None)
 settings.load_profile("fast")
 

@@ -158,7 +158,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
             names = next(reader, [])
             # pandas writes its index as a first column without a name
             if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
-                raise ValueError(f"{path}: expected a header with a different name for each column, got {names}")
+                raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
             start = reader.line_num + 1
             for cells in reader:
                 if cells:

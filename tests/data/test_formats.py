@@ -393,7 +393,7 @@ def test_several_columns_are_joined():
         ["four"],
     ]
     assert [query.metadata for query in examples.queries] == [{"n": 1}, {"n": 2}]
-    assert "answers from 'A' and 'B', passages from 'P1' and 'P2', as you say" in examples.about
+    assert "answers from 'A' and 'B', passages from 'P1' and 'P2', as given in columns" in examples.about
     with pytest.raises(ValueError, match="columns names two for question, 'Q' and 'R'; name one"):
         parse_columns(["question=Q", "question=R"])
 

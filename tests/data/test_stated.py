@@ -244,4 +244,4 @@ def test_long_texts_take_no_longer_than_their_length(piece):
     for whole in (text, "The answer is " + text, r"\boxed{" + text, text + "\nIda"):
         start = time.process_time()
         stated_answer(whole)
-        assert time.process_time() - start < 0.1
+        assert time.process_time() - start < 1  # quadratic time would take minutes

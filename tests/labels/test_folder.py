@@ -126,7 +126,7 @@ def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, 
 def test_progress_whose_settings_are_unknown_is_refused(unfinished, command, capsys):
     (unfinished / "provenance.json").unlink()
     assert main(command(unfinished)) == 2
-    assert "holds progress of unknown origin (no provenance.json); restore" in capsys.readouterr().err
+    assert "has progress of unknown origin (no provenance.json); restore" in capsys.readouterr().err
     assert list((unfinished / "progress").glob("process-*.jsonl"))
 
 

@@ -299,7 +299,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line(folder, monkeypatch, capsys):
     monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", refuse)
     assert main(["push", "--folder", str(folder), "--repo_id", "me/labels"]) == 2
     message = capsys.readouterr().err.splitlines()[-1]
-    assert message.startswith("seper-reward push: me/labels: the upload failed (no route to host); is the network")
+    assert message.startswith("seper-reward push: me/labels: the upload failed (no route to host); check the network")
 
 
 def test_labels_describe_themselves(folder):

@@ -91,5 +91,5 @@ def test_quantized_bases_are_refused(tiny_reader):
     policy = new_policy(tiny_reader)
     layer = policy.get_base_model().model.layers[0].self_attn.q_proj.base_layer
     layer.weight = torch.nn.Parameter(torch.zeros(32, 16, dtype=torch.uint8), requires_grad=False)
-    with pytest.raises(ValueError, match=r"cannot keep a base of torch\.uint8"):
+    with pytest.raises(ValueError, match=r"cannot restore a base of torch\.uint8"):
         BaseWeights(policy)

@@ -260,7 +260,7 @@ def test_settings_of_the_contrastive_loss_that_would_do_nothing_are_refused():
             ValueError, match="contrastive_weight must be at least 0, and 0 with loss 'contrastive' or"
         ):
             RetrieverConfig(loss=loss, contrastive_weight=weight)
-    with pytest.raises(ValueError, match="needs negatives of other questions, which loss 'kl' has not"):
+    with pytest.raises(ValueError, match="needs negatives of other questions, which loss 'kl' lacks"):
         RetrieverConfig(loss="kl", false_negative_margin=0.05)
     with pytest.raises(ValueError, match="false_negative_margin must be at least 0, got -1"):
         RetrieverConfig(loss="contrastive", false_negative_margin=-1.0)

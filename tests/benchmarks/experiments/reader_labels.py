@@ -126,9 +126,7 @@ def read_reader(folder: str | Path, name: str) -> ReaderLabels:
     """
     rows = {row["id"]: row for _, row in read_valid_rows(Path(folder) / LABELS)}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
-        raise ValueError(
-            f"{folder} holds labels of {labeler!r}; only those of ΔSePer keep the responses they come from"
-        )
+        raise ValueError(f"{folder} has labels of {labeler!r}; only labels of ΔSePer keep their responses")
     decides = read_json(Path(folder) / PROVENANCE)["decides"]
     estimator, sampling = Estimator(**decides["estimator"]), decides["sampling"]
     if estimator.aliases != "any":
