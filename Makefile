@@ -121,17 +121,13 @@ RESULT_roofline        := $(BENCH).roofline
 RESULT_dense           := $(BENCH).dense --questions 300
 RESULT_search          := $(BENCH).search
 RESULT_identity        := $(BENCH).batch_shape --questions 4
+$(foreach set,$(MARKS),$(eval RESULT_$(set) := seper-reward evaluate correlation --file $(QA)/$(set).jsonl.gz \
+  --split test --limit 100 --passages_per_question 4))
 RESULTS := $(MARKS) planted false_negatives people traps attack estimators options noise hops speed batches scaling \
            entailment roofline dense search identity
 
 results: demo retriever-demo  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -e and policy-* (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
-
-$(MARKS:%=runs/results/%.txt): runs/results/%.txt:
-	mkdir -p $(@D)
-	OMP_NUM_THREADS=1 $(BIN)/seper-reward evaluate correlation --file $(QA)/$*.jsonl.gz --split test --limit 100 \
-	  --passages_per_question 4 > $@.part
-	mv $@.part $@
 
 runs/results/%.txt:
 	mkdir -p $(@D)
