@@ -70,8 +70,6 @@ class Measures:
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
         verdicts = None if self._judge is None else self._judge.verdicts(question, answers, responses)
-        asked = Asked(question, answers, tuple(map(tuple, contexts)))
-        (log_probs,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(answers)]))
         return [
             {
                 "delta_seper_soft": belief.seper,
@@ -79,13 +77,23 @@ class Measures:
                 "delta_log_odds": belief.log_odds,
                 **{name: expected_metric(belief, answers, metric) for name, metric in metrics.items()},
                 **({} if verdicts is None else {"llm_judge": share_right(belief, verdicts)}),
-                **_answer_likelihood(best_alias_mean(known, answers)),
+                **_answer_likelihood(log_prob),
                 "response_perplexity": -response_perplexity(belief),
                 "predictive_entropy": -belief.entropy,
                 "semantic_entropy": -belief.semantic_entropy,
             }
-            for belief, known in zip(beliefs, log_probs, strict=True)
+            for belief, log_prob in zip(beliefs, self._answer_log_probs(query, contexts, beliefs), strict=True)
         ]
+
+    def _answer_log_probs(
+        self, query: Query, contexts: Sequence[Sequence[Passage]], beliefs: Sequence[Belief]
+    ) -> list[float]:
+        known = [belief.answer_log_prob for belief in beliefs if belief.answer_log_prob is not None]
+        if len(known) == len(beliefs):
+            return known
+        asked = Asked(query.question, query.answers, tuple(map(tuple, contexts)))
+        (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(query.answers)]))
+        return [best_alias_mean(each, query.answers) for each in read]
 
 
 def share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:

@@ -14,9 +14,9 @@ from seper_reward.data.queries import as_query
 from seper_reward.evaluate.contexts import choose_passages, contexts_of
 from seper_reward.evaluate.correlation import CorrelationConfig, correlation, unknown_to
 from seper_reward.evaluate.llm_judge import LLMJudge, load_llm_judge
-from seper_reward.evaluate.measures import share_right
+from seper_reward.evaluate.measures import Measures, share_right
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.types import Belief, Estimate, Passage, Query, Responses
+from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, unwrap
 from tests.helpers import ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 
@@ -105,6 +105,18 @@ def test_a_list_among_the_answers_leaves_out_what_is_not_known_of_it(tiny_scorer
     for queries in ([plain, listed], [listed, plain]):
         assert "delta_belief" not in correlation(tiny_scorer, queries).pearson
     assert "delta_belief" in correlation(tiny_scorer, [plain]).pearson
+
+
+def test_known_likelihoods_of_the_answer_are_not_read_again(tiny_scorer, monkeypatch):
+    query = as_query({**RECORD, "answers": ["Ann Lee", "Bob"], "passages": ONE_RELEVANT})
+    sets = [(passage,) for passage in query.passages]
+    asked = Asked(query.question, query.answers, ((), *sets))
+    without, *read = unwrap(tiny_scorer.reader.answer_log_probs([asked], [query.answers])[0])
+    monkeypatch.setattr(tiny_scorer.reader, "answer_log_probs", None)
+    _, rows = Measures(tiny_scorer).gains(query, sets)
+    expected = [max(moved) - max(without) for moved in read]
+    assert [row["answer_log_prob"] for row in rows] == pytest.approx(expected, abs=1e-4)
+    assert any(abs(gain) > 1e-3 for gain in expected)
 
 
 def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
