@@ -120,8 +120,8 @@ def coverage_line(summary: Mapping[str, Any]) -> str:
     line = f"no passage helps in {summary['unmoved']} of {summary['questions']} questions"
     if "uncovered" in summary:
         line += (
-            f"; {summary['uncovered']} of these the reader cannot answer alone (SePer below {KNOWN:g}), and no "
-            "ranking of these passages changes that"
+            f"; {summary['uncovered']} of these stay unanswered under any ranking of the passages (SePer without a "
+            f"passage is below {KNOWN:g})"
         )
     return line
 

@@ -53,8 +53,8 @@ def test_questions_that_no_passage_helps_are_counted_and_those_of_them_that_are_
     assert (summary["unmoved"], summary["uncovered"]) == (3, 2)
     assert summarize(labels, margin=0.1)["unmoved"] == 4
     assert coverage_line(summary) == (
-        "no passage helps in 3 of 4 questions; 2 of these the reader cannot answer alone (SePer below 0.5), and no "
-        "ranking of these passages changes that"
+        "no passage helps in 3 of 4 questions; 2 of these stay unanswered under any ranking of the passages "
+        "(SePer without a passage is below 0.5)"
     )
     likelihood = summarize([{"passages": [{"likelihood": -0.2}]}], "likelihood")
     assert likelihood["unmoved"] == 1
