@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sentence_transformers import SentenceTransformer
@@ -23,6 +23,7 @@ from sentence_transformers import SentenceTransformer
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.labels.labelers import check_labeler
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.runtime.distributed import process_state
@@ -60,16 +61,25 @@ _TABLE = "label_table"  # the table's field in the results, and the name of its 
 OTHER_FIELDS = ("comparison", "primary", "tuned", "untaught", _TABLE)  # of the results, beside those of the labelers
 
 
+class Parts(NamedTuple):
+    """Settings that the name of a labeler in a comparison stands for."""
+
+    sets: str
+    labeler: str
+    label: str
+
+
 @dataclass
 class CompareConfig(HeadConfig, ExperimentConfig):
     """Compare labelers by the retrievers that their labels train."""
 
-    unused = ("labeler", "sets", "learn_from")
+    unused = ("labeler", "label", "sets", "learn_from")
 
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
-        "Labelers to compare, as in labeler; the lead of the first over each other one is reported. One that starts "
-        "with conditional_ labels sets (given_top, depth, ...), and its retriever learns the paths to the best one.",
+        "Labelers to compare, as in labeler, or the labels delta_seper_hard and delta_belief; the lead of the first "
+        "over each other one is reported. One that starts with conditional_ labels sets (given_top, depth, ...), and "
+        "its retriever learns the paths to the best one.",
     )
     teacher_temperatures: list[str] = setting(
         ["likelihood=1.0"],
@@ -106,16 +116,16 @@ class CompareConfig(HeadConfig, ExperimentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("labeler", "sets", "learn_from"):
+        for name in ("labeler", "label", "sets", "learn_from"):
             if getattr(self, name) != getattr(HeadConfig, name):
                 raise ValueError(
                     f"labelers says what is compared, and {name} would not count; leave it out, and write, for "
                     "example, labelers: [conditional_delta_seper, gold]"
                 )
         for name in self.labelers:
-            check_labeler(self.parts(name)[1])
+            check_labeler(self.parts(name).labeler)
         for name in self.temperatures():
-            check_labeler(self.parts(name)[1])
+            check_labeler(self.parts(name).labeler)
         check_grid(self.grid(), HeadConfig, RetrieverArguments)
         first = self.of(self.labelers[0])
         for trial in self.grid():
@@ -152,15 +162,18 @@ class CompareConfig(HeadConfig, ExperimentConfig):
         except ValueError as error:
             raise ValueError(f"tune must be NAME=NUMBER,NUMBER, got {self.tune}") from error
 
-    def parts(self, name: str) -> tuple[str, str]:
-        """Return the setting ``sets`` and the labeler that a name stands for."""
+    def parts(self, name: str) -> "Parts":
+        """Return the settings that a name stands for."""
         labeler = name.removeprefix("conditional_")
-        return "none" if labeler == name else "conditional", labeler
+        sets = "none" if labeler == name else "conditional"
+        if labeler in SUFFIXES:
+            return Parts(sets, DELTA_SEPER, labeler)
+        return Parts(sets, labeler, HeadConfig.label)
 
     def of(self, name: str) -> HeadConfig:
         """Return the settings of a retriever that the labels of this name train."""
         own = {each.name: getattr(self, each.name) for each in fields(HeadConfig)}
-        sets, labeler = self.parts(name)
+        sets, labeler, label = self.parts(name)
         temperatures = self.temperatures()
         temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
         paths = sets != "none" or (self.hops > 1 and labeler == _MARKS)
@@ -168,6 +181,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
             **{
                 **own,
                 "labeler": labeler,
+                "label": label,
                 "sets": sets,
                 "learn_from": "paths" if paths else "singles",
                 "teacher_temperature": temperature,

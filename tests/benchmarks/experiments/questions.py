@@ -46,6 +46,12 @@ class ExperimentConfig(RankingConfig):
         "questions the test questions.",
         "input.turned",
     )
+    test_input: str | None = setting(
+        None,
+        "Other questions to test with, out of the domain of those trained on; their passages join the corpus, and "
+        "limit and test_share choose from them, too (default: test questions are from the same input).",
+        "input.test_path",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,6 +76,9 @@ def read_questions(config: ExperimentConfig) -> Questions:
     if corpus is not None:
         corpus = {**corpus, **copies_of(queries)}
     questions = questions_by_split(queries, corpus, config, config.turned)
+    if config.test_input is not None:
+        other = read_questions(replace(config, input=config.test_input, corpus=None, test_input=None))
+        questions = questions._replace(corpus={**questions.corpus, **other.corpus}, test=other.test)
     return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
 
 

@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from seper_reward.labels.rows import read_labels
 from seper_reward.types import Passage, Query
 from tests.benchmarks.experiments import compare_labelers
-from tests.benchmarks.experiments.compare_labelers import aggregate, leads, rank_for_test
+from tests.benchmarks.experiments.compare_labelers import CompareConfig, aggregate, leads, rank_for_test
 from tests.benchmarks.experiments.only_head import HeadConfig
 from trainers.ranking.data import Questions
 
@@ -72,6 +72,16 @@ def test_labels_that_teach_nothing_leave_the_retriever_untrained(settings, tmp_p
     assert "Labels by `erag` of seeds 0, 1 differ for no question" in (tmp_path / "run" / "results.md").read_text()
     assert capsys.readouterr().err.count("its retriever is the untrained one") == 2  # once a seed
     assert compare_labelers.main(settings) == 0  # and resumes
+
+
+def test_a_label_of_delta_seper_is_compared_by_its_name():
+    config = CompareConfig(labelers=["delta_belief", "conditional_delta_seper", "likelihood"], seeds=["0"])
+    own = [config.of(name) for name in config.labelers]
+    assert [(each.labeler, each.label, each.sets) for each in own] == [
+        ("delta_seper", "delta_belief", "none"),
+        ("delta_seper", "delta_seper", "conditional"),
+        ("likelihood", "delta_seper", "none"),
+    ]
 
 
 @pytest.mark.slow

@@ -33,6 +33,26 @@ def test_training_may_know_one_alias_only(tmp_path):
     assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
 
 
+def test_questions_of_another_file_test_out_of_domain(tmp_path):
+    for name in ("one", "two"):
+        rows = [
+            {
+                "id": f"{name}{at}",
+                "question": "Who?",
+                "answers": ["Ann"],
+                "passages": [f"{name} {at}"],
+            }
+            for at in range(40)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    own = ExperimentConfig(input=str(tmp_path / "one.jsonl"), test_share=0.5)
+    questions = read_questions(replace(own, test_input=str(tmp_path / "two.jsonl")))
+    assert questions.train == read_questions(own).train
+    assert questions.test == read_questions(replace(own, input=str(tmp_path / "two.jsonl"))).test
+    assert {query.id[:3] for query in questions.test} == {"two"}
+    assert len(questions.corpus) == 80
+
+
 def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
     rows = [
         {
