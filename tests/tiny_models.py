@@ -1,17 +1,22 @@
 """Tiny random models as folders: what most tests load instead of real ones."""
 
+import json
 from pathlib import Path
 
 import torch
 
+SMALL = 4000  # tokens of a small vocabulary; those of the embedded models take most of the time to load
 
-def make_reader(folder: Path) -> Path:
-    """Write a random two-layer Llama with the embedded reader's tokenizer."""
+
+def make_reader(folder: Path, whole: bool = False) -> Path:
+    """Write a random two-layer Llama with the embedded reader's tokenizer, or with the ``SMALL`` first of its tokens."""
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     from seper_reward.reader.loading import embedded_reader_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_reader_folder())
+    if not whole:
+        tokenizer = first_tokens(tokenizer, folder)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -29,6 +34,20 @@ def make_reader(folder: Path) -> Path:
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def first_tokens(tokenizer, folder: Path):
+    """Return a byte-level BPE tokenizer with the ``SMALL`` first tokens of another."""
+    from transformers import AutoTokenizer
+
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer.json"
+    data = json.loads(path.read_text())
+    model = data["model"]
+    model["vocab"] = {text: at for text, at in model["vocab"].items() if at < SMALL}
+    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+    path.write_text(json.dumps(data))
+    return AutoTokenizer.from_pretrained(folder)
 
 
 def make_entailment(folder: Path) -> Path:

@@ -226,7 +226,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 def _training(folder: Path) -> Artifacts:
     """Two steps of GRPO by our reward and one that differs within a group, on tiny models."""
-    reader, entailment = make_reader(folder / "reader"), make_entailment(folder / "entailment")
+    reader, entailment = make_reader(folder / "reader"), make_entailment(folder / "entailment", whole=True)
     scorer = SePerScorer.from_pretrained(
         str(reader),
         str(entailment),
