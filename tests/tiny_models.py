@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
-SMALL = 4000  # tokens of a small vocabulary; those of the embedded models take most of the time to load
+SMALL = 5000  # tokens of a small vocabulary; whole ones take most of the time to load
 
 
 def make_reader(folder: Path, whole: bool = False) -> Path:
-    """Write a random two-layer Llama with the embedded reader's tokenizer, or with the ``SMALL`` first of its tokens."""
+    """Write a random two-layer Llama with the first tokens of the embedded reader's tokenizer, or all."""
     from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     from seper_reward.reader.loading import embedded_reader_folder
@@ -37,7 +37,7 @@ def make_reader(folder: Path, whole: bool = False) -> Path:
 
 
 def first_tokens(tokenizer, folder: Path):
-    """Return a byte-level BPE tokenizer with the ``SMALL`` first tokens of another."""
+    """Return a tokenizer with the ``SMALL`` first tokens of another, which are letters and frequent words."""
     from transformers import AutoTokenizer
 
     tokenizer.save_pretrained(folder)
@@ -45,18 +45,21 @@ def first_tokens(tokenizer, folder: Path):
     data = json.loads(path.read_text())
     model = data["model"]
     model["vocab"] = {text: at for text, at in model["vocab"].items() if at < SMALL}
-    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+    if "merges" in model:
+        model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
     path.write_text(json.dumps(data))
     return AutoTokenizer.from_pretrained(folder)
 
 
-def make_entailment(folder: Path) -> Path:
+def make_entailment(folder: Path, whole: bool = False) -> Path:
     """Write a random two-layer BERT classifier whose label order differs from ours."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
     from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    if not whole:
+        tokenizer = first_tokens(tokenizer, folder)
     torch.manual_seed(1)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -74,7 +77,7 @@ def make_entailment(folder: Path) -> Path:
     return folder
 
 
-def make_encoder(folder: Path) -> Path:
+def make_encoder(folder: Path, whole: bool = False) -> Path:
     """Write a random two-layer BERT with mean pooling, for sentence-transformers."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -83,6 +86,8 @@ def make_encoder(folder: Path) -> Path:
     from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    if not whole:
+        tokenizer = first_tokens(tokenizer, folder / "base")
     torch.manual_seed(2)
     config = BertConfig(
         vocab_size=len(tokenizer),
