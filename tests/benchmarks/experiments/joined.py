@@ -5,8 +5,9 @@
 
 Each run measures the sets that its folder lacks for this reader and split, and prints Pearson's r of every way with
 people's marks for all readers and sets in the folder: on dev to choose a way, on test to report it once, with the
-difference to ``delta_belief``. The ways to join s, the belief by the samples (SePer), and p, the geometric mean of the
-probabilities of the answer's tokens, are in ``WAYS``.
+difference to ``delta_belief``. If two readers measured a set, it also prints how much the passages that are best by
+one reader's labels move the other reader. The ways to join s, the belief by the samples (SePer), and p, the geometric
+mean of the probabilities of the answer's tokens, are in ``WAYS``.
 """
 
 import json
@@ -25,16 +26,19 @@ from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name,
 from seper_reward.config import load_scorer
 from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, with_passages
 from seper_reward.evaluate.measures import Measures
-from seper_reward.reports.tables import cell, markdown_table, pearson_cell
+from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, pearson_cell
 from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import PooledPearson, mean, rounded_or_none
+from seper_reward.statistics import PooledPearson, lead_over_questions, mean, mean_over_questions, rounded_or_none
 from seper_reward.types import Query, UnscorableError
 
 _NAME = "tests.benchmarks.experiments.joined"
 _DELTA_BELIEF = "half of each (delta_belief)"
+_MARKS = "people's marks"
+#: Labels that choose contexts; exact match of the responses is eRAG's.
+CHOICES = ("delta_belief", "delta_seper_soft", "delta_seper_hard", "answer_log_prob", "exact_match")
 _LEAST = 1e-6  # keeps a logit finite
 
 
@@ -98,11 +102,13 @@ class Joined(Record):
             difference of ``delta_belief`` to it with its interval.
         questions: Number of questions by reader and set.
         mean: Mean of Pearson's r over readers and sets, by way or rival.
+        choices: By reader, judging reader and set, what ``choices`` returns.
     """
 
     sets: Mapping[str, Mapping[str, Mapping[str, Any]]]
     questions: Mapping[str, int]
     mean: Mapping[str, float]
+    choices: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     def table(self) -> str:
         """Return r by way and set, and the lead of ``delta_belief`` over each."""
@@ -116,12 +122,19 @@ class Joined(Record):
             for way in order
             if way != _DELTA_BELIEF
         ]
-        return "\n\n".join(
-            [
-                markdown_table(["Pearson with marks", "mean", *titles], values),
-                markdown_table(["lead of delta_belief over", *titles], leads),
+        tables = [
+            markdown_table(["Pearson with marks", "mean", *titles], values),
+            markdown_table(["lead of delta_belief over", *titles], leads),
+        ]
+        for title, found in self.choices.items():
+            rows = [
+                [label, interval_cell(row), lead_text(row["lead"]) if "lead" in row else ""]
+                for label, row in found.items()
             ]
-        )
+            tables.append(
+                markdown_table([f"ΔSePer of the best passage: {title}", "mean", "lead of delta_belief"], rows)
+            )
+        return "\n\n".join(tables)
 
 
 def measured_rows(scorer: SePerScorer, queries: Sequence[Query]) -> list[dict[str, Any]]:
@@ -169,9 +182,56 @@ def joined(rows_by_name: Mapping[str, Sequence[Mapping[str, Any]]]) -> Joined:
         questions[name] = len(numbers)
         sets[name] = {way: {**pooled.described(way), "lead": _lead(pooled, way, len(numbers))} for way in columns}
     shared = [way for way in next(iter(sets.values())) if all(way in found for found in sets.values())]
-    return Joined(
-        sets, questions, {way: mean([_known(found[way]["pearson"]) for found in sets.values()]) for way in shared}
-    )
+    means = {way: mean([_known(found[way]["pearson"]) for found in sets.values()]) for way in shared}
+    readers = [(name, *name.split(", ", 1)) for name in rows_by_name]
+    pairs = [
+        (f"labels of {reader}, judged by {judge}, {data}", choices(rows_by_name[name], rows_by_name[other]))
+        for name, reader, data in readers
+        for other, judge, same in readers
+        if data == same and reader != judge
+    ]
+    return Joined(sets, questions, means, dict(pairs))
+
+
+def choices(
+    labelled: Sequence[Mapping[str, Any]], judged: Sequence[Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """Let one reader's labels choose a context of each question, and another reader judge it.
+
+    Args:
+        labelled: Rows of ``measured_rows`` by the reader that labels.
+        judged: Rows of the same contexts by the reader that judges; questions that only one has are left out.
+
+    Returns:
+        By label, the ``mean`` ΔSePer of the chosen contexts for the judging reader, with its ``interval`` over
+        questions, and the ``lead`` of ``delta_belief``; of equally good contexts, their mean counts. ``people's marks``
+        choose as well.
+    """
+    by_label: dict[str, list[float]] = {label: [] for label in (*CHOICES, _MARKS)}
+    judging = _by_question(judged)
+    for number, rows in _by_question(labelled).items():
+        if number not in judging:
+            continue
+        gains = [row["gains"]["delta_seper_soft"] for row in judging[number]]
+        for label in by_label:
+            values = [row["relevance"] if label == _MARKS else row["gains"][label] for row in rows]
+            best = [gain for value, gain in zip(values, gains, strict=True) if value == max(values)]
+            by_label[label].append(mean(best))
+    ours = by_label["delta_belief"]
+    return {
+        label: {
+            **mean_over_questions(values),
+            **({} if label == "delta_belief" else {"lead": lead_over_questions(ours, values)}),
+        }
+        for label, values in by_label.items()
+    }
+
+
+def _by_question(rows: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["question"], []).append(row)
+    return found
 
 
 def _known(pearson: float | None) -> float:

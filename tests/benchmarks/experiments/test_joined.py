@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from tests.benchmarks.experiments.joined import WAYS, Reading, joined, main
+from tests.benchmarks.experiments.joined import CHOICES, WAYS, Reading, choices, joined, main
 from tests.helpers import evaluation_arguments as arguments
 
 MOVED, GIVEN = Reading(0.8, 0.6), Reading(0.2, 0.2)
@@ -52,6 +52,33 @@ def test_the_lead_is_the_difference_of_two_correlations():
     assert rival["lead"]["pearson"] == pytest.approx(ours["pearson"] - rival["pearson"], abs=1e-3)
     assert found.questions == {"reader, set": 2}
     assert found.mean["rouge_l"] == rival["pearson"]
+
+
+def test_one_readers_labels_choose_and_another_reader_judges():
+    def rows(number, relevance, belief, seper):
+        columns = zip(relevance, belief, seper, strict=True)
+        return [
+            {
+                "question": number,
+                "relevance": mark,
+                "gains": dict.fromkeys(CHOICES, 0.0) | {"delta_belief": ours, "delta_seper_soft": soft},
+            }
+            for mark, ours, soft in columns
+        ]
+
+    labelled = [*rows(0, [1, 0, 0], [0.9, 0.1, 0.2], [0.5, 0.7, 0.1]), *rows(2, [0, 1], [0.4, 0.1], [0.1, 0.3])]
+    judged = [
+        *rows(2, [0, 1], [0, 0], [0.2, 0.6]),
+        *rows(0, [1, 0, 0], [0, 0, 0], [0.8, 0.3, 0.1]),
+        *rows(1, [1], [0], [1]),
+    ]
+    found = choices(labelled, judged)
+    assert found["delta_belief"]["mean"] == pytest.approx((0.8 + 0.2) / 2)
+    assert found["delta_seper_soft"]["mean"] == pytest.approx((0.3 + 0.6) / 2)
+    assert found["delta_seper_soft"]["lead"]["lead"] == pytest.approx(0.05)
+    assert found["people's marks"]["mean"] == pytest.approx((0.8 + 0.6) / 2)
+    assert found["exact_match"]["mean"] == pytest.approx((0.4 + 0.4) / 2)  # all equal: the mean of all
+    assert "lead" not in found["delta_belief"]
 
 
 def test_the_command_measures_each_set_once(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
