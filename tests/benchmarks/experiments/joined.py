@@ -204,7 +204,7 @@ def choices(
 
     Returns:
         By label, the ``mean`` ΔSePer of the chosen contexts for the judging reader, with its ``interval`` over
-        questions, and the ``lead`` of ``delta_belief``; of equally good contexts, their mean counts. ``people's marks``
+        questions, and the ``lead`` of ``delta_belief``; of equally good contexts, their mean counts. People's marks
         choose as well.
     """
     by_label: dict[str, list[float]] = {label: [] for label in (*CHOICES, _MARKS)}
