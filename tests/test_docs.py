@@ -301,6 +301,7 @@ def run_notebook(name, folder, **smaller):
     return cells
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_top_to_bottom(tmp_path):
     cells = run_notebook("quickstart", tmp_path)
     assert "image/svg+xml" in str(cells[-2].outputs)

@@ -1,8 +1,11 @@
 """`seper-reward label` as users run it: whole commands, killed, repeated, shuffled, shared among processes."""
 
 import json
+import multiprocessing
+import os
 import random
 import signal
+import sys
 
 import pytest
 from datasets import Dataset
@@ -10,6 +13,7 @@ from datasets import Dataset
 from seper_reward import Passage, label_dataset
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
+from seper_reward.labels import folder
 from seper_reward.labels.labelers import DeltaSePerLabeler, load_labeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.reader.sampler import ReaderOptions
@@ -148,23 +152,32 @@ def test_label_dataset_in_blocks(tiny_scorer):
         label_dataset(dataset, tiny_scorer, batch_size=0)
 
 
-KILLED = """
-import os, signal, sys
-from seper_reward.cli import main
-from seper_reward.labels import folder
-
 class Kills:
+    """Stands for the module os, and kills the process at a number of calls of fsync."""
+
     def __init__(self, left):
         self.left = left
+
     def fsync(self, descriptor):
         os.fsync(descriptor)
         self.left -= 1
         if not self.left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-folder.os = Kills(int(sys.argv[1]))
-main(sys.argv[2:])
-"""
+
+def dies(words, kill_after, errors):
+    with errors.open("w") as sys.stderr:
+        folder.os = Kills(kill_after)
+        main(words)
+
+
+def killed(words, kill_after, errors):
+    """Run a command in a fork that is killed; return what it wrote to stderr."""
+    process = multiprocessing.get_context("fork").Process(target=dies, args=(words, kill_after, errors))
+    process.start()
+    process.join(300)
+    assert process.exitcode == -signal.SIGKILL, errors.read_text()
+    return errors.read_text()
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, capsys):
@@ -172,14 +185,12 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, caps
     assert main(label(source, "whole")) == 0
     resumed, progress = label(source, "cut"), tmp_path / "cut" / "progress"
     for kill_after, finished in ((1, 1), (3, 4)):
-        killed = run(["-c", KILLED, str(kill_after), *resumed], launcher=())
-        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        killed(resumed, kill_after, tmp_path / "errors.txt")
         assert sum(path.read_text().count("\n") for path in progress.glob("*.jsonl")) == finished
     with next(progress.glob("process-*.jsonl")).open("a") as torn:
         torn.write('{"key": "torn in the mid')
-    killed = run(["-c", KILLED, "6", *resumed], launcher=())  # while the placebo is measured
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert "4/8" in killed.stderr  # the progress bar starts where it was
+    # killed while the placebo is measured; the progress bar starts where it was
+    assert "4/8" in killed(resumed, 6, tmp_path / "errors.txt")
     capsys.readouterr()
     assert main(resumed) == 0
     assert "2/8" in capsys.readouterr().err

@@ -1,10 +1,12 @@
 """Prompts: the paper's words, cut passages, whole questions."""
 
 import pytest
+from transformers import AutoTokenizer
 
 from seper_reward import Passage
 from seper_reward.data.answers import contains_answer
 from seper_reward.data.queries import read_examples
+from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import PLACEBO, STYLES, PromptBuilder, _common_length, prompt_style
 from seper_reward.types import UnscorableError
 
@@ -12,8 +14,8 @@ QUESTION = "Who built the {reference} mill?"  # braces in a question are text
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tiny_sampler):
-    return tiny_sampler.tokenizer
+def tokenizer():
+    return AutoTokenizer.from_pretrained(embedded_reader_folder())
 
 
 @pytest.fixture

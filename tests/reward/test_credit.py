@@ -28,6 +28,7 @@ from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
 from tests.helpers import ENVIRONMENT, VARIANTS
+from tests.tiny_models import make_reader
 
 ROOT = Path(__file__).parents[2]
 
@@ -420,8 +421,9 @@ SAID = "<search>house 0</search><information>House 0 belongs to Owner 0.</inform
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, masked):
+def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
     """Texts of a rollout function, as Search-R1's; with a mask of what the policy did not write, and without."""
+    reader = make_reader(tmp_path / "reader", whole=True)  # one of its tokens is the end of a tag and the next start
 
     def rollouts(prompts, trainer):
         tokenizer = trainer.processing_class
@@ -439,7 +441,7 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_reader, tiny_scorer, maske
 
     reward = SePerReward(tiny_scorer, price=0.1, passage_tag="information")
     questions = [{**row, "prompt": row["question"]} for row in QUESTIONS]
-    trainer = trainer_of(tmp_path, tiny_reader, [reward], questions=questions, rollout_func=rollouts)
+    trainer = trainer_of(tmp_path, reader, [reward], questions=questions, rollout_func=rollouts)
     with reward.recording() as recorded:
         trainer.train()
     assert [rollout.calls for rollout, _ in recorded] == [(0,), (1, 0)] * 4

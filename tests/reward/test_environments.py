@@ -70,7 +70,7 @@ def synchronous(tmp_path_factory, tiny_reader, tiny_scorer, retriever, make):
             reward_funcs=list(rewards),
             args=trl.GRPOConfig(
                 output_dir=str(tmp_path_factory.mktemp("run")), max_steps=1, per_device_train_batch_size=4,
-                steps_per_generation=4, num_generations=len(SCRIPTS), max_completion_length=200, use_cpu=True,
+                steps_per_generation=4, num_generations=len(SCRIPTS), max_completion_length=300, use_cpu=True,
                 bf16=False, save_strategy="no", report_to="none", disable_tqdm=True, max_tool_calling_iterations=3,
                 logging_steps=1, learning_rate=1e-2, scale_rewards="none",
             ),
@@ -182,7 +182,7 @@ def child(tiny_reader, tiny_scorer, make, monkeypatch):
             num_generations=len(SCRIPTS),
             max_inflight_tasks=8,
             queue_maxsize=4,
-            max_tokens=64,
+            max_tokens=128,
         )
         worker.start()
         try:
