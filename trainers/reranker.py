@@ -45,6 +45,7 @@ from .ranking.run import (
     labeler_for,
     publish,
     teacher_rows,
+    training_label,
 )
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
@@ -177,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         seconds: dict[str, float] = {}
         pool = propose(encoder, config, questions)
         with stopwatch(seconds, "labelling"):
-            labeled = LabelStore(folder / LABELS, labeler).label(pool)
+            labeled = LabelStore(folder / LABELS, labeler, training_label(config)).label(pool)
         statistics = label_statistics(labeled, config.margin)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         with stopwatch(seconds, "training"):

@@ -60,6 +60,7 @@ from .ranking.run import (
     labeler_for,
     publish,
     teacher_rows,
+    training_label,
 )
 from .ranking.vectors import vectors_by_text
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
@@ -273,7 +274,7 @@ class RetrieverRun:
                 "would be added to only one of them"
             )
         claim_ranking_folder(self.folder, config, arguments, questions, labeler, [self._base])
-        self._store = LabelStore(self.folder / LABELS, labeler) if store is None else store
+        self._store = LabelStore(self.folder / LABELS, labeler, training_label(config)) if store is None else store
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
         """Run the unfinished rounds; return the trained model.

@@ -23,8 +23,8 @@ class ExportConfig:
     output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv. Required.")
     label: str | None = setting(
         None,
-        "Field of the labels; rows of the labeler delta_seper also have delta_seper_hard and delta_belief (default: "
-        "the name of the labeler).",
+        "Field of the labels, such as delta_seper, delta_seper_hard or delta_belief (default: delta_belief if the "
+        "labeler is delta_seper, without sets, and the likelihood of the answer is known; else the labeler's name).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."

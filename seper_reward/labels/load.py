@@ -74,7 +74,7 @@ class Labels:
         """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
 
         Args:
-            label: Field of the labels; ``None`` for the field of the labeler that wrote the rows.
+            label: Field of the labels; ``None`` for the recommended one of each row (``recommended_label``).
             max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
                 passages.
 
@@ -98,7 +98,7 @@ class Labels:
             form: ``"pairs"`` (anchor, positive), ``"triplets"`` (anchor, positive, negative, label), ``"lists"``
                 (query, docs, labels) or ``"flat"`` (query, passage, label), see ``labels.forms``; ``None`` for the
                 label rows themselves.
-            label: Field of the labels; ``None`` for the field of the labeler that wrote the rows.
+            label: Field of the labels; ``None`` for the recommended one of each row (``recommended_label``).
             margin: Least label of a positive passage, and least distance of a negative below the positive.
             max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
                 passages.

@@ -198,7 +198,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
     Args:
         folder: Folder with ``labels.jsonl``.
-        label: Field of the labels; ``None`` for the field of the labeler that wrote the rows.
+        label: Field of the labels; ``None`` for the recommended one of each row (``recommended_label``).
 
     Raises:
         OSError: The folder has no ``labels.jsonl``.
@@ -223,14 +223,14 @@ def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQu
 
     Args:
         row: A row made by ``label_row``.
-        label: Field of the labels; ``None`` for the field of the labeler that wrote the row. If it is not the label of
+        label: Field of the labels; ``None`` for the recommended one (``recommended_label``). If it is not the label of
             the row's sets, the query has no sets.
 
     Raises:
         KeyError: A field is missing, or a passage has no such label.
     """
     labeler = labeler_of([row])
-    column = label or labeler
+    column = label or recommended_label(row)
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
     # other fields, such as delta_log_odds, have no known error
@@ -265,6 +265,19 @@ def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of the labeler that wrote the rows; it is also the field of their labels."""
     return str(next(iter(rows), {}).get("labeler", DELTA_SEPER))
+
+
+def recommended_label(row: Mapping[str, Any]) -> str:
+    """Return the field of a label row to train on.
+
+    This is ``delta_belief``, which agrees best with people (docs/results.md), if the labeler is ``delta_seper``, all
+    passages have it, and there are no labels of sets; else the field of the labeler, as for answers that are lists.
+    """
+    labeler = labeler_of([row])
+    if labeler != DELTA_SEPER or row.get("sets"):
+        return labeler
+    known = all(passage.get("delta_belief") is not None for passage in row["passages"])
+    return "delta_belief" if known else labeler
 
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, Any]:

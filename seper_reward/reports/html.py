@@ -212,11 +212,11 @@ def _write(path: Path, command: str, **data: Any) -> None:
 
 def _labels(folder: Path, margin: float) -> dict[str, Any]:
     """Return the page's data for a folder of labels."""
-    labeled = read_labels(folder)
     rows = [row for _, row in read_valid_rows(folder / LABELS)]
     if not rows:
         raise ValueError(f"{folder / LABELS}: expected label rows, got none; see rejected.jsonl there")
     column = labeler_of(rows)
+    labeled = read_labels(folder, column)
     passages = labeled_passages(rows, labeled, column, margin)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]

@@ -98,7 +98,7 @@ def _labels(folder: Path) -> Artifacts:
         found |= _label_folder(f"labels/{name}", out)
     for layout in LAYOUTS:
         path = folder / layout
-        _run("export", *_flags(labels=folder / "delta_seper", format=layout, output=path))
+        _run("export", *_flags(labels=folder / "delta_seper", label="delta_seper", format=layout, output=path))
         found[f"exports/{layout}"] = path.read_text("utf-8")
     for preset in ("official", "paper"):
         out = folder / preset
@@ -279,8 +279,9 @@ def _retriever(folder: Path) -> Artifacts:
         "learning_rate": 1e-3, "logging_steps": 1, "rounds": 1,
         "eval_readers": held_out,
     }  # fmt: skip
+    label = _set("labeler", label="delta_seper")
     targets = _set("targets", min_spread=0, heterogeneity=1, shrink="false")
-    if retriever.main([*_flags(**settings), *_set("reader", **EXACT), *targets]):
+    if retriever.main([*_flags(**settings), *_set("reader", **EXACT), *label, *targets]):
         raise RuntimeError("the retriever's recipe failed")
     round_ = json.loads((folder / "run" / "round-1" / "round.json").read_text("utf-8"))
     named = ("loss", "grad_norm", "eval_ndcg@5")

@@ -167,7 +167,7 @@ def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_score
     assert kept["input"]["passage_id"] == "mine"
     assert "input" not in row["passages"][1]
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
-    (found,) = read_labels(tmp_path)
+    (found,) = read_labels(tmp_path, labeler.name)
     assert found.query.metadata == query.metadata
     assert [each.metadata for each in found.query.passages] == [each.metadata for each in query.passages]
     assert found.labels == pytest.approx(labeled.labels, abs=1e-6)

@@ -11,7 +11,7 @@ from huggingface_hub.utils import httpx
 from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.labels.load import Labels
-from seper_reward.labels.rows import label_row
+from seper_reward.labels.rows import label_row, recommended_label
 from seper_reward.runtime.parquet_files import as_dataset, write_parquet
 from seper_reward.types import LabeledQuery, Passage, Query
 
@@ -53,6 +53,28 @@ def folder(tmp_path):
     }
     (tmp_path / "provenance.json").write_text(json.dumps(provenance))
     return tmp_path
+
+
+def test_delta_belief_is_the_label_to_train_on_where_it_is_known():
+    def row(labeler, *beliefs, sets=()):
+        passages = [
+            {"passage_id": f"p{at}", "title": "", "text": "x", "delta_seper": 0.1 * at, "delta_seper_hard": 0.0,
+             "erag": 1.0, "delta_belief": belief, "std_error": 0.2, "std_error_hard": 0.0, "std_error_belief": 0.1}
+            for at, belief in enumerate(beliefs)
+        ]  # fmt: skip
+        return {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "passages": passages,
+                "baseline": {"std_error": 0.4}, "sets": list(sets)}  # fmt: skip
+
+    known, listed = row("delta_seper", 0.7, 0.5), row("delta_seper", 0.7, None)
+    for_sets, erag = row("delta_seper", 0.7, sets=[{}]), row("erag", 0.7)
+    assert [recommended_label(each) for each in (known, listed, for_sets, erag)] == [
+        "delta_belief", "delta_seper", "delta_seper", "erag",
+    ]  # fmt: skip
+    labels = Labels([known, listed])
+    assert [each.labels for each in labels.labeled()] == [(0.7, 0.5), (0.0, 0.1)]
+    assert [each.std_errors for each in labels.labeled()] == [(0.1, 0.1), (0.2, 0.2)]
+    assert [each.baseline_error for each in labels.labeled()] == [0.2, 0.4]
+    assert [each.labels for each in labels.labeled("delta_seper")] == [(0.0, 0.1)] * 2
 
 
 def test_forms_by_hand(folder):

@@ -13,6 +13,7 @@ from seper_reward.config import reader_options
 from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.evaluate.win_ratios import relative_win_ratios
 from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
@@ -89,7 +90,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
     gains = None
     if config.eval_gains:
         path = folder / f"evaluation_rows-{content_key(scorer.fingerprint, data)[:8]}.jsonl"
-        gains = LabelStore(path, DeltaSePerLabeler(scorer))
+        gains = LabelStore(path, DeltaSePerLabeler(scorer), DELTA_SEPER)
     return RankingReaders(scorers, gains, config.eval_top_k)
 
 

@@ -25,10 +25,11 @@ class LabelStore:
     Args:
         path: JSONL file of label rows, read if it exists; rows are in order of the questions' first use.
         labeler: Labeler of passages without a label.
+        label: Field of the rows to learn from; ``None`` for the recommended one (``recommended_label``).
     """
 
-    def __init__(self, path: Path, labeler: PassageLabeler) -> None:
-        self._path, self._labeler = path, labeler
+    def __init__(self, path: Path, labeler: PassageLabeler, label: str | None = None) -> None:
+        self._path, self._labeler, self._label = path, labeler, label
         # the main process reads and broadcasts the rows: other processes may see an old file on a network disk
         self._rows: dict[str, dict[str, Any]] = together(
             lambda: {row["id"]: row for row in read_lines(path)} if path.is_file() else {}
@@ -78,4 +79,4 @@ class LabelStore:
         """Return the query with all labelled passages, whether they are its current candidates or not."""
         if query.id not in self._rows:
             return LabeledQuery(replace(query, passages=()), (), ())
-        return labeled_query(self._rows[query.id], self._labeler.name)
+        return labeled_query(self._rows[query.id], self._label)

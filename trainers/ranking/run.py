@@ -125,6 +125,11 @@ def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
     return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
 
 
+def training_label(config: RankingConfig) -> str | None:
+    """Return the field of label rows to learn from; ``None`` for the recommended one of each row."""
+    return config.label if config.labeler == DELTA_SEPER else None
+
+
 class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an error
     """No question has labels that differ enough to learn from."""
 
@@ -245,9 +250,10 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
     """Return the common fields of the model cards of retriever and reranker."""
     from importlib.metadata import version
 
+    recommended = config.labeler == DELTA_SEPER and config.sets == "none"
     return {
         **asdict(config),
-        "labeler": config.label if config.labeler == DELTA_SEPER else config.labeler,
+        "labeler": training_label(config) or ("delta_belief" if recommended else config.labeler),
         "version": version("seper-reward"),
         "seed": arguments.seed,
         "learning_rate": arguments.learning_rate,

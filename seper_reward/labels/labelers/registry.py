@@ -46,7 +46,7 @@ class LabelerOptions:
         ValueError: An option is not allowed.
     """
 
-    label: str = DELTA_SEPER
+    label: str | None = None
     erag_preset: ERAGPreset = "default"
     erag_metric: str = "exact_match"
     item_preset: JudgmentPreset = "default"
@@ -61,7 +61,7 @@ class LabelerOptions:
     item_max_new_tokens: int = 128
 
     def __post_init__(self) -> None:
-        check_choice("label", self.label, tuple(SUFFIXES))
+        check_choice("label", self.label or DELTA_SEPER, tuple(SUFFIXES))
         ERAGOptions.preset(self.erag_preset)
         self.judgments()
 
@@ -94,7 +94,7 @@ class LabelerOptions:
 
 
 LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
-    "delta_seper": lambda load, options: DeltaSePerLabeler(load(), options.label),
+    "delta_seper": lambda load, options: DeltaSePerLabeler(load(), options.label or DELTA_SEPER),
     "erag": lambda load, options: options.erag(load()),
     "likelihood": lambda load, options: LikelihoodLabeler(load()),
     "item": lambda load, options: options.item(load()),

@@ -66,7 +66,7 @@ class Parts(NamedTuple):
 
     sets: str
     labeler: str
-    label: str
+    label: str | None
 
 
 @dataclass
@@ -168,7 +168,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
         sets = "none" if labeler == name else "conditional"
         if labeler in SUFFIXES:
             return Parts(sets, DELTA_SEPER, labeler)
-        return Parts(sets, labeler, HeadConfig.label)
+        return Parts(sets, labeler, None)
 
     def of(self, name: str) -> HeadConfig:
         """Return the settings of a retriever that the labels of this name train."""

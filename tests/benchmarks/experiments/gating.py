@@ -107,6 +107,11 @@ class GatingConfig(ExperimentConfig):
         if self.folds < 1:
             raise ValueError(f"folds must be at least 1, got {self.folds}")
 
+    @property
+    def gate_label(self) -> str:
+        """The label that the gate learns, also its name."""
+        return self.label or DELTA_SEPER
+
 
 @dataclass
 class GatingArguments(RerankerArguments):
@@ -138,7 +143,7 @@ def of_groups(questions: Questions, groups: Sequence[str]) -> Questions:
 
 def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
     """Return ``results.json`` as a Markdown page."""
-    columns = list(results["gating"][config.label])
+    columns = list(results["gating"][config.gate_label])
     counts = results["questions"]
     if config.folds == 1:
         folds, of_gates = "", "; one that is a dash with a gate says never or always"
@@ -148,7 +153,7 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
         f"# Whether to use a passage: {config.input}",
         "",
         f"{counts['train']} training, {counts['dev']} dev and {counts['test']} test questions{folds}; labels "
-        f"`{config.label}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
+        f"`{config.gate_label}` of the reader `{config.reader}`, the best of {config.top_k} retrieved passages. "
         f"Thresholds maximise SePer on the dev questions{of_gates}.",
         "",
         markdown_table(
@@ -160,7 +165,7 @@ def markdown(results: Mapping[str, Any], config: GatingConfig) -> str:
         held_out = "" if reader == config.reader else " (made no labels)"
         lines += [
             "",
-            f"SePer of `{reader}`{held_out}, lead of the gate `{config.label}` with its 95 % interval over test "
+            f"SePer of `{reader}`{held_out}, lead of the gate `{config.gate_label}` with its 95 % interval over test "
             "questions:",
             "",
             *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
@@ -203,7 +208,7 @@ def by_folds(config: GatingConfig, arguments: RerankerArguments) -> None:
         for fold, part in enumerate(parts)
     ]
     if process_state().is_main_process:
-        _write(folder, over_folds(found, config.label), config)
+        _write(folder, over_folds(found, config.gate_label), config)
 
 
 def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[str, Any]:
@@ -232,7 +237,7 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
         seconds: dict[str, float] = {}
         retriever = corpus_retriever(encoder, config, questions)
         with stopwatch(seconds, "labelling"):
-            store = LabelStore(folder / LABELS, labeler)
+            store = LabelStore(folder / LABELS, labeler, labeler.name)
             labeled = store.label(propose(encoder, config, questions))
             # what is decided on is what a user has: retrieved passages alone
             dev, test = (
@@ -247,10 +252,10 @@ def held_out_split(config: GatingConfig, arguments: RerankerArguments) -> dict[s
             dev_decided, dev_values = answered(
                 dev_decided, {config.reader: measure(judges[config.reader], dev_decided)}
             )
-            limits = thresholds(gates(config.label), dev_decided, dev_values[config.reader])
+            limits = thresholds(gates(config.gate_label), dev_decided, dev_values[config.reader])
             decided, values = answered(decided, {name: measure(judge, decided) for name, judge in judges.items()})
         results = {
-            **gating_results(config.label, limits, decided, values),
+            **gating_results(config.gate_label, limits, decided, values),
             "questions": {"train": len(labeled), "dev": len(dev_decided.queries), "test": len(decided.queries)},
             "labels": label_statistics(labeled, config.margin),
             "seconds": seconds,
@@ -307,7 +312,7 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
             if ridge
             else '`CrossEncoder("PATH").predict([(question, passage)])`'
         ),
-        limit_on_dev=results["gating"][config.label]["threshold"],
+        limit_on_dev=results["gating"][config.gate_label]["threshold"],
         table=markdown(results, config).partition("\n\n")[2],
     )
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")

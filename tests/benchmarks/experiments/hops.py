@@ -91,7 +91,8 @@ def labels(
     scorer, found = load_scorer(config, seed), {}
     for kind in (SETS, MARKS):
         for split in ("train", "test"):
-            store = LabelStore(folder / f"{kind}-{split}-{seed}.jsonl", labeler_for(config.of(kind), scorer))
+            labeler = labeler_for(config.of(kind), scorer)
+            store = LabelStore(folder / f"{kind}-{split}-{seed}.jsonl", labeler, labeler.name)
             found[kind, split] = store.label(getattr(questions, split))
     return found
 

@@ -42,7 +42,7 @@ def shared_store(folder: Path, name: str, labeler: PassageLabeler, data: str) ->
         labeler: Labeler of passages that have no label yet.
         data: Hash of the questions and passages (``data_key``).
     """
-    return LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler)
+    return LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler, labeler.name)
 
 
 def labeler_stores(labelers: Mapping[str, PassageLabeler], folder: Path, data: str) -> dict[str, LabelStore]:

@@ -80,7 +80,7 @@ def test_a_label_of_delta_seper_is_compared_by_its_name():
     assert [(each.labeler, each.label, each.sets) for each in own] == [
         ("delta_seper", "delta_belief", "none"),
         ("delta_seper", "delta_seper", "conditional"),
-        ("likelihood", "delta_seper", "none"),
+        ("likelihood", None, "none"),
     ]
 
 
