@@ -35,7 +35,7 @@ def make_reader(folder: Path, whole: bool = False) -> Path:
     if not whole:  # halves of characters and control tokens are as rare as with all tokens
         odd = [at for at in range(SMALL) if "\ufffd" in tokenizer.decode([at])]
         controls = set(tokenizer.added_tokens_decoder) - {tokenizer.eos_token_id}
-        model.get_input_embeddings().weight.data[[*odd, *controls]] = 0
+        model.get_input_embeddings().weight.data[[*odd, *controls]] *= 0.1
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -50,21 +50,18 @@ def first_tokens(tokenizer, folder: Path):
     data = json.loads(path.read_text())
     model = data["model"]
     model["vocab"] = {text: at for text, at in model["vocab"].items() if at < SMALL}
-    if "merges" in model:
-        model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
     path.write_text(json.dumps(data))
     return AutoTokenizer.from_pretrained(folder)
 
 
-def make_entailment(folder: Path, whole: bool = False) -> Path:
+def make_entailment(folder: Path) -> Path:
     """Write a random two-layer BERT classifier whose label order differs from ours."""
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
     from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
-    if not whole:
-        tokenizer = first_tokens(tokenizer, folder)
     torch.manual_seed(1)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -82,7 +79,7 @@ def make_entailment(folder: Path, whole: bool = False) -> Path:
     return folder
 
 
-def make_encoder(folder: Path, whole: bool = False) -> Path:
+def make_encoder(folder: Path) -> Path:
     """Write a random two-layer BERT with mean pooling, for sentence-transformers."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -91,8 +88,6 @@ def make_encoder(folder: Path, whole: bool = False) -> Path:
     from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
-    if not whole:
-        tokenizer = first_tokens(tokenizer, folder / "base")
     torch.manual_seed(2)
     config = BertConfig(
         vocab_size=len(tokenizer),

@@ -24,7 +24,7 @@ class ExportConfig:
     label: str | None = setting(
         None,
         "Field of the labels, such as delta_seper, delta_seper_hard or delta_belief (default: delta_belief if the "
-        "labeler is delta_seper, without sets, and the likelihood of the answer is known; else the labeler's name).",
+        "labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or the sets' label).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
@@ -67,16 +67,18 @@ def command(arguments: list[str]) -> str:
     config = parse(ExportConfig, arguments, "seper-reward export")
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
-    from seper_reward.labels.rows import read_labels
+    from seper_reward.labels.load import load_labels
+    from seper_reward.labels.rows import read_labels, recommended_label
     from seper_reward.labels.targets import helped, lists_to_learn, sure
     from seper_reward.retrieval import next_hop
 
-    labeled = lists_to_learn(read_labels(config.labels, config.label), config.learn_from, next_hop)
+    label = config.label or recommended_label(load_labels(config.labels).rows)
+    labeled = lists_to_learn(read_labels(config.labels, label), config.learn_from, next_hop)
     kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
     kept = beyond_chance(kept, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
-    print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}")
+    print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")
     kind = {".parquet": "parquet", ".csv": "csv"}.get(Path(config.output).suffix, "json")
     return _AFTER_EXPORT.get(config.format, "").format(output=config.output, kind=kind)

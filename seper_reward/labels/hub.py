@@ -8,7 +8,7 @@ from typing import Any
 from seper_reward.labels.forms import FORMS
 from seper_reward.labels.integrity import SUMMARY
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, labeler_of
+from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, recommended_label
 from seper_reward.runtime.hub import upload
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parquet_files import write_parquet
@@ -84,7 +84,8 @@ def _write_dataset_folder(
     margin: float,
 ) -> None:
     """Write the files of the dataset: one Parquet file per configuration, JSON files, and the card ``README.md``."""
-    labeled = [labeled_query(row) for row in labels]
+    label = recommended_label(labels)
+    labeled = [labeled_query(row, label) for row in labels]
     tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels}
     tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}
     tables = {name: rows for name, rows in tables.items() if rows}
@@ -96,7 +97,7 @@ def _write_dataset_folder(
     if summary:
         write_json(folder / SUMMARY, summary)
     counts = {name: len(rows) for name, rows in tables.items()}
-    card = _label_card(labeler_of(labels), repo_id, counts, provenance, summary)
+    card = _label_card(label, repo_id, counts, provenance, summary)
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 

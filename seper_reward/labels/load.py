@@ -11,7 +11,7 @@ from seper_reward.labels.forms import Form, form_rows
 from seper_reward.labels.hub import push_labels
 from seper_reward.labels.integrity import SUMMARY, check_labels
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query, labeler_of
+from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query, labeler_of, recommended_label
 from seper_reward.labels.targets import sure
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
@@ -74,13 +74,14 @@ class Labels:
         """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
 
         Args:
-            label: Field of the labels; ``None`` for the recommended one of each row (``recommended_label``).
+            label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
             max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
                 passages.
 
         Raises:
             KeyError: The rows have no such label.
         """
+        label = label or recommended_label(self.rows)
         labeled = [labeled_query(row, label) for row in self.rows]
         return labeled if max_std_error is None else [sure(row, max_std_error) for row in labeled]
 
@@ -98,7 +99,7 @@ class Labels:
             form: ``"pairs"`` (anchor, positive), ``"triplets"`` (anchor, positive, negative, label), ``"lists"``
                 (query, docs, labels) or ``"flat"`` (query, passage, label), see ``labels.forms``; ``None`` for the
                 label rows themselves.
-            label: Field of the labels; ``None`` for the recommended one of each row (``recommended_label``).
+            label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
             margin: Least label of a positive passage, and least distance of a negative below the positive.
             max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
                 passages.

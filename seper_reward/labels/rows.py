@@ -1,7 +1,7 @@
 """Label rows: one JSON object per question, in ``labels.jsonl``."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +198,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
     Args:
         folder: Folder with ``labels.jsonl``.
-        label: Field of the labels; ``None`` for the recommended one of each row (``recommended_label``).
+        label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
 
     Raises:
         OSError: The folder has no ``labels.jsonl``.
@@ -207,7 +207,9 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
     """
     check_labels(Path(folder))
     labeled = []
-    for where, row in read_valid_rows(Path(folder) / LABELS):
+    rows = list(read_valid_rows(Path(folder) / LABELS))
+    label = label or recommended_label([row for _, row in rows])
+    for where, row in rows:
         try:
             labeled.append(labeled_query(row, label))
         except (KeyError, TypeError) as error:
@@ -218,19 +220,17 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
     return labeled
 
 
-def labeled_query(row: Mapping[str, Any], label: str | None = None) -> LabeledQuery:
+def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     """Return the labelled query of a label row: labels and standard errors, without further fields of the labeler.
 
     Args:
         row: A row made by ``label_row``.
-        label: Field of the labels; ``None`` for the recommended one (``recommended_label``). If it is not the label of
-            the row's sets, the query has no sets.
+        column: Field of the labels. If it is not the label of the row's sets, the query has no sets.
 
     Raises:
         KeyError: A field is missing, or a passage has no such label.
     """
     labeler = labeler_of([row])
-    column = label or recommended_label(row)
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
     # other fields, such as delta_log_odds, have no known error
@@ -267,17 +267,20 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
     return str(next(iter(rows), {}).get("labeler", DELTA_SEPER))
 
 
-def recommended_label(row: Mapping[str, Any]) -> str:
-    """Return the field of a label row to train on.
+def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
+    """Return the field of label rows to train on.
 
-    This is ``delta_belief``, which agrees best with people (docs/results.md), if the labeler is ``delta_seper``, all
-    passages have it, and there are no labels of sets; else the field of the labeler, as for answers that are lists.
+    This is ``delta_belief`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of
+    the sets if sets were labelled, and else the field of the labeler, for example for answers that are lists.
     """
-    labeler = labeler_of([row])
-    if labeler != DELTA_SEPER or row.get("sets"):
+    labeler = labeler_of(rows)
+    if labeler != DELTA_SEPER:
         return labeler
-    known = all(passage.get("delta_belief") is not None for passage in row["passages"])
-    return "delta_belief" if known else labeler
+    if any("sufficient_set" in row for row in rows):
+        sets = (each for row in rows for each in row.get("sets") or ())
+        return next((name for each in sets for name in SUFFIXES if name in each), labeler)
+    known = all(passage.get("delta_belief") is not None for row in rows for passage in row.get("passages", ()))
+    return "delta_belief" if rows and known else labeler
 
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, Any]:

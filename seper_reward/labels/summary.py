@@ -95,8 +95,8 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     if summary.get("long_answers", 0) > _WARN_FROM * summary["questions"]:
         warnings.append(
             f"the answers of {summary['long_answers']} questions are longer than a response can be, so responses "
-            "state less than the answers and ΔSePer is low; train on delta_belief, which is in every row (`export "
-            "--label delta_belief`), or raise max_new_tokens"
+            "state less than the answers and ΔSePer is low; train on delta_belief, as exports and trainers do where "
+            "it is known, or raise max_new_tokens"
         )
     if contexts and summary["all_equal"] == contexts:
         warnings.append("in every context all responses are equal; check the temperature (0?) and the reader")

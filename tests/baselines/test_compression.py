@@ -134,7 +134,7 @@ def test_readers_are_compared_in_process_and_on_a_server(
 ):
     served = f"{tiny_reader}@{serve().url}"
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "1", "--depths", "2", "--rerankers", "none", "--compressions", "longllmlingua"]
+    words += ["--limit", "1", "--depths", "3", "--rerankers", "none", "--compressions", "longllmlingua"]
     assert main(["baseline", "compression", *words, "--readers", str(tiny_reader), served]) == 0
     readers = json.loads((tmp_path / "out.json").read_text())["readers"]
     assert list(readers) == [str(tiny_reader), served]

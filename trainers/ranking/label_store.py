@@ -8,7 +8,7 @@ from typing import Any
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.loop import label_all
-from seper_reward.labels.rows import label_row, labeled_query
+from seper_reward.labels.rows import label_row, labeled_query, recommended_label
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.runtime.messages import say
@@ -30,6 +30,7 @@ class LabelStore:
 
     def __init__(self, path: Path, labeler: PassageLabeler, label: str | None = None) -> None:
         self._path, self._labeler, self._label = path, labeler, label
+        self._column = label or labeler.name
         # the main process reads and broadcasts the rows: other processes may see an old file on a network disk
         self._rows: dict[str, dict[str, Any]] = together(
             lambda: {row["id"]: row for row in read_lines(path)} if path.is_file() else {}
@@ -54,6 +55,7 @@ class LabelStore:
                 say(f"question id={query.id!r} left out: {labeled}")
         if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
+        self._column = self._label or recommended_label(self._rows.values())
         return [self._labeled(query) for query in queries if not self._missing(query).passages]
 
     def _add(self, row: dict[str, Any]) -> None:
@@ -79,4 +81,4 @@ class LabelStore:
         """Return the query with all labelled passages, whether they are its current candidates or not."""
         if query.id not in self._rows:
             return LabeledQuery(replace(query, passages=()), (), ())
-        return labeled_query(self._rows[query.id], self._label)
+        return labeled_query(self._rows[query.id], self._column)

@@ -14,7 +14,7 @@ from seper_reward.config import REPORT_TO_HELP, InputConfig, load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
-from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import cell, measures_table
@@ -23,7 +23,7 @@ from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key, weights_hash
-from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.json_files import read_lines, write_json
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
@@ -126,7 +126,7 @@ def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
 
 
 def training_label(config: RankingConfig) -> str | None:
-    """Return the field of label rows to learn from; ``None`` for the recommended one of each row."""
+    """Return the field of label rows to learn from; ``None`` for the recommended one (``recommended_label``)."""
     return config.label if config.labeler == DELTA_SEPER else None
 
 
@@ -250,10 +250,10 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
     """Return the common fields of the model cards of retriever and reranker."""
     from importlib.metadata import version
 
-    recommended = config.labeler == DELTA_SEPER and config.sets == "none"
+    label = training_label(config) or recommended_label(list(read_lines(Path(arguments.output_dir) / LABELS)))
     return {
         **asdict(config),
-        "labeler": training_label(config) or ("delta_belief" if recommended else config.labeler),
+        "labeler": label,
         "version": version("seper-reward"),
         "seed": arguments.seed,
         "learning_rate": arguments.learning_rate,

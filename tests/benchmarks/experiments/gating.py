@@ -303,7 +303,7 @@ def _publish(folder: Path, results: Mapping[str, Any], config: GatingConfig) -> 
     ridge = config.student == "ridge"
     template = Path(__file__).with_name("gate.md").read_text(encoding="utf-8")
     card = template.format(
-        **asdict(config) | {"labeler": config.label},
+        **asdict(config) | {"labeler": config.gate_label},
         version=version("seper-reward"),
         base=base_name(config.retriever if ridge else config.model),
         how_to_score=(

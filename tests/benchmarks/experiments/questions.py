@@ -78,6 +78,9 @@ def read_questions(config: ExperimentConfig) -> Questions:
     questions = questions_by_split(queries, corpus, config, config.turned)
     if config.test_input is not None:
         other = read_questions(replace(config, input=config.test_input, corpus=None, test_input=None))
+        both = questions.corpus.keys() & other.corpus.keys()
+        if shared := [each for each in sorted(both) if questions.corpus[each] != other.corpus[each]]:
+            raise ValueError(f"{config.test_input}: passage id {shared[0]!r} has another text in {config.input}")
         questions = questions._replace(corpus={**questions.corpus, **other.corpus}, test=other.test)
     return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
 
