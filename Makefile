@@ -46,7 +46,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo results retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
+.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -126,7 +126,13 @@ $(foreach set,$(MARKS),$(eval RESULT_$(set) := seper-reward evaluate correlation
 RESULTS := $(MARKS) planted false_negatives people traps attack estimators options noise hops speed batches scaling \
            entailment roofline dense search identity
 
-results: demo retriever-demo  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -e and policy-* (hours each)
+# labels and people's marks, with the number of questions of each set; a measured set is not measured again
+marks: setup  ## compare labels with people's marks, into runs/joined; READER="--reader FOLDER" for another reader
+	for each in nq_oracle_bm25neg:30 popqa:24 hotpotqa_distractor:16 2wikimultihopqa:16 nq_qed:16; do \
+	  OMP_NUM_THREADS=1 $(BIN)/$(BENCH).experiments.joined --split test --limit $${each#*:} --passages_per_question 4 \
+	    --file $(QA)/$${each%:*}.jsonl.gz $(READER) || exit 1; done
+
+results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -e and policy-* (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 runs/results/%.txt:

@@ -417,7 +417,7 @@ class LabelerConfig:
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters) or delta_belief "
         "(mean of delta_seper and the change of the gold answer's likelihood; rejects answers that are lists). Rows "
         "contain all three labels, labels of sets only this one (default: delta_seper; trainers learn from "
-        "delta_belief where it is known, and from delta_seper in labels of sets).",
+        "delta_belief if all rows have it, and from delta_seper in labels of sets).",
         "labeler.label",
     )
     erag_preset: Literal["default", "paper", "official"] = setting(

@@ -65,14 +65,14 @@ _AFTER_EXPORT = {
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward export``."""
     config = parse(ExportConfig, arguments, "seper-reward export")
+    from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
-    from seper_reward.labels.load import load_labels
-    from seper_reward.labels.rows import read_labels, recommended_label
+    from seper_reward.labels.rows import LABELS, read_labels, recommended_label
     from seper_reward.labels.targets import helped, lists_to_learn, sure
     from seper_reward.retrieval import next_hop
 
-    label = config.label or recommended_label(load_labels(config.labels).rows)
+    label = config.label or recommended_label([row for _, row in read_valid_rows(Path(config.labels) / LABELS)])
     labeled = lists_to_learn(read_labels(config.labels, label), config.learn_from, next_hop)
     kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
     kept = beyond_chance(kept, heterogeneity=config.heterogeneity, shrink=config.shrink)

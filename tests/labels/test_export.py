@@ -156,7 +156,8 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(rows, "read_labels", lambda folder, label: [mill, ferry])
 
     def exported(layout, learn_from="paths"):
-        words = ["--labels", "x", "--output", str(tmp_path / "out"), "--format", layout, "--learn_from", learn_from]
+        words = ["--labels", "x", "--label", "delta_seper", "--learn_from", learn_from]
+        words += ["--output", str(tmp_path / "out"), "--format", layout]
         assert main(["export", *words]) == 0
         return (tmp_path / "out").read_text() if layout == "trec" else lines(tmp_path / "out")
 

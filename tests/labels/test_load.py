@@ -65,16 +65,20 @@ def test_delta_belief_is_the_label_to_train_on_where_it_is_known():
         return {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "passages": passages,
                 "baseline": {"std_error": 0.4}, "sets": list(sets)}  # fmt: skip
 
-    known, listed = row("delta_seper", 0.7, 0.5), row("delta_seper", 0.7, None)
-    for_sets, erag = row("delta_seper", 0.7, sets=[{}]), row("erag", 0.7)
-    assert [recommended_label(each) for each in (known, listed, for_sets, erag)] == [
-        "delta_belief", "delta_seper", "delta_seper", "erag",
-    ]  # fmt: skip
-    labels = Labels([known, listed])
-    assert [each.labels for each in labels.labeled()] == [(0.7, 0.5), (0.0, 0.1)]
-    assert [each.std_errors for each in labels.labeled()] == [(0.1, 0.1), (0.2, 0.2)]
-    assert [each.baseline_error for each in labels.labeled()] == [0.2, 0.4]
-    assert [each.labels for each in labels.labeled("delta_seper")] == [(0.0, 0.1)] * 2
+    known, listed, erag = row("delta_seper", 0.7, 0.5), row("delta_seper", 0.7, None), row("erag", 0.7)
+    sets, of_one = row("delta_seper", 0.7, sets=[{"delta_seper_hard": 0.1}]), row("delta_seper", 0.7)
+    for with_sets in (sets, of_one):
+        with_sets["sufficient_set"] = {}
+    assert recommended_label([known]) == "delta_belief"
+    assert recommended_label([known, listed]) == "delta_seper"  # one label for all
+    assert recommended_label([erag]) == "erag"
+    assert recommended_label([of_one, sets]) == "delta_seper_hard"
+    assert recommended_label([]) == "delta_seper"
+    assert [each.labels for each in Labels([known]).labeled()] == [(0.7, 0.5)]
+    assert [each.std_errors for each in Labels([known]).labeled()] == [(0.1, 0.1)]
+    assert [each.baseline_error for each in Labels([known]).labeled()] == [0.2]
+    assert [each.labels for each in Labels([known, listed]).labeled()] == [(0.0, 0.1)] * 2
+    assert [each.labels for each in Labels([known]).labeled("delta_seper")] == [(0.0, 0.1)]
 
 
 def test_forms_by_hand(folder):

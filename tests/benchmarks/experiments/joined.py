@@ -90,7 +90,7 @@ class JoinedConfig(EvaluationConfig):
 
     file: list[str] = setting([], f"One file or several. {MARKED_HELP}")
     passages_per_question: int | None = setting(4, PASSAGES_HELP)
-    rows_dir: str = setting("runs/joined", "Folder of what was measured, a file for each split, reader and set.")
+    rows_dir: str = setting("runs/joined", "Folder of the measurements, a file for each split, reader and set.")
 
 
 @dataclass(frozen=True)
