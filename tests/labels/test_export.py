@@ -178,7 +178,8 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     assert "q1|p1 0 p3 -1\n" in exported("trec")
     assert len(exported("sentence-transformers", "singles")) == 2
     monkeypatch.setattr(rows, "read_labels", lambda folder, label: [replace(mill, sets=()), ferry])
-    assert main(["export", "--labels", "x", "--output", str(tmp_path / "out"), "--learn_from", "paths"]) == 2
+    words = ["--labels", "x", "--label", "delta_seper", "--learn_from", "paths"]
+    assert main(["export", *words, "--output", str(tmp_path / "out")]) == 2
     assert "for learn_from=paths, got none of 2 questions" in capsys.readouterr().err
 
 
