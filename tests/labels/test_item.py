@@ -172,7 +172,7 @@ def test_every_method_has_labels_that_go_to_a_row_and_back(make, method):
         assert found.labels == ((0.0, 1.0, 0.0) if method != "ar_r" and method != "ar_s" else (1.0, 0.0, 0.0))
     row = json.loads(json.dumps(label_row(found, "item")))
     assert (row["labeler"], row["answers"]) == ("item", [])
-    read = labeled_query(row)
+    read = labeled_query(row, "item")
     assert read.labels == found.labels
     assert read.query.metadata == {}
     assert all(not passage.metadata for passage in read.query.passages)

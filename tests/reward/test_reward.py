@@ -678,8 +678,9 @@ def test_metrics_and_table(tiny_scorer, seper):
     columns = {"question": [QUESTION] * 3, "answers": [list(ANSWERS)] * 3}
     reward([""] * 3, completions, **columns, log_metric=metrics.log, log_extra=table.__setitem__)
     deltas = [seper(MILL) - seper(), seper(SHEEP) - seper()]
-    assert metrics["seper/search_rate"] == metrics["seper/search_rate_needed"] == pytest.approx(2 / 3)
-    assert "seper/search_rate_not_needed" not in metrics  # no such question
+    needed, other = ("needed", "not_needed")[:: 1 if seper() < 0.5 else -1]
+    assert metrics["seper/search_rate"] == metrics[f"seper/search_rate_{needed}"] == pytest.approx(2 / 3)
+    assert f"seper/search_rate_{other}" not in metrics  # no such question
     assert metrics["seper/delta_of_searches"] == pytest.approx(sum(deltas) / 2, abs=1e-5)
     assert metrics["seper/share_harmful"] == sum(delta < 0 for delta in deltas) / 2
     assert metrics["seper/exact_match"] == pytest.approx(1 / 3)

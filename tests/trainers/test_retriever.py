@@ -373,7 +373,7 @@ def test_labels_of_batches_keep_their_order_and_leave_out_what_fails(tmp_path, t
         Query(str(n), question, ("Ann",), (Passage("Ann did.", id="a"), Passage("No.", id="b")))
         for n, question in enumerate(asked)
     ]
-    found = LabelStore(tmp_path / "labels.jsonl", DeltaSePerLabeler(tiny_scorer)).label(queries)
+    found = LabelStore(tmp_path / "labels.jsonl", DeltaSePerLabeler(tiny_scorer), "delta_seper").label(queries)
     assert [row.query.id for row in found] == [query.id for query in queries if query.id != "1"]
     assert "question id='1' left out" in capsys.readouterr().err
     alone = DeltaSePerLabeler(tiny_scorer).label(queries[-1])
