@@ -172,7 +172,7 @@ def dies(words, kill_after, errors):
 
 
 def killed(words, kill_after, errors):
-    """Run a command in a fork that is killed; return what it wrote to stderr."""
+    """Run a command in a fork that is killed; return its stderr."""
     process = multiprocessing.get_context("fork").Process(target=dies, args=(words, kill_after, errors))
     process.start()
     process.join(300)

@@ -30,7 +30,6 @@ class LabelStore:
 
     def __init__(self, path: Path, labeler: PassageLabeler, label: str | None = None) -> None:
         self._path, self._labeler, self._label = path, labeler, label
-        self._column = label or labeler.name
         # the main process reads and broadcasts the rows: other processes may see an old file on a network disk
         self._rows: dict[str, dict[str, Any]] = together(
             lambda: {row["id"]: row for row in read_lines(path)} if path.is_file() else {}
@@ -55,8 +54,8 @@ class LabelStore:
                 say(f"question id={query.id!r} left out: {labeled}")
         if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
-        self._column = self._label or recommended_label(self._rows.values())
-        return [self._labeled(query) for query in queries if not self._missing(query).passages]
+        column = self._label or recommended_label(self._rows.values())
+        return [self._labeled(query, column) for query in queries if not self._missing(query).passages]
 
     def _add(self, row: dict[str, Any]) -> None:
         if self._labeler.whole or row["id"] not in self._rows:
@@ -66,19 +65,17 @@ class LabelStore:
 
     def _missing(self, query: Query) -> Query:
         """Return the query with the passages to label: those without a label, or all if labels are interdependent."""
-        known = {passage.id for passage in self._known(query).query.passages}
+        row = self._rows.get(query.id, {"passages": []})
+        known = {passage["passage_id"] for passage in row["passages"]}
         if self._labeler.whole:
             same = known == {passage.id for passage in query.passages}
             return replace(query, passages=() if same else query.passages)
         return replace(query, passages=tuple(passage for passage in query.passages if passage.id not in known))
 
-    def _labeled(self, query: Query) -> LabeledQuery:
-        known = self._known(query)
+    def _labeled(self, query: Query, column: str) -> LabeledQuery:
+        """Return the query's passages with their labels, whatever else the store has of the question."""
+        if not query.passages and query.id not in self._rows:
+            return LabeledQuery(query, (), ())
+        known = labeled_query(self._rows[query.id], column)
         places = {passage.id: place for place, passage in enumerate(known.query.passages)}
         return replace(known.keep([places[passage.id] for passage in query.passages]), query=query)
-
-    def _known(self, query: Query) -> LabeledQuery:
-        """Return the query with all labelled passages, whether they are its current candidates or not."""
-        if query.id not in self._rows:
-            return LabeledQuery(replace(query, passages=()), (), ())
-        return labeled_query(self._rows[query.id], self._column)

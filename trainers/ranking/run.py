@@ -250,7 +250,9 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
     """Return the common fields of the model cards of retriever and reranker."""
     from importlib.metadata import version
 
-    label = training_label(config) or recommended_label(list(read_lines(Path(arguments.output_dir) / LABELS)))
+    label = config.labeler
+    if label == DELTA_SEPER:
+        label = config.label or recommended_label(list(read_lines(Path(arguments.output_dir) / LABELS)))
     return {
         **asdict(config),
         "labeler": label,
