@@ -4,19 +4,23 @@ import copy
 import json
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import traceback
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
 
 import torch
+from accelerate import PartialState
 
 from seper_reward import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt
+from seper_reward.runtime import distributed
 from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt
 
 #: The weights that stand for the variants of earlier releases.
@@ -166,6 +170,52 @@ def _rank(act, rank, store, answer, seconds):
         error.add_note(traceback.format_exc())
         result = error
     answer.send(result)
+
+
+def launch(act, folder, processes=2, seconds=120):
+    """Run ``act()``, which returns an exit status, as a launcher does on each of some processes.
+
+    They are forked, and so need not import what this one has. Returns what they wrote to standard output and to
+    standard error, one text each, the main process's first.
+    """
+    context = multiprocessing.get_context("fork")
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = str(free.getsockname()[1])
+    launched = [
+        context.Process(target=_launched, args=(act, rank, processes, port, folder)) for rank in range(processes)
+    ]
+    for process in launched:
+        process.start()
+    for process in launched:
+        process.join(seconds)
+        process.kill()
+    out, err = ("".join((folder / f"{rank}.{end}").read_text() for rank in range(processes)) for end in ("out", "err"))
+    assert [process.exitcode for process in launched] == [0] * processes, err
+    return out, err
+
+
+def _launched(act, rank, processes, port, folder):
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    rank_of = dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)) | dict.fromkeys(
+        ("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes)
+    )
+    os.environ.update(rank_of, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    PartialState._reset_state()
+    distributed.process_state.cache_clear()
+    distributed._store.cache_clear()
+    with (
+        (folder / f"{rank}.out").open("w") as out,
+        (folder / f"{rank}.err").open("w") as err,
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            status = act()
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+    sys.exit(status)
 
 
 class OneByOne:

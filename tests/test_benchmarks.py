@@ -61,6 +61,7 @@ def test_the_benchmark_of_erags_cost_writes_its_numbers(tiny_reader, tmp_path):
     assert found["k_2"]["each_passage_over_every_prefix"] > 0
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_dtypes_writes_its_numbers(tiny_reader, tmp_path):
     dtypes.main(["--reader", str(tiny_reader), "--repeats", "1", "--json", str(tmp_path / "out.json")])
     found = json.loads((tmp_path / "out.json").read_text())
@@ -102,6 +103,7 @@ def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkey
         assert min(found["ratio_to_floor"].values()) > 0
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_batch_sizes_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
     words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
     words += ["--questions", "2", "--batch_sizes", "1", "2"]

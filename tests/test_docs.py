@@ -25,6 +25,7 @@ FROZEN = DOCS / "experiments.md"  # its commands and settings are those of earli
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(set(DOCS.glob("*.md")) - {FROZEN})]
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
+FIRST_READ = ("README", "index", "concepts")  # pages whose snippets run with every change
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
@@ -143,7 +144,15 @@ def named_settings(words) -> set[str]:
     return assigned | {word.partition("=")[0] for word in words if word.startswith("--")} - {"--config", "--help"}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[] if page.stem in FIRST_READ else pytest.mark.slow)
+        for page in PAGES
+        if snippets(page)
+    ],
+    ids=name_of,
+)
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what a snippet writes
     namespace = {"__name__": "__main__"}
@@ -268,6 +277,7 @@ def test_a_long_table_is_shown_in_part(monkeypatch):
         refresh_tables.shown("spread", "a\n\nb")
 
 
+@pytest.mark.slow
 def test_the_pages_build_and_fetch_nothing(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],

@@ -50,18 +50,27 @@ def first_tokens(tokenizer, folder: Path):
     data = json.loads(path.read_text())
     model = data["model"]
     model["vocab"] = {text: at for text, at in model["vocab"].items() if at < SMALL}
-    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+    if "merges" in model:
+        model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
     path.write_text(json.dumps(data))
     return AutoTokenizer.from_pretrained(folder)
 
 
-def make_entailment(folder: Path) -> Path:
-    """Write a random two-layer BERT classifier whose label order differs from ours."""
-    from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
+def encoder_tokenizer(folder: Path, whole: bool):
+    """Return the first tokens of the embedded encoder's tokenizer, or all."""
+    from transformers import AutoTokenizer
 
     from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    return tokenizer if whole else first_tokens(tokenizer, folder)
+
+
+def make_entailment(folder: Path, whole: bool = False) -> Path:
+    """Write a random two-layer BERT classifier whose label order differs from ours."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    tokenizer = encoder_tokenizer(folder, whole)
     torch.manual_seed(1)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -79,15 +88,13 @@ def make_entailment(folder: Path) -> Path:
     return folder
 
 
-def make_encoder(folder: Path) -> Path:
+def make_encoder(folder: Path, whole: bool = False) -> Path:
     """Write a random two-layer BERT with mean pooling, for sentence-transformers."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import AutoTokenizer, BertConfig, BertModel
+    from transformers import BertConfig, BertModel
 
-    from seper_reward.runtime.pretrained import embedded_encoder_folder
-
-    tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
+    tokenizer = encoder_tokenizer(folder / "base", whole)
     torch.manual_seed(2)
     config = BertConfig(
         vocab_size=len(tokenizer),

@@ -262,7 +262,7 @@ def test_load_and_save_exclude_each_other(lane, capsys):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "5", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--folds", "3", "--pooling", "plurality"]
+    words += ["--limit", "4", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--folds", "2", "--pooling", "plurality"]
     words += ["--plot", str(tmp_path / "ratios.svg")]
     assert main(["baseline", "eor", *words]) == 0
     out = capsys.readouterr().out
@@ -280,7 +280,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     ):
         assert f"\n{line}" in f"\n{out}"
     result = json.loads((tmp_path / "out.json").read_text())
-    assert (result["questions"], result["pooling"]) == (5, "plurality")
+    assert (result["questions"], result["pooling"]) == (4, "plurality")
     assert list(result["voters"]) == ["eor_paper", "eor_official", "eor_default", "belief_vote", "belief_vote_equal"]
     assert "right by at least one: 0.000" in out  # a random reader
     found = result["consistency"]

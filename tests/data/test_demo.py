@@ -91,6 +91,7 @@ def first_of(query, role):
     return next(each for each in of_role if each.metadata.get("hop", 2) == 2)
 
 
+@pytest.mark.slow
 def test_the_embedded_models_tell_supporting_passages(queries, embedded_scorer):
     """A few questions of each group; the whole slice is the slow test below."""
     baselines = {}

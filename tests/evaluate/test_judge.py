@@ -163,6 +163,7 @@ def test_wordings_are_many_and_apart_from_other_sets(shared_data):
     assert {normalize_answer(each) for each in others}.isdisjoint(normalize_answer(fact["question"]) for fact in facts)
 
 
+@pytest.mark.slow
 def test_the_embedded_judge_sees_through_traps():
     scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
     result = traps(BeliefJudge(scorer, Estimator(), cache=None))

@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import os
 import sys
 import types
+from functools import partial
 
 import accelerate.tracking  # before W&B is replaced: it looks for it when it is imported
 import pytest
@@ -13,21 +15,9 @@ from seper_reward.cli import main
 from seper_reward.evaluate import judge
 from seper_reward.runtime import distributed
 from seper_reward.runtime.memory import in_batches
-from tests.helpers import evaluation_arguments, run
+from tests.helpers import evaluation_arguments, launch
 from tests.reports.test_tracking import FakeWandb
 
-#: The commands, one after the other; the judge on few texts.
-COMMANDS = """
-import itertools, json, sys
-from seper_reward.cli import main
-from seper_reward.evaluate import judge
-from seper_reward.evaluate import judge
-
-near_cases, facts = judge.near_cases, list(itertools.islice(judge.fact_cases(), 100))
-judge.near_cases = lambda seed, golds: near_cases(seed, 2)
-judge.fact_cases = lambda: facts
-assert not any(main(words) for words in json.loads(sys.argv[1]))
-"""
 PASSAGES = [
     {"id": "a", "text": "Ann owns it.", "relevant": True},
     {"id": "b", "text": "Bob owns it.", "relevant": False, "counterfactual": True},
@@ -68,22 +58,22 @@ def commands(questions, tiny_reader, tiny_entailment):
     ],
 )
 def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypatch, capsys):
-    chosen = [commands[name] for name in names]
-    script = tmp_path / "commands.py"
-    script.write_text(COMMANDS)
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", script)
-    done = run([json.dumps(chosen)], launcher=torchrun, cwd=tmp_path / "two")
-    assert done.returncode == 0, done.stderr
     near_cases, facts = judge.near_cases, list(itertools.islice(judge.fact_cases(), 100))
     monkeypatch.setattr(judge, "near_cases", lambda seed, golds: near_cases(seed, 2))
     monkeypatch.setattr(judge, "fact_cases", lambda: facts)
-    monkeypatch.chdir(tmp_path / "one")
-    assert not any(map(main, chosen))
+
+    def measure(folder):
+        os.chdir(tmp_path / folder)
+        return sum(main(commands[name]) for name in names)
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two", "outputs"):
+        (tmp_path / name).mkdir()
+    shared, warned = launch(partial(measure, "two"), tmp_path / "outputs")
+    assert measure("one") == 0
     out, err = capsys.readouterr()
     # torch 2.9 prints the processes that it connects
-    assert out == "".join(line for line in done.stdout.splitlines(True) if not line.startswith("[Gloo]"))
+    assert out == "".join(line for line in shared.splitlines(True) if not line.startswith("[Gloo]"))
     for name in names:
         one, two = ((tmp_path / folder / f"{name}.json").read_text() for folder in ("one", "two"))
         assert one == two
@@ -91,7 +81,7 @@ def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypa
         assert (
             json.loads((tmp_path / "two" / "correlation.json").read_text())["files"]["questions"]["judge"]["asked"] > 5
         )
-    for text in (err, done.stderr):  # each command but the judge writes it once
+    for text in (err, warned):  # each command but the judge writes it once
         assert text.count("question id='long' is left out") == len(set(names) - {"judge"})
 
 

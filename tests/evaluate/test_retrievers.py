@@ -135,13 +135,13 @@ def test_a_question_that_the_reader_does_not_answer_is_left_out(tiny_sampler, ca
 
 def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "6", "--retrievers", "bm25", str(tiny_encoder), f"bm25+{tiny_encoder}"]
+    words += ["--limit", "3", "--retrievers", "bm25", str(tiny_encoder), f"bm25+{tiny_encoder}"]
     words += ["--depths", "1", "2", "--plot", str(tmp_path / "measures.svg")]
     (tmp_path / "other").symlink_to(tiny_reader)
     words += ["--readers", str(tiny_reader), str(tmp_path / "other")]
     assert main(["evaluate", "retrievers", *words]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"Reader {tiny_reader}: 6 questions\n\n| retriever ")
+    assert out.startswith(f"Reader {tiny_reader}: 3 questions\n\n| retriever ")
     assert "| order of all retrievers " in out
     result = json.loads((tmp_path / "out.json").read_text())
     assert result["readers"][str(tiny_reader)] == result["readers"][str(tmp_path / "other")]

@@ -226,7 +226,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 def _training(folder: Path) -> Artifacts:
     """Two steps of GRPO by our reward and one that differs within a group, on tiny models."""
-    reader, entailment = make_reader(folder / "reader", whole=True), make_entailment(folder / "entailment")
+    reader, entailment = make_reader(folder / "reader", whole=True), make_entailment(folder / "entailment", whole=True)
     scorer = SePerScorer.from_pretrained(
         str(reader),
         str(entailment),
@@ -272,8 +272,8 @@ def _retriever(folder: Path) -> Artifacts:
     reader, held_out = make_reader(folder / "reader", whole=True), folder / "held_out"
     held_out.symlink_to(reader)
     settings = {
-        "input": questions, "model": make_encoder(folder / "encoder"), "reader": reader,
-        "entailment": make_entailment(folder / "entailment"), "prompt": "brief", "num_samples": 3,
+        "input": questions, "model": make_encoder(folder / "encoder", whole=True), "reader": reader,
+        "entailment": make_entailment(folder / "entailment", whole=True), "prompt": "brief", "num_samples": 3,
         "max_new_tokens": 4, "test_share": 0.25, "top_k": 2,
         "output_dir": folder / "run", "bf16": "false", "num_train_epochs": 1, "per_device_train_batch_size": 4,
         "learning_rate": 1e-3, "logging_steps": 1, "rounds": 1,

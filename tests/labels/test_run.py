@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+from functools import partial
 
 import pytest
 from datasets import Dataset
@@ -14,13 +15,15 @@ from seper_reward import Passage, label_dataset
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.labels import folder
+from seper_reward.labels import run as label_run
 from seper_reward.labels.labelers import DeltaSePerLabeler, load_labeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
-from tests.helpers import labels_of, run
+from tests.helpers import labels_of, launch
 
 FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
@@ -201,32 +204,23 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, caps
     assert not progress.exists()
 
 
-BLIND = """
-import sys
-from seper_reward.cli import main
-from seper_reward.labels import folder, run
-from seper_reward.runtime.distributed import process_state
-
 def absent(path):
     raise FileNotFoundError(path)
 
-if process_state().process_index == 1:
-    folder.read_json = run.read_lines = absent
-sys.exit(main(sys.argv[1:]))
-"""
+
+def blind(words):
+    """Run a command; processes after the first see nothing of what that one writes, as on a slow network disk."""
+    if process_state().process_index == 1:
+        folder.read_json = label_run.read_lines = absent
+    return main(words)
 
 
 def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label, tmp_path):
-    """The second sees nothing of what the first writes, as a network disk may have it for a while."""
-    (tmp_path / "blind.py").write_text(BLIND)
     records = rows(7)
     assert main(label(write(tmp_path / "data.jsonl", records), "one")) == 0
     random.Random(3).shuffle(records)
-    two = run(
-        label(write(tmp_path / "shuffled.jsonl", records), "two"),
-        launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", tmp_path / "blind.py"),
-    )
-    assert two.returncode == 0, two.stderr
+    words = label(write(tmp_path / "shuffled.jsonl", records), "two")
+    launch(partial(blind, words), tmp_path)
     lines = {name: (tmp_path / name / "labels.jsonl").read_bytes().splitlines() for name in ("one", "two")}
     assert sorted(lines["one"]) == sorted(lines["two"])
     assert [json.loads(line)["id"] for line in lines["two"]] == [record["id"] for record in records]
@@ -551,13 +545,11 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
     assert whole.count(b"\n") == 7
 
 
-@pytest.mark.slow
 def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
     words = label(write(tmp_path / "data.jsonl", rows(5)), "one", "--block", 2)
     assert main(words) == 0
     words[words.index(str(tmp_path / "one"))] = str(tmp_path / "two")
-    two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
-    assert two.returncode == 0, two.stderr
+    launch(partial(main, words), tmp_path)
     assert (tmp_path / "one" / "labels.jsonl").read_bytes() == (tmp_path / "two" / "labels.jsonl").read_bytes()
 
 

@@ -239,6 +239,7 @@ def test_a_template_of_tools_beside_an_adapter_is_not_the_readers(tiny_reader, t
     assert load_tokenizer(str(tmp_path)).chat_template == template != own.chat_template
 
 
+@pytest.mark.slow
 def test_an_adapter_on_either_embedded_reader_says_which(tmp_path):
     """Both are made of one folder, the path that PEFT notes."""
     adapted = get_peft_model(load_reader("embedded", LoadOptions(device="cpu")).model, LoraConfig(r=1))

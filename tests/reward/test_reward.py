@@ -817,6 +817,7 @@ HACKS = {
 }
 
 
+@pytest.mark.slow
 def test_what_can_be_gamed(embedded_scorer):
     """The policy's words do not move `delta`; `answer` is moved by what the words state."""
     delta, answer = (

@@ -3,9 +3,7 @@
 import itertools
 import json
 import random
-import socket
-import subprocess
-import sys
+import time
 import types
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +13,7 @@ import torch
 
 from seper_reward.runtime import distributed
 from seper_reward.runtime.distributed import SharedQueue, gather_in_order, shard, split_by_cost, wait_for_all
-from tests.helpers import ENVIRONMENT
+from tests.helpers import launch, run
 
 
 @pytest.mark.parametrize(("count", "parts"), [(0, 2), (1, 3), (7, 2), (200, 4)])
@@ -75,44 +73,30 @@ def test_who_does_not_come_is_not_waited_for_forever(pretended, monkeypatch):
         wait_for_all()
 
 
-TWO = """
-import json, sys, time
-from datetime import timedelta
-from pathlib import Path
-from seper_reward.runtime import distributed
-distributed._COLLECTIVE = timedelta(seconds=2)
-me = distributed.process_state().process_index
-taken = [[*distributed.SharedQueue(range(count), [1.0] * count)] for count in (300, 0, 20)]
-distributed.gather_in_order([])
-time.sleep(4 * me)  # longer than a collective call waits
-gathered = distributed.gather_in_order([taken])
-said = distributed.together(lambda: time.sleep(4) or "published")
-if me == 0:
-    print(json.dumps([gathered, said]))
-"""
+def two():
+    """Share work, wait for longer than a collective call does, and print what all processes have."""
+    distributed._COLLECTIVE = timedelta(seconds=2)
+    me = distributed.process_state().process_index
+    taken = [[*SharedQueue(range(count), [1.0] * count)] for count in (300, 0, 20)]
+    gather_in_order([])
+    time.sleep(3 * me)
+    gathered = gather_in_order([taken])
+    said = distributed.together(lambda: time.sleep(3) or "published")
+    if me == 0:
+        print(json.dumps([gathered, said]))
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "by hand"])
+@pytest.mark.parametrize("launcher", [pytest.param("torchrun", marks=pytest.mark.slow), "by hand"])
 def test_two_processes(tmp_path, launcher):
     """Each takes what the other has not, and waits for the other, also where no ``torchrun`` serves the store."""
-    (tmp_path / "two.py").write_text(TWO)
-    with socket.socket() as free:
-        free.bind(("", 0))
-        environment = {**ENVIRONMENT, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    environment |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "PYTHONPATH": str(Path.cwd())}
     if launcher == "torchrun":
-        words = [["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]]
+        torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
+        code = "from tests.runtime.test_distributed import two; two()"
+        (tmp_path / "two.py").write_text(code)
+        done = run([], launcher=(*torchrun, tmp_path / "two.py"), cwd=Path(__file__).parents[2])
+        out, err = done.stdout, done.stderr
     else:
-        words = [[], []]
-    started = [
-        subprocess.Popen(
-            [sys.executable, *before, tmp_path / "two.py"],
-            env={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for rank, before in enumerate(words)
-    ]  # fmt: skip
-    (out, err), *_ = [process.communicate(timeout=120) for process in started]
+        out, err = launch(two, tmp_path)
     assert out, err
     gathered, said = json.loads(out.splitlines()[-1])  # gloo of torch 2.9 prints lines above it
     assert said == "published"

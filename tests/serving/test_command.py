@@ -1,32 +1,45 @@
 """`seper-reward serve` as users run it: it answers, keeps its cache, and stops as it should."""
 
-import signal
+import multiprocessing
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 import httpx2
 import pytest
+import torch
 
 from seper_reward import cli
 from seper_reward.client import SePerClient
 from seper_reward.commands import serve as command
 from seper_reward.reward.reward import SePerReward
-from tests.benchmarks.serving import started
 from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import free_port
 
 COLUMNS = {"question": ["Who runs the mill?"], "answers": [["Ida Voss"]], "passages": [["Ida Voss runs it."]]}
 
 
+def serving(words):
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    sys.exit(cli.main(words))
+
+
 def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_entailment, tmp_path):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     words = ["--reader", tiny_reader, "--entailment", tiny_entailment, "--cache", tmp_path / "cache.sqlite"]
-    words = [sys.executable, "-m", "seper_reward", "serve", "--port", port, "--prompt", "brief", *words]
-    words += ["--num_samples", 2, "--max_new_tokens", 4]
-    server = started(list(map(str, words)), url)
+    words = ["serve", "--port", port, "--prompt", "brief", *words, "--num_samples", 2, "--max_new_tokens", 4]
+    server = multiprocessing.get_context("fork").Process(target=serving, args=(list(map(str, words)),))
+    server.start()
+    while True:
+        try:
+            httpx2.get(f"{url}/health").raise_for_status()
+            break
+        except httpx2.HTTPError:
+            assert server.is_alive()
+            time.sleep(0.05)
     try:
         (reward,) = SePerReward(url, answer_weight=0.0, price=0.0)(**COLUMNS)
         assert reward != 0
@@ -36,14 +49,15 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
         asking.start()
         while httpx2.get(f"{url}/health").json()["waiting"] < 50:
             assert asking.is_alive()
-        server.send_signal(signal.SIGTERM)
+        server.terminate()
         asking.join(60)
         assert len(found) == 60
         assert None not in found
-        assert server.wait(30) == 0
+        server.join(30)
+        assert server.exitcode == 0
     finally:
         server.kill()
-        server.wait()
+        server.join()
     assert (tmp_path / "cache.sqlite").stat().st_size > 50_000
 
 

@@ -102,6 +102,7 @@ def counting(monkeypatch, dies_at=None):
     return asked
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path, monkeypatch):
     settings = [*settings, "--eval_gains", "false", "--max_steps", "1", "--eval_strategy", "no"]
     with monkeypatch.context() as patch:
@@ -245,9 +246,8 @@ def test_labels_of_sets_are_measured_to_be_learned_from():
 @pytest.mark.parametrize(
     "loss",
     [
-        "contrastive",
         "kl_regularized",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("kl", "margin_mse", "ranknet")),
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("contrastive", "kl", "margin_mse", "ranknet")),
     ],
 )
 def test_every_loss_trains(settings, loss, tmp_path):
@@ -259,6 +259,7 @@ def test_every_loss_trains(settings, loss, tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["kl_regularized", pytest.param("reverse_kl", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_model_with_two_encoders_trains_both(settings, loss, tiny_encoder, tmp_path):
     folder = make_two_encoders(tiny_encoder, tmp_path / "two")
     retriever.main([*settings, "--model", str(folder), "--loss", loss])
@@ -577,6 +578,7 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
     assert one[:2] == two[:2] == ["0", "2"]
 
 
+@pytest.mark.slow
 def test_marks_teach_hops_and_two_hops_are_measured(settings, tmp_path, lane_questions):
     rows = [json.loads(line) for line in lane_questions.read_text().splitlines()]
     for row in rows:

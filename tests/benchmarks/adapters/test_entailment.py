@@ -67,6 +67,7 @@ def test_only_licence_clean_sets_are_trained_on():
     assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in data.LICENCES)
 
 
+@pytest.mark.slow
 def test_stages_differ_only_by_what_the_config_says(shared_data):
     plain, more = (data.training_pairs(shared_data, 0, confusable=wanted) for wanted in (False, True))
     added = {pair.source for pair in more} - {pair.source for pair in plain}

@@ -35,6 +35,7 @@ def overlap():
     return SimilarityKernel("token_f1", load_similarity("token_f1"))
 
 
+@pytest.mark.slow
 def test_each_row_is_what_a_scorer_of_its_own_would_measure(tiny_scorer, tiny_sampler, tiny_judge, overlap):
     found = robustness(
         tiny_scorer,

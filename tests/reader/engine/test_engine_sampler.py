@@ -516,7 +516,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
     dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url, "--set", "engine.requests=1")) == 2
+    assert main(label("out", "--engine", dying.url, "--set", "engine.requests=1", "--set", "engine.retries=0")) == 2
     error = capsys.readouterr().err
     assert "no engine answered" in error
     assert "Traceback" not in error
@@ -526,6 +526,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "whole" / "labels.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_save_reader_merges_the_adapter(tmp_path, capsys):
     from seper_reward.reader.loading import load_reader, reader_defaults
 
