@@ -56,35 +56,36 @@ def first_tokens(tokenizer, folder: Path):
     return AutoTokenizer.from_pretrained(folder)
 
 
-def encoder_tokenizer(folder: Path, whole: bool):
-    """Return the first tokens of the embedded encoder's tokenizer, or all."""
-    from transformers import AutoTokenizer
+def save_encoder(kind, folder: Path, whole: bool, **config) -> None:
+    """Write a random two-layer BERT with the first tokens of the embedded encoder's tokenizer, or all."""
+    from transformers import AutoTokenizer, BertConfig
 
     from seper_reward.runtime.pretrained import embedded_encoder_folder
 
     tokenizer = AutoTokenizer.from_pretrained(embedded_encoder_folder())
-    return tokenizer if whole else first_tokens(tokenizer, folder)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    model = kind(BertConfig(vocab_size=len(tokenizer), **sizes, **config))
+    if not whole:
+        tokenizer = first_tokens(tokenizer, folder)
+        model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def make_entailment(folder: Path, whole: bool = False) -> Path:
     """Write a random two-layer BERT classifier whose label order differs from ours."""
-    from transformers import BertConfig, BertForSequenceClassification
+    from transformers import BertForSequenceClassification
 
-    tokenizer = encoder_tokenizer(folder, whole)
     torch.manual_seed(1)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
+    save_encoder(
+        BertForSequenceClassification,
+        folder,
+        whole,
         num_labels=3,
         id2label={0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"},
         label2id={"CONTRADICTION": 0, "NEUTRAL": 1, "ENTAILMENT": 2},
         initializer_range=0.5,
     )
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -92,21 +93,10 @@ def make_encoder(folder: Path, whole: bool = False) -> Path:
     """Write a random two-layer BERT with mean pooling, for sentence-transformers."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
-    tokenizer = encoder_tokenizer(folder / "base", whole)
     torch.manual_seed(2)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=128,
-        initializer_range=0.3,
-    )
-    BertModel(config).save_pretrained(folder / "base")
-    tokenizer.save_pretrained(folder / "base")
+    save_encoder(BertModel, folder / "base", whole, max_position_embeddings=128, initializer_range=0.3)
     word = Transformer(str(folder / "base"), max_seq_length=128)
     SentenceTransformer(modules=[word, Pooling(32)], device="cpu").save_pretrained(str(folder / "model"))
     return folder / "model"
