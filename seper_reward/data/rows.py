@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.data.formats.squad import squad_rows
+from seper_reward.data.formats.published import squad_rows
 from seper_reward.data.hub_datasets import open_dataset
 from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError

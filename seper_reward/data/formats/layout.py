@@ -64,8 +64,3 @@ def renamed(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
     """
     others = {name: value for name, value in row.items() if name not in columns.values()}
     return {**others, **{field: row.get(column) for field, column in columns.items()}}
-
-
-def marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
-    """Return a passage with a mark of relevance."""
-    return {"title": title, "text": text, "relevant": relevant}

@@ -6,12 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seper_reward.data.formats import ragas, ragchecker
-from seper_reward.data.formats.beir import BeirQueries
-from seper_reward.data.formats.classes import BOOLQ, FEVER, MMLU
-from seper_reward.data.formats.hotpotqa import HotpotQA
 from seper_reward.data.formats.layout import FIELDS, Columns, Layout, Row
-from seper_reward.data.formats.ms_marco import MsMarco
-from seper_reward.data.formats.squad import Squad
+from seper_reward.data.formats.published import BEIR, BOOLQ, FEVER, HOTPOTQA, MMLU, MS_MARCO, SQUAD
 from seper_reward.data.rows import BadRowError, BrokenRow, shown
 
 _FIRST_ROWS = 100  # rows at the beginning of a source that are examined
@@ -23,14 +19,14 @@ _NAMED = {
 }
 #: Layouts, the most specific first; the last accepts columns of several libraries together.
 LAYOUTS: tuple[Layout, ...] = (
-    Squad(),
-    HotpotQA(),
-    MsMarco(),
+    SQUAD,
+    HOTPOTQA,
+    MS_MARCO,
     BOOLQ,
     FEVER,
     MMLU,
     OURS,
-    BeirQueries(),
+    BEIR,
     ragchecker.RAGCHECKER,
     ragas.RAGAS,
     ragchecker.RagChecker("known columns", _NAMED),
