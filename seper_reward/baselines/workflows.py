@@ -15,7 +15,7 @@ from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, qu
 from seper_reward.config import RETRIEVER_HELP, load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
-from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
+from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.runtime.settings import setting
@@ -207,7 +207,7 @@ class WorkflowsResult(Record):
     def plot(self, path: Path) -> None:
         """Plot accuracy over searches; the path's extension sets the format (svg, png, pdf)."""
         points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in self.workflows.items()}
-        plot_tradeoff(Tradeoff(points, []), path)
+        plot_tradeoff(points, [], path)
 
 
 class Answered(NamedTuple):

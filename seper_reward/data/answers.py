@@ -78,15 +78,6 @@ def abstains(text: str) -> bool:
     return normalize_answer(text) in _ABSTENTIONS
 
 
-def says_yes_or_no(aliases: Iterable[str]) -> bool:
-    """Return whether one of an answer's aliases is yes or no.
-
-    >>> says_yes_or_no(["Yes"]), says_yes_or_no(["Noss", "Yes Tor"])
-    (True, False)
-    """
-    return not {"yes", "no"}.isdisjoint(alias.lower() for alias in aliases)
-
-
 def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
     """Return a metric of aliases as a metric of answers; for lists, the mean over items of the best part's value."""
 

@@ -96,12 +96,6 @@ def role_of(passage: Mapping[str, Any]) -> str:
     return "all"
 
 
-def type_of(passage: Passage) -> str:
-    """Return the annotated type of a passage: its ``role`` or ``type``, else ``relevant`` or ``other``."""
-    named = passage.metadata.get("role") or passage.metadata.get("type")
-    return str(named) if named else "relevant" if is_relevant(passage) else "other"
-
-
 def role_order(role: str) -> tuple[int, str]:
     """Return a sort key that puts known roles first, from supporting to misleading."""
     return (_ROLES.index(role) if role in _ROLES else len(_ROLES), role)

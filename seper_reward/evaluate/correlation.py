@@ -126,10 +126,12 @@ class CorrelationByFile:
     def plot(self, path: Path) -> None:
         """Plot Pearson's r of each measure with its interval, one panel per file."""
         panels = {
-            name: {measure: (value, found.interval[measure]) for measure, value in found.pearson.items()}
+            f"Pearson with marks, {name}": {
+                "": {measure: (value, found.interval[measure]) for measure, value in found.pearson.items()}
+            }
             for name, found in self.files.items()
         }
-        plot_intervals(panels, path)
+        plot_intervals(panels, path, _DELTA_SEPER)
 
 
 def command(arguments: list[str]) -> str:
