@@ -125,14 +125,14 @@ def plot_intervals(
     for axes, (title, panel) in zip(grid, panels.items(), strict=True):
         for number, (label, found) in enumerate(panel.items()):
             shift = 0.6 * ((number + 0.5) / len(panel) - 0.5)
+            axes.plot([], [], "o", color=f"C{number}", markersize=4, label=label)  # in the legend, also without values
             for name, (value, interval) in found.items():
                 if value is None:
                     continue
                 color = f"C{number}" if most > 1 else OURS if name in ours else RIVAL
                 height = names.index(name) + shift
                 axes.plot(interval or (value, value), [height, height], color=color, linewidth=2)
-                axes.plot(value, height, "o", color=color, markersize=4, label=label)
-                label = "_"  # one entry of the legend per series
+                axes.plot(value, height, "o", color=color, markersize=4)
         axes.axvline(0, color="#d5d8dc", zorder=0)
         axes.set_xlabel(title)
         axes.spines[["top", "right", "left"]].set_visible(False)
