@@ -19,9 +19,6 @@ SIMILARITIES = ("lexical", "token_f1", "cosine", "bert_score")
 class Encoder:
     """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity.
 
-    Args:
-        device: Device of the encoder.
-
     Raises:
         OSError: sentence-transformers, or the wheel of the encoder, is not installed.
     """
@@ -60,12 +57,10 @@ def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> 
 
 
 def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:
-    """Return a similarity by name.
+    """Return a similarity by name, with an encoder on the device if the similarity uses it.
 
-    Args:
-        name: ``lexical`` (whether the first text contains the second), ``token_f1``, ``cosine`` (of MiniLM's
-            embeddings) or ``bert_score`` (of its token embeddings).
-        device: Device of the encoder, if the similarity uses it.
+    ``lexical`` is whether the first text contains the second, ``token_f1`` their F1, ``cosine`` that of MiniLM's
+    embeddings, and ``bert_score`` that of its token embeddings.
 
     Raises:
         ValueError: There is no such similarity.

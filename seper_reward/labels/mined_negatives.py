@@ -146,13 +146,7 @@ class TripletLayout:
 
 @dataclass(frozen=True)
 class MinedNegatives:
-    """A file of mined hard negatives.
-
-    Attributes:
-        path: The file, or a folder written by ``datasets``.
-        layout: The columns of its rows.
-        rows: Its rows, unchanged.
-    """
+    """A file of mined hard negatives, or a folder written by ``datasets``, with its rows unchanged."""
 
     path: Path
     layout: Layout
@@ -221,17 +215,10 @@ def read_mined(path: str | Path) -> MinedNegatives:
 
 
 def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, name: str) -> Path:
-    """Write rows in the format of another file, into a folder.
+    """Write rows in the format of the file or ``datasets`` folder ``like``, and return the new path.
 
-    Args:
-        rows: The rows, in the layout of that file.
-        like: The file, or a folder written by ``datasets``.
-        folder: Folder to write to.
-        name: Name of the new file, without an extension.
-
-    Returns:
-        Path of the new file or folder: Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON
-        lines.
+    The result is Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON lines; ``name`` has no
+    extension.
     """
     if like.is_dir():
         from datasets import Dataset, load_from_disk

@@ -148,11 +148,8 @@ class LabelRun:
     def forecast(self, sample: int = 3) -> Forecast:
         """Measure a few of the remaining questions, and estimate the run; nothing is written.
 
-        All processes must call this together. The labeler should have no cache: cached responses make the estimate too
-        small.
-
-        Args:
-            sample: Number of questions to measure, >= 1, rounded up to whole blocks.
+        ``sample`` is rounded up to whole blocks. All processes must call this together. The labeler should have no
+        cache: cached responses make the estimate too small.
         """
         done = together(lambda: set(self._files.finished(self._all_keys())))
         blocks = [
