@@ -47,14 +47,7 @@ def interval_over_questions(
 
 
 def mean_over_questions(values: Any) -> dict[str, Any]:
-    """Return the mean of a measure and its 95 % bootstrap interval over questions.
-
-    Args:
-        values: ``(Q,)`` numbers, one per question.
-
-    Returns:
-        ``mean`` and ``interval`` (see ``interval_over_questions``); both ``None`` without a question.
-    """
+    """Return the ``mean`` of ``(Q,)`` numbers and its 95 % bootstrap ``interval``; ``None`` without a question."""
     import numpy as np
 
     values = np.asarray(values, dtype=float)
@@ -69,14 +62,9 @@ def ratio_over_questions(
 ) -> dict[str, Any]:
     """Return a ratio of sums, such as a share of some rows, and its 95 % bootstrap interval over questions.
 
-    Args:
-        questions: The question of each row; rows of one question are resampled together.
-        parts: Numerator and denominator of each row.
-        resamples: Number of resamples.
-
-    Returns:
-        ``mean``, the sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and
-        ``interval``, ``None`` if ``interval_over_questions`` has none or all questions are equal.
+    Rows of one question are resampled together; ``parts`` are numerator and denominator of each row. ``mean`` is the
+    sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and ``interval`` is ``None`` if
+    ``interval_over_questions`` has none or all questions are equal.
     """
     import numpy as np
     from scipy.stats import DegenerateDataWarning
@@ -103,15 +91,10 @@ def ratio_over_questions(
 
 
 def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
-    """Return the lead of one choice over another on the same questions, with the 95 % paired bootstrap interval.
+    """Return the lead of one choice over another, ``(Q,)`` each, with the 95 % paired bootstrap interval.
 
-    Args:
-        first: ``(Q,)`` measures of the first choice.
-        other: ``(Q,)`` measures of the other choice, on the same questions.
-
-    Returns:
-        ``lead``, the mean difference, first minus other; ``interval`` (see ``interval_over_questions``); and ``sd``,
-        the standard deviation of the differences. Values that are undefined for too few questions are ``None``.
+    ``lead`` is the mean difference, first minus other, and ``sd`` the standard deviation of the differences. Values
+    that are undefined for too few questions are ``None``.
     """
     import numpy as np
 
@@ -159,15 +142,9 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
 
 
 def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
-    """Return the 95 % t-interval of the mean of a measure over runs with different seeds.
+    """Return the 95 % t-interval of the mean of a measure over runs with different seeds, one number per run.
 
-    It does not cover the choice of questions.
-
-    Args:
-        values: One number per run.
-
-    Returns:
-        Lower and upper bound, rounded to 4 digits; ``None`` for a single run.
+    It does not cover the choice of questions, is rounded to 4 digits, and ``None`` for a single run.
 
     >>> interval_over_seeds([0.4, 0.5, 0.6])
     [0.2516, 0.7484]

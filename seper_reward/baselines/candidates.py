@@ -139,10 +139,7 @@ def _is_silent(text: str) -> bool:
 def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = None) -> dict[str, bool]:
     """Return whether each text is right; for an answer that is a list, whether it states all items.
 
-    Args:
-        query: The question and its gold answer.
-        texts: The texts.
-        judge: Judge by meaning: a text is right if it entails the answer by .8 or more. ``None`` uses exact match.
+    By a judge, a text is right if it entails the answer by .8 or more; ``None`` uses exact match.
     """
     if judge is None:
         return {text: exact_match(text, query.answers) == 1 for text in texts}

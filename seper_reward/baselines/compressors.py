@@ -39,12 +39,7 @@ class Compressor(Protocol):
 def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
     """Return the positions of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
 
-    Args:
-        scores: Self-information of each unit, in nats.
-        keep: Share of the units to keep, in (0, 1]; ties with the last of them are also kept.
-
-    Raises:
-        ValueError: ``keep`` is out of range.
+    These are the share ``keep`` with the highest self-information; ties with the last of them are also kept.
     """
     import numpy as np
 
@@ -58,15 +53,8 @@ def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
 def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) -> list[int]:
     """Return the positions of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, 4.1), best first.
 
-    As in the official code, the unit that exhausts the budget is kept whole, so at least one is kept.
-
-    Args:
-        scores: Mean natural-log probability of the question's tokens given each unit.
-        lengths: Number of tokens of each unit.
-        keep: Budget as a share of all tokens, in (0, 1].
-
-    Raises:
-        ValueError: ``keep`` is out of range.
+    The budget is the share ``keep`` of all tokens. As in the official code, the unit that exhausts it is kept whole,
+    so at least one is kept.
     """
     _check_keep(keep)
     # rounding: 0.55 * 20 is slightly above 11
@@ -85,12 +73,7 @@ def span_means(
     """Return for each span of a text the mean value of the tokens that overlap it; 0 without such tokens.
 
     The paper on Selective Context sums the self-information of a unit's tokens; the official code and this function
-    take the mean, which does not favour long units.
-
-    Args:
-        spans: Start and end (exclusive) of each unit in the text.
-        offsets: Start and end of each token.
-        values: One number per token.
+    take the mean, which does not favour long units. Spans and token offsets are starts and (exclusive) ends.
     """
     tokens = list(zip(offsets, values, strict=True))
     inside = [[value for (low, high), value in tokens if low < end and high > start] for start, end in spans]

@@ -200,8 +200,7 @@ def eor(
     Args:
         asking: The ensemble that queries the reader.
         queries: Q questions with gold answers.
-        sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves
-            nothing.
+        sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves nothing.
         folds: Number of folds, by SHA-1 of the questions' ids, >= 2.
         pooling: Pooling of EoR's votes.
         judge: Judge of which answers are right, as in ``verdicts``.

@@ -15,15 +15,11 @@ Costs = Mapping[str, float | None]
 
 
 class Labelled(NamedTuple):
-    """The labels of questions.
+    """The labels of questions."""
 
-    Attributes:
-        rows: Per question its labels, or the error that prevents them.
-        costs: Total ``seconds``, and the reader's ``calls`` (prompts), ``prompt_tokens`` and ``response_tokens``;
-            cached responses cost nothing.
-    """
-
-    rows: list[LabeledQuery | UnscorableError]
+    rows: list[LabeledQuery | UnscorableError]  # per question its labels, or the error that prevents them
+    # total `seconds`, and the reader's `calls` (prompts), `prompt_tokens` and `response_tokens`; cached responses cost
+    # nothing
     costs: dict[str, float]
 
     @property

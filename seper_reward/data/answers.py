@@ -215,9 +215,7 @@ def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> f
 def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
     """Return the greatest value of an alias; if the answer is a list, the mean over items of their greatest value.
 
-    Args:
-        values: One number per alias, in the order of ``answer_aliases``.
-        answers: The gold answer.
+    There is one value per alias, in the order of ``answer_aliases``.
 
     >>> best_alias_mean([-1.0, -2.0, -4.0], [["Ida", "Ida Voss"], ["Bob"]])
     -2.5
@@ -229,9 +227,7 @@ def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
     """Return the answers of a row, texts or lists of texts, as tuples.
 
-    Args:
-        row: The row's answers.
-        text: Function of a value and its name that returns the value as a text; errors contain the name.
+    ``text`` returns a value, given with its name for errors, as a text.
 
     Raises:
         BadRowError: Lists and texts are mixed, or a list is empty.

@@ -23,34 +23,21 @@ _PASSAGE_IDS = (*_IDS, "passage_id")
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row left out, with the reason.
+    """A row left out, with the reason."""
 
-    Attributes:
-        where: File and row, counted from 1.
-        reason: Expected value, actual value, and fix.
-        row: The row, or the start of the line if it could not be parsed.
-    """
-
-    where: str
-    reason: str
-    row: Any
+    where: str  # file and row, counted from 1
+    reason: str  # expected value, actual value, and fix
+    row: Any  # the row, or the start of the line if it could not be parsed
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Usable queries in input order, and rejected rows.
-
-    Attributes:
-        queries: The queries.
-        rejected: The rejected rows.
-        about: Recognised layout of the input, in one line; empty for our own layout.
-        judged: Whether the passages are the judged ones instead of a retriever's, as in BEIR's folders.
-    """
+    """Usable queries in input order, and rejected rows."""
 
     queries: tuple[Query, ...]
     rejected: tuple[Rejected, ...]
-    about: str = ""
-    judged: bool = False
+    about: str = ""  # recognised layout of the input, in one line; empty for our own layout
+    judged: bool = False  # whether the passages are the judged ones instead of a retriever's, as in BEIR's folders
 
 
 @dataclass(frozen=True)
@@ -237,10 +224,8 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
 def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
     """Return a query with further passages after its own, each id once.
 
-    Args:
-        query: The query.
-        passages: The passages; a passage without an id, as from some search services, gets one from its text.
-        judged: Whether the query has human judgments; new passages without a judgment then get grade 0.
+    A passage without an id, as from some search services, gets one from its text. If the query has human judgments
+    (``judged``), new passages get grade 0.
     """
     named = (each if each.id else replace(each, id=content_key(each.title, each.text)[:16]) for each in passages)
     known = {passage.id for passage in query.passages}
@@ -271,11 +256,9 @@ def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) 
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
-    """Build a corpus from the passages of all queries, for input without a corpus.
+    """Build a corpus from the passages of all queries; return it, and the queries with the corpus's ids.
 
-    Returns:
-        The corpus by id, with equal texts once and without metadata, because metadata belongs to one query; and the
-        queries, whose passages have the corpus's ids.
+    Equal texts are in the corpus once and without metadata, because metadata belongs to one query.
     """
     corpus: dict[str, Passage] = {}
     renamed = []

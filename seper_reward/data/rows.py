@@ -218,11 +218,7 @@ def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _gzip_errors(path: Path) -> Iterator[None]:
-    """Name the file in errors of decompression.
-
-    Raises:
-        OSError: The block raised such an error.
-    """
+    """Turn errors of decompression into an ``OSError`` that names the file."""
     try:
         yield
     except EOFError as error:

@@ -121,10 +121,7 @@ def write_page(
 def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapping[str, str]) -> None:
     """Write an audit of searches as one HTML page; data is always escaped.
 
-    Args:
-        path: File to write; its folder is made if absent.
-        audit: The fields of ``evaluate.search_audit.SearchAudit``.
-        titles: Title of each measure.
+    ``audit`` has the fields of ``evaluate.search_audit.SearchAudit``, and ``titles`` the title of each measure.
 
     Raises:
         OSError: The file cannot be written.

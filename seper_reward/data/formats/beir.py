@@ -15,8 +15,7 @@ class BeirFiles(NamedTuple):
 def beir_files(source: str) -> BeirFiles | None:
     """Return the files of a BEIR folder; ``None`` if the source is something else.
 
-    Args:
-        source: The folder; the suffix ``:split`` names the file of ``qrels`` with the judgments.
+    The suffix ``:split`` of the source names the file of ``qrels`` with the judgments.
 
     Raises:
         ValueError: There are several splits and none is named, or the named split does not exist.

@@ -56,11 +56,6 @@ class Columns:
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row with some of its columns under our names; columns that had these names before are dropped.
-
-    Args:
-        row: The row.
-        columns: Source column of each of our names.
-    """
+    """Return a row with some of its columns under our names; columns that had these names before are dropped."""
     others = {name: value for name, value in row.items() if name not in columns.values()}
     return {**others, **{field: row.get(column) for field, column in columns.items()}}

@@ -35,19 +35,13 @@ LAYOUTS: tuple[Layout, ...] = (
 
 @dataclass(frozen=True)
 class Reading:
-    """The layout and columns of the rows of one source.
-
-    Attributes:
-        layout: Their layout.
-        columns: Columns that the user named, by our names; they count before the layout's, and several are joined.
-        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-        about: Description of the recognised layout in one line; empty for our own layout.
-    """
+    """The layout and columns of the rows of one source."""
 
     layout: Layout = OURS
+    # columns that the user named, by our names; they count before the layout's, and several are joined
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    separator: str | None = None
-    about: str = ""
+    separator: str | None = None  # text between the aliases in a cell of answers; None if a cell has one
+    about: str = ""  # description of the recognised layout in one line; empty for our own layout
 
     def convert(self, row: Any) -> Any:
         """Return a row as ``{id?, question, answers, passages}``; values other than objects are returned unchanged.

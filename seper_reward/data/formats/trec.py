@@ -66,13 +66,7 @@ def read_qrels(source: str | Path) -> Qrels:
 
 
 def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
-    """Return the questions with a ranking in a run, with the best passages of the ranking.
-
-    Args:
-        queries: Questions; their own passages are replaced.
-        run: The run.
-        corpus: Passages by id.
-        depth: Maximum number of passages per question, >= 1.
+    """Return the questions with a ranking in a run, with its ``depth`` best passages in place of their own.
 
     Raises:
         ValueError: The run ranks a passage that is not in the corpus.
