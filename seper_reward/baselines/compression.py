@@ -50,10 +50,10 @@ class CompressionConfig(RetrievalConfig):
     compressions: list[str] = setting(
         ["none", "selective_context", "longllmlingua"],
         "Prompt compression by the reader's log-probabilities: none, selective_context (keeps words that the reader "
-        "could not guess), selective_context_sentences, longllmlingua (keeps passages from which the reader guesses "
-        "the question) or longllmlingua_sentences; none is always measured.",
+        "could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none is "
+        "always measured.",
     )
-    keep: float = setting(0.5, "Share of the words, sentences or tokens to keep, in (0, 1].")
+    keep: float = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
     readers: list[str] = setting([], READERS_HELP)
     margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into (default: none).")

@@ -117,7 +117,7 @@ def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: Vot
 
 
 def winners(scores: Any, weights: VoteWeights) -> Any:
-    """Return ``(Q,)`` which retriever's answer wins by ``scores``; ties go to the greater weight, then to the first."""
+    """Return ``(Q,)`` whose answer wins by ``scores``; ties go to the greater weight, then to the first."""
     return (scores + 1e-9 * np.asarray(weights.retrievers, dtype=float)).argmax(axis=1)
 
 
