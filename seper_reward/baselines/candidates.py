@@ -31,7 +31,7 @@ from seper_reward.data.answers import (
 )
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.evaluate.bertscore import bertscore_f1
+from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
-from seper_reward.evaluate.bertscore import bertscore_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from seper_reward.types import Answers, answer_aliases
@@ -46,6 +46,27 @@ class Encoder:
         texts = sorted({text for pair in pairs for text in pair})
         place = {text: at for at, text in enumerate(texts)}
         return place, self._model.encode(texts, show_progress_bar=False, **options) if texts else []
+
+
+def bertscore_f1(one: Tensor, other: Tensor) -> float:
+    """Return the similarity of two texts by their token vectors (BERTScore, arXiv:1904.09675; equal token weights).
+
+    Args:
+        one: ``(T, D)`` vectors of the first text's tokens.
+        other: ``(U, D)`` vectors of the second text's tokens.
+
+    Returns:
+        Harmonic mean of precision and recall: the mean, over the tokens of one text, of the greatest cosine similarity
+        with a token of the other text. In [0, 1]; 0 if a text has no token or nothing in common with the other.
+
+    >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
+    0.6667
+    """
+    if not len(one) or not len(other):
+        return 0.0
+    cosines = torch.nn.functional.normalize(one, dim=1) @ torch.nn.functional.normalize(other, dim=1).T  # (T, U)
+    sides = [float(cosines.amax(dim).mean().clamp(0.0, 1.0)) for dim in (0, 1)]
+    return 2 * sides[0] * sides[1] / sum(sides) if sum(sides) else 0.0
 
 
 def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> AnswerMetric:

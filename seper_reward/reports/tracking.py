@@ -6,7 +6,7 @@ transformers, ``TENSORBOARD_LOGGING_DIR``.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -254,15 +254,12 @@ class LabelTracker:
         if baselines:
             self._run.histogram("baseline_seper", baselines)
         self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
-        self._run.table("examples", [_example(row, passage, self._column) for row, passage in _first_passages(rows)])
+        shown = [(row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"]]
+        self._run.table("examples", [_example(row, passage, self._column) for row, passage in shown])
         self._run.summary(summary)
         names = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
         names += ["placebo.jsonl"] if "placebo" in summary else []
         self._run.artifact("labels", "dataset", [folder / name for name in names], summary)
-
-
-def _first_passages(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    return ((row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"])
 
 
 def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:
