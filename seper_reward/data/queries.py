@@ -42,25 +42,19 @@ class Examples:
 
 @dataclass(frozen=True)
 class InputOptions:
-    """Options of reading an input.
+    """Options of reading an input."""
 
-    Attributes:
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
-            several columns are joined.
-        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
-        run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
-        run_depth: Most passages of a question taken from the run, >= 1.
-        qrels: People's judgments (``read_qrels``), which mark the passages; questions without are left out.
-        retrieved: Whether questions may lack passages without a corpus, too: an index or a search service has them.
-    """
-
+    # of `id`, `question`, `answers` or `passages`, where they are not recognised; several are joined
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    separator: str | None = None
+    separator: str | None = None  # text between the aliases in a cell of answers; None if a cell has one
+    # whether rows of a dataset on the hub are fetched as they are needed, instead of all before
     streaming: bool = False
+    # TREC run (`read_run`) whose passages the questions get; those without a ranking are left out
     run: str | None = None
-    run_depth: int = 10
+    run_depth: int = 10  # most passages of a question taken from the run, >= 1
+    # people's judgments (`read_qrels`), which mark the passages; questions without are left out
     qrels: str | None = None
+    # whether questions may lack passages without a corpus, too: an index or a search service has them
     retrieved: bool = False
 
 

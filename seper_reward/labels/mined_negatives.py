@@ -55,19 +55,12 @@ class FlagEmbeddingLayout:
 
 @dataclass(frozen=True)
 class TripletLayout:
-    """Rows of sentence-transformers: a question, a positive, and one or more columns with a negative each.
+    """Rows of sentence-transformers: a question, a positive, and one or more columns with a negative each."""
 
-    Attributes:
-        anchor: Column of the question.
-        positive: Column of the positive.
-        columns: Columns of the negatives, ``negative`` or ``negative_1``, ``negative_2`` and so on.
-        scores: Columns of scores of the row's passages.
-    """
-
-    anchor: str
-    positive: str
-    columns: tuple[str, ...]
-    scores: tuple[str, ...] = ()
+    anchor: str  # column of the question
+    positive: str  # column of the positive
+    columns: tuple[str, ...]  # `negative`, or `negative_1`, `negative_2` and so on
+    scores: tuple[str, ...] = ()  # columns of scores of the row's passages
 
     @property
     def name(self) -> str:

@@ -65,10 +65,8 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot measures of rankings as bars, side by side.
 
-    Args:
-        found: Values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
-            other values are left out.
-        path: Image file.
+    ``found`` has values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
+    other values are left out.
     """
     first = next(iter(found.values()))
     measures = [name for name, value in first.items() if center(value) is not None]

@@ -27,14 +27,10 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """A layout that differs from ours only in the names of its columns.
-
-    Attributes:
-        name: Name of the layout.
-        names: Possible columns of each of our fields; the first non-empty one of a row counts.
-    """
+    """A layout that differs from ours only in the names of its columns."""
 
     name: str
+    # possible columns of each of our fields; the first non-empty one of a row counts
     names: Mapping[str, Sequence[str]]
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
