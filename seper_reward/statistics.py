@@ -1,4 +1,4 @@
-"""Statistics for evaluations: intervals over questions and seeds, sample sizes, and rounding. Pure functions."""
+"""Statistics for evaluations: intervals over questions and seeds, and rounding. Pure functions."""
 
 import math
 import warnings
@@ -47,14 +47,7 @@ def interval_over_questions(
 
 
 def mean_over_questions(values: Any) -> dict[str, Any]:
-    """Return the mean of a measure and its 95 % bootstrap interval over questions.
-
-    Args:
-        values: ``(Q,)`` numbers, one per question.
-
-    Returns:
-        ``mean`` and ``interval`` (see ``interval_over_questions``); both ``None`` without a question.
-    """
+    """Return the ``mean`` of ``(Q,)`` numbers and its 95 % bootstrap ``interval``; ``None`` without a question."""
     import numpy as np
 
     values = np.asarray(values, dtype=float)
@@ -69,14 +62,9 @@ def ratio_over_questions(
 ) -> dict[str, Any]:
     """Return a ratio of sums, such as a share of some rows, and its 95 % bootstrap interval over questions.
 
-    Args:
-        questions: The question of each row; rows of one question are resampled together.
-        parts: Numerator and denominator of each row.
-        resamples: Number of resamples.
-
-    Returns:
-        ``mean``, the sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and
-        ``interval``, ``None`` if ``interval_over_questions`` has none or all questions are equal.
+    Rows of one question are resampled together; ``parts`` are numerator and denominator of each row. ``mean`` is the
+    sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and ``interval`` is ``None`` if
+    ``interval_over_questions`` has none or all questions are equal.
     """
     import numpy as np
     from scipy.stats import DegenerateDataWarning
@@ -103,16 +91,10 @@ def ratio_over_questions(
 
 
 def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
-    """Return the lead of one choice over another on the same questions, with the 95 % paired bootstrap interval.
+    """Return the lead of one choice over another, ``(Q,)`` each, with the 95 % paired bootstrap interval.
 
-    Args:
-        first: ``(Q,)`` measures of the first choice.
-        other: ``(Q,)`` measures of the other choice, on the same questions.
-
-    Returns:
-        ``lead``, the mean difference, first minus other; ``interval`` (see ``interval_over_questions``); and ``sd``,
-        the standard deviation of the differences, for ``questions_for_lead``. Values that are undefined for too few
-        questions are ``None``.
+    ``lead`` is the mean difference, first minus other, and ``sd`` the standard deviation of the differences. Values
+    that are undefined for too few questions are ``None``.
     """
     import numpy as np
 
@@ -120,72 +102,6 @@ def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
     found = mean_over_questions(differences)
     sd = rounded(float(differences.std(ddof=1))) if len(differences) > 1 else None
     return {"lead": found["mean"], "interval": found["interval"], "sd": sd}
-
-
-def questions_for_lead(paired_sd: float, lead: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
-    """Return the number of questions needed to detect a lead, by the power of the two-sided paired t-test.
-
-    With n questions the test statistic has the noncentral t-distribution with n - 1 degrees of freedom and
-    noncentrality √n · lead / sd (Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988).
-
-    Args:
-        paired_sd: Standard deviation over questions of the difference of two systems, >= 0.
-        lead: The true lead to detect, > 0.
-        power: Probability of detecting it, in (alpha, 1).
-        alpha: Probability of detecting a lead if there is none, in (0, 1).
-
-    Returns:
-        The smallest sufficient number of questions, >= 2.
-
-    Raises:
-        ValueError: An argument is out of its range.
-
-    >>> questions_for_lead(0.074, 0.02)
-    110
-    """
-    if not (paired_sd >= 0 and lead > 0 and 0 < alpha < power < 1):
-        raise ValueError(
-            f"expected paired_sd >= 0, lead > 0 and 0 < alpha < power < 1, got paired_sd={paired_sd}, lead={lead}, "
-            f"alpha={alpha}, power={power}"
-        )
-    least = most = 2
-    while _paired_t_power(most, paired_sd, lead, alpha) < power:
-        least, most = most + 1, 2 * most
-    while least < most:
-        middle = (least + most) // 2
-        if _paired_t_power(middle, paired_sd, lead, alpha) < power:
-            least = middle + 1
-        else:
-            most = middle
-    return least
-
-
-def _paired_t_power(questions: int, paired_sd: float, lead: float, alpha: float) -> float:
-    """Return the power of the two-sided paired t-test for a number of questions."""
-    from scipy.stats import f, ncf
-
-    if not paired_sd:
-        return 1.0
-    # the square of t is F with one degree of freedom; SciPy's noncentral t is NaN for large leads on few questions
-    critical = f.ppf(1 - alpha, 1, questions - 1)
-    return float(ncf.sf(critical, 1, questions - 1, questions * (lead / paired_sd) ** 2))
-
-
-def lead_beyond_seeds(seeds: int, seed_sd: float) -> float:
-    """Return the smallest detectable lead between two trained systems with a number of seeds and unlimited questions.
-
-    This is half the width of ``interval_over_questions_and_seeds`` from seeds alone, if both systems vary equally.
-
-    Args:
-        seeds: Number of seeds of each system, >= 2.
-        seed_sd: Standard deviation over seeds of a system's mean, >= 0.
-
-    >>> [round(lead_beyond_seeds(seeds, 0.02), 3) for seeds in (2, 3, 5, 8)]
-    [0.086, 0.045, 0.029, 0.021]
-    """
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, 2 * (seeds - 1))) * seed_sd * math.sqrt(2 / seeds)
 
 
 def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | None:
@@ -226,15 +142,9 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
 
 
 def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
-    """Return the 95 % t-interval of the mean of a measure over runs with different seeds.
+    """Return the 95 % t-interval of the mean of a measure over runs with different seeds, one number per run.
 
-    It does not cover the choice of questions.
-
-    Args:
-        values: One number per run.
-
-    Returns:
-        Lower and upper bound, rounded to 4 digits; ``None`` for a single run.
+    It does not cover the choice of questions, is rounded to 4 digits, and ``None`` for a single run.
 
     >>> interval_over_seeds([0.4, 0.5, 0.6])
     [0.2516, 0.7484]

@@ -27,7 +27,7 @@ from trl import GRPOConfig, GRPOTrainer
 from seper_reward.config import REPORT_TO_HELP, InputConfig
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
-from seper_reward.reports.policy_figures import plot_tradeoff
+from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.formula import RewardWeights
@@ -379,7 +379,7 @@ def publish(
     if policy == "after":
         write_lines(folder / TRAINING, log)
     (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
-    plot_tradeoff(tradeoff(results, log), folder / f"{name}.svg")
+    plot_tradeoff(*tradeoff(results, log), folder / f"{name}.svg")
     print(policy_table(results))
     return results
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from seper_reward.reports.policy_figures import TRAINING_MEASURES, Tradeoff, plot_training
+from seper_reward.reports.figures import TRAINING_MEASURES, Point, plot_training
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.runtime.json_files import read_json, read_lines, write_json
 from seper_reward.statistics import (
@@ -115,7 +115,9 @@ def _means_by_question(values: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {identity: statistics.fmean(found) for identity, found in by_question.items()}
 
 
-def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block: int = 10) -> Tradeoff:
+def tradeoff(
+    results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block: int = 10
+) -> tuple[dict[str, Point], list[Point]]:
     """Return accuracy and searches per question of the rules, and of the policy before, during and after training.
 
     Args:
@@ -124,7 +126,7 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
         block: Number of log rows averaged into one point.
     """
 
-    def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> tuple[float, float]:
+    def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> Point:
         return (statistics.fmean(row[searches] for row in rows), statistics.fmean(row[accuracy] for row in rows))
 
     rules = {name: point([row], "searches_per_question", "accuracy") for name, row in results.items() if is_rule(name)}
@@ -135,7 +137,7 @@ def tradeoff(results: Mapping[str, Any], log: Sequence[Mapping[str, Any]], block
         [point([results[name]], "searches_per_question", "accuracy")] if name in results else []
         for name in ("before", "after")
     ]
-    return Tradeoff(rules, [*ends[0], *path, *ends[1]])
+    return rules, [*ends[0], *path, *ends[1]]
 
 
 def policy_table(results: Mapping[str, Mapping[str, Any]]) -> str:

@@ -31,7 +31,7 @@ from seper_reward.data.answers import (
 )
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.evaluate.bertscore import bertscore_f1
+from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
@@ -139,10 +139,7 @@ def _is_silent(text: str) -> bool:
 def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = None) -> dict[str, bool]:
     """Return whether each text is right; for an answer that is a list, whether it states all items.
 
-    Args:
-        query: The question and its gold answer.
-        texts: The texts.
-        judge: Judge by meaning: a text is right if it entails the answer by .8 or more. ``None`` uses exact match.
+    By a judge, a text is right if it entails the answer by .8 or more; ``None`` uses exact match.
     """
     if judge is None:
         return {text: exact_match(text, query.answers) == 1 for text in texts}

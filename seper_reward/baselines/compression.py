@@ -50,10 +50,10 @@ class CompressionConfig(RetrievalConfig):
     compressions: list[str] = setting(
         ["none", "selective_context", "longllmlingua"],
         "Prompt compression by the reader's log-probabilities: none, selective_context (keeps words that the reader "
-        "could not guess), selective_context_sentences, longllmlingua (keeps passages from which the reader guesses "
-        "the question) or longllmlingua_sentences; none is always measured.",
+        "could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none is "
+        "always measured.",
     )
-    keep: float = setting(0.5, "Share of the words, sentences or tokens to keep, in (0, 1].")
+    keep: float = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
     readers: list[str] = setting([], READERS_HELP)
     margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into (default: none).")
@@ -185,20 +185,21 @@ def measure_variants(
 ) -> CompressionResult:
     """Measure ΔSePer of the reader's context by depth, reranker and compression.
 
+    The retriever's order and no compression are always measured.
+
     Args:
         scorers: Scorers by the name of their reader.
         queries: Questions with gold answers.
         retriever: Retriever of the candidates.
-        rerankers: Rerankers of the candidates, by name; the retriever's order is always measured.
-        compressions: Names of compressors (``load_compressor``); no compression is always measured.
-        depths: Numbers of passages in the reader's context.
+        rerankers: Rerankers of the candidates, by name.
+        compressions: Names of compressors (``load_compressor``).
+        depths: Numbers of passages in the reader's context, in [1, candidates].
         candidates: Number of passages to retrieve and rerank.
         keep: Share of the passages to keep in compression.
         margin: A context harms if the 95 % interval of its ΔSePer is below ``-margin``.
 
     Raises:
-        ValueError: A depth is below 1 or above ``candidates``, there is no such compressor, or a reader can measure no
-            question.
+        ValueError: A depth is out of range, there is no such compressor, or a reader can measure no question.
     """
     if not depths or min(depths) < 1 or max(depths) > candidates:
         raise ValueError(f"depths must be in [1, candidates], at least one, got {list(depths)} of {candidates}")

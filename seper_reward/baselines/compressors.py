@@ -10,7 +10,7 @@ import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.tokens import usage
@@ -39,12 +39,7 @@ class Compressor(Protocol):
 def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
     """Return the positions of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
 
-    Args:
-        scores: Self-information of each unit, in nats.
-        keep: Share of the units to keep, in (0, 1]; ties with the last of them are also kept.
-
-    Raises:
-        ValueError: ``keep`` is out of range.
+    These are the share ``keep`` with the highest self-information; ties with the last of them are also kept.
     """
     import numpy as np
 
@@ -58,15 +53,8 @@ def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
 def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) -> list[int]:
     """Return the positions of the units that LongLLMLingua's coarse step keeps (arXiv:2310.06839, 4.1), best first.
 
-    As in the official code, the unit that exhausts the budget is kept whole, so at least one is kept.
-
-    Args:
-        scores: Mean natural-log probability of the question's tokens given each unit.
-        lengths: Number of tokens of each unit.
-        keep: Budget as a share of all tokens, in (0, 1].
-
-    Raises:
-        ValueError: ``keep`` is out of range.
+    The budget is the share ``keep`` of all tokens. As in the official code, the unit that exhausts it is kept whole,
+    so at least one is kept.
     """
     _check_keep(keep)
     # rounding: 0.55 * 20 is slightly above 11
@@ -85,12 +73,7 @@ def span_means(
     """Return for each span of a text the mean value of the tokens that overlap it; 0 without such tokens.
 
     The paper on Selective Context sums the self-information of a unit's tokens; the official code and this function
-    take the mean, which does not favour long units.
-
-    Args:
-        spans: Start and end (exclusive) of each unit in the text.
-        offsets: Start and end of each token.
-        values: One number per token.
+    take the mean, which does not favour long units. Spans and token offsets are starts and (exclusive) ends.
     """
     tokens = list(zip(offsets, values, strict=True))
     inside = [[value for (low, high), value in tokens if low < end and high > start] for start, end in spans]
@@ -98,107 +81,86 @@ def span_means(
 
 
 class SelectiveContext:
-    """Drops words or sentences of low self-information (arXiv:2310.06201).
+    """Drops words of low self-information (arXiv:2310.06201).
 
     Self-information is measured sentence by sentence, each as the start of a text, as in the official code. The
     phrases of the official code are not implemented, since they need a parser.
 
     Args:
         reader: The reader of the compressed passages.
-        keep: Share of the units to keep, over all passages of a question together, in (0, 1].
-        unit: Unit that is kept or dropped, ``"word"`` or ``"sentence"``.
+        keep: Share of the words to keep, over all passages of a question together, in (0, 1].
 
     Raises:
-        ValueError: ``keep`` is out of range, or the tokenizer returns no offsets, which are needed for words.
+        ValueError: ``keep`` is out of range, or the tokenizer returns no offsets of words.
     """
 
-    def __init__(self, reader: PromptedReader, keep: float = 0.5, unit: Literal["word", "sentence"] = "word") -> None:
+    def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
         _check_keep(keep)
-        if unit == "word" and not reader.sampler.tokenizer.is_fast:
-            raise ValueError(
-                "selective_context drops words, which needs a fast tokenizer; use selective_context_sentences"
-            )
-        self._reader, self._keep, self._unit = reader, keep, unit
+        if not reader.sampler.tokenizer.is_fast:
+            raise ValueError("selective_context drops words, which needs a fast tokenizer; use longllmlingua")
+        self._reader, self._keep = reader, keep
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
         """Return the remaining passages in order; the question is not used."""
-        units = [self._units(self._reader.prompts.as_data(passage.text)) for passage in passages]
-        kept = set(above_percentile([score for row in units for _, score in row], self._keep))
+        scored = [self._words(self._reader.prompts.as_data(passage.text)) for passage in passages]
+        kept = set(above_percentile([score for row in scored for _, score in row], self._keep))
         left: list[Passage] = []
         place = 0
-        for passage, row in zip(passages, units, strict=True):
+        for passage, row in zip(passages, scored, strict=True):
             words = [text for at, (text, _) in enumerate(row, place) if at in kept]
             place += len(row)
             if words:
                 left.append(replace(passage, text=" ".join(words)))
         return tuple(left)
 
-    def _units(self, text: str) -> list[tuple[str, float]]:
-        """Return the units of a text with their self-information."""
+    def _words(self, text: str) -> list[tuple[str, float]]:
+        """Return the words of a text with their self-information."""
         tokenizer = self._reader.sampler.tokenizer
         sentences = split_sentences(text)
         start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # context of the first token
         log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
-        if self._unit == "sentence":
-            return [(text, -statistics.fmean(row)) for text, row in zip(sentences, log_probs, strict=True)]
-        units: list[tuple[str, float]] = []
+        found: list[tuple[str, float]] = []
         for sentence, row in zip(sentences, log_probs, strict=True):
             words = list(re.finditer(r"\S+", sentence))
             offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
             scores = span_means([word.span() for word in words], offsets, [-value for value in row])
-            units += zip([word[0] for word in words], scores, strict=True)
-        return units
+            found += zip([word[0] for word in words], scores, strict=True)
+        return found
 
 
 class LongLLMLingua:
-    """Keeps the passages, or sentences, from which the reader best guesses the question (arXiv:2310.06839).
+    """Keeps the passages from which the reader best guesses the question (arXiv:2310.06839).
 
-    This is the coarse, question-aware step, without the token-wise step that follows in the paper. A unit's score is
-    the mean log-probability, after the unit, of the question and of a sentence that the documents answer it.
+    This is the coarse, question-aware step, without the token-wise step that follows in the paper. A passage's
+    score is the mean log-probability, after it, of the question and of a sentence that the documents answer it.
 
     Args:
         reader: The reader of the compressed passages.
         keep: Share of the tokens of a question's passages to keep, in (0, 1]; see ``within_budget``.
-        unit: Unit that is kept or dropped: ``"passage"``, as in the paper, or ``"sentence"``.
 
     Raises:
         ValueError: ``keep`` is out of range.
     """
 
-    def __init__(
-        self, reader: PromptedReader, keep: float = 0.5, unit: Literal["passage", "sentence"] = "passage"
-    ) -> None:
+    def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
         _check_keep(keep)
-        self._reader, self._keep, self._unit = reader, keep, unit
+        self._reader, self._keep = reader, keep
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return the remaining passages, the one with the best unit first; sentences keep their order."""
+        """Return the remaining passages, the best one first."""
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
-        units = [
-            (owner, replace(passage, text=text))
-            for owner, passage in enumerate(passages)
-            for text in ([passage.text] if self._unit == "passage" else split_sentences(passage.text))
-        ]
         asked = f" {reader.prompts.as_data(question)} {_SUFFIX}"
         room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
-        texts = [reader.prompts.fit([unit], lambda shown: shown[0], room) for _, unit in units]
+        texts = [reader.prompts.fit([passage], lambda shown: shown[0], room) for passage in passages]
         scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
         lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
-        kept: dict[int, list[int]] = {}  # by passage, the passage of the best unit first
-        for place in within_budget(scores, lengths, self._keep):
-            kept.setdefault(units[place][0], []).append(place)
-        return tuple(
-            replace(passages[owner], text=" ".join(units[place][1].text for place in sorted(places)))
-            for owner, places in kept.items()
-        )
+        return tuple(passages[place] for place in within_budget(scores, lengths, self._keep))
 
 
 #: Compressors by name, from a reader and a share to keep.
 COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
-    "selective_context": lambda reader, keep: SelectiveContext(reader, keep),
-    "selective_context_sentences": lambda reader, keep: SelectiveContext(reader, keep, "sentence"),
-    "longllmlingua": lambda reader, keep: LongLLMLingua(reader, keep),
-    "longllmlingua_sentences": lambda reader, keep: LongLLMLingua(reader, keep, "sentence"),
+    "selective_context": SelectiveContext,
+    "longllmlingua": LongLLMLingua,
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from seper_reward.baselines.candidates import Candidates, Elected, Ensemble, verdicts
-from seper_reward.baselines.labelled import Costs, costs_table
+from seper_reward.baselines.labelled import Costs, costs_per, costs_table, total_costs
 from seper_reward.baselines.pool import BACKGROUND_PROMPT, COMPRESS_PROMPT, retrieve_sources
 from seper_reward.baselines.voting import (
     MOST_OF_A_RETRIEVER,
@@ -37,13 +37,12 @@ from seper_reward.reports.tables import cell, interval_cell, lead_text, text_tab
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.profiling import Profile, profiling
+from seper_reward.runtime.profiling import profiling
 from seper_reward.runtime.settings import setting
-from seper_reward.statistics import lead_over_questions, mean_over_questions, rounded, rounded_or_none
+from seper_reward.statistics import lead_over_questions, mean_over_questions, rounded_or_none
 from seper_reward.types import Passage, Query
 
 _SAVED = "eor.json"
-_COUNTS = ("calls", "prompt_tokens", "response_tokens")
 _SAVED_SETTINGS = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
 
 
@@ -200,8 +199,7 @@ def eor(
     Args:
         asking: The ensemble that queries the reader.
         queries: Q questions with gold answers.
-        sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves
-            nothing.
+        sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves nothing.
         folds: Number of folds, by SHA-1 of the questions' ids, >= 2.
         pooling: Pooling of EoR's votes.
         judge: Judge of which answers are right, as in ``verdicts``.
@@ -338,13 +336,14 @@ def command(arguments: list[str]) -> str:
             if saved is None:
                 asking, pooling = Ensemble(scorer), config.pooling
                 compared = eor(asking, queries, sources, folds=config.folds, pooling=pooling, judge=judge)
-                result = replace(compared, per_question=_costs(profile, len(queries)))
+                result = replace(compared, per_question=costs_per(total_costs(profile), len(queries)))
             else:
                 asking = Ensemble(scorer, beliefs=config.vote.startswith("belief"))
                 rows = _answers(config, saved, _ask(asking, queries, sources, judge))
                 right = mean_over_questions([row["right"] for row in rows if "right" in row])
                 chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
-                result = AnswersResult(len(rows), left_out, dict(chosen), right, _costs(profile, len(queries)))
+                costs = costs_per(total_costs(profile), len(queries))
+                result = AnswersResult(len(rows), left_out, dict(chosen), right, costs)
                 together(lambda: write_lines(Path(config.answers), rows))
         report(result)
     return _save(config, result) if isinstance(result, EoRResult) else ""
@@ -362,11 +361,6 @@ def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked
         right = {"right": each.right[own.text]} if each.query.answers else {}
         rows.append({**row, "source": config.sources[own.source], "scores": scores, **right})
     return rows
-
-
-def _costs(profile: Profile, questions: int) -> Costs:
-    costs = {"seconds": profile.total_seconds, **{name: float(profile.counts[name]) for name in _COUNTS}}
-    return {name: rounded(cost / questions) if questions else None for name, cost in costs.items()}
 
 
 def _save(config: EoRConfig, result: EoRResult) -> str:

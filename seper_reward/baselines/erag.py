@@ -21,7 +21,7 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, LabelerOptions, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.reports.figures import plot_correlations
+from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, text_table
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.runtime.settings import setting
@@ -121,8 +121,7 @@ class ERAGResult(Record):
                     for depth, by_metric in by_depth.items():
                         row = series[title].setdefault(f"P@{depth}, {retriever}", {})
                         row[labeler] = tuple(by_metric["p"]["kendall"].values())
-        labelers = list(dict.fromkeys(name for found in self.retrievers.values() for name in found.labels))
-        plot_correlations(series, labelers, 0.6, path)
+        plot_intervals(series, path)
 
 
 def erag(

@@ -1,13 +1,12 @@
 """Labels of many questions, and their costs: the reader's calls and tokens, and seconds."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reports.tables import cell, text_table
-from seper_reward.runtime.profiling import profiling
+from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.statistics import rounded
 from seper_reward.types import LabeledQuery, Query, UnscorableError
 
@@ -15,15 +14,11 @@ Costs = Mapping[str, float | None]
 
 
 class Labelled(NamedTuple):
-    """The labels of questions.
+    """The labels of questions."""
 
-    Attributes:
-        rows: Per question its labels, or the error that prevents them.
-        costs: Total ``seconds``, and the reader's ``calls`` (prompts), ``prompt_tokens`` and ``response_tokens``;
-            cached responses cost nothing.
-    """
-
-    rows: list[LabeledQuery | UnscorableError]
+    rows: list[LabeledQuery | UnscorableError]  # per question its labels, or the error that prevents them
+    # total `seconds`, and the reader's `calls` (prompts), `prompt_tokens` and `response_tokens`; cached responses cost
+    # nothing
     costs: dict[str, float]
 
     @property
@@ -38,16 +33,25 @@ class Labelled(NamedTuple):
 
     def per(self, count: int) -> Costs:
         """Return the costs divided by a number of labels or questions; ``None`` each if it is 0."""
-        return {name: rounded(cost / count) if count else None for name, cost in self.costs.items()}
+        return costs_per(self.costs, count)
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
     """Label questions in memory, and measure the costs."""
-    before = time.perf_counter()
     with profiling() as profile:
         rows = [labeled for _, labeled in loop.label_all(labeler, queries)]
+    return Labelled(rows, total_costs(profile))
+
+
+def total_costs(profile: Profile) -> dict[str, float]:
+    """Return the seconds, and the reader's calls and tokens, of a profile."""
     counts = {name: float(profile.counts[name]) for name in ("calls", "prompt_tokens", "response_tokens")}
-    return Labelled(rows, {"seconds": time.perf_counter() - before, **counts})
+    return {"seconds": profile.total_seconds, **counts}
+
+
+def costs_per(costs: Mapping[str, float], count: int) -> Costs:
+    """Return costs divided by a number of labels or questions; ``None`` each if it is 0."""
+    return {name: rounded(cost / count) if count else None for name, cost in costs.items()}
 
 
 def costs_table(costs: Mapping[str, Costs], title: str) -> str:

@@ -17,18 +17,18 @@ ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRC
 
 @dataclass(frozen=True)
 class WorkflowOptions:
-    """Settings of the workflows, described in the settings of the command.
+    """Options of the workflows.
 
     Raises:
         ValueError: A number is out of range.
     """
 
-    top_k: int = 3
-    max_searches: int = 3
-    refuse_below: float = 0.5
-    sure_from: float = 0.8
-    mask_below: float = 0.4
-    max_thought_tokens: int = 48
+    top_k: int = 3  # passages per search
+    max_searches: int = 3  # for a question; iter_retgen uses all of them
+    refuse_below: float = 0.5  # ret_robust drops passages if no entailment of the answer by a passage reaches this
+    sure_from: float = 0.8  # flare searches if a token of the draft has a lower probability
+    mask_below: float = 0.4  # flare leaves tokens of the draft with a lower probability out of the query
+    max_thought_tokens: int = 48  # of ircot
 
     def __post_init__(self) -> None:
         for name in ("top_k", "max_searches", "max_thought_tokens"):

@@ -117,12 +117,7 @@ def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: Vot
 
 
 def winners(scores: Any, weights: VoteWeights) -> Any:
-    """Return ``(Q,)`` which retriever's answer wins; ties go to the greater weight, then to the first.
-
-    Args:
-        scores: ``(Q, R)`` from ``vote_scores``.
-        weights: The weights of these scores.
-    """
+    """Return ``(Q,)`` whose answer wins by ``scores``; ties go to the greater weight, then to the first."""
     return (scores + 1e-9 * np.asarray(weights.retrievers, dtype=float)).argmax(axis=1)
 
 
@@ -149,10 +144,8 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
 def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> int:
     """Return the position of the response that wins a vote by beliefs: the heaviest of the heaviest cluster.
 
-    Args:
-        masses: ``(L, R)`` probability of each distinct response with each retriever's passages, in [0, 1].
-        cluster_ids: Semantic cluster of each response, numbered from 0.
-        strength: ``(R,)`` weight of each retriever's beliefs, >= 0.
+    ``masses`` is ``(L, R)``, the probability of each distinct response with each retriever's passages, and
+    ``strength`` ``(R,)``, the weight of each retriever's beliefs, >= 0.
 
     >>> heaviest_answer([[0.5, 0.0], [0.3, 0.2], [0.2, 0.8]], [0, 1, 1], [1.0, 0.5])
     2
@@ -195,12 +188,7 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
     """Return weights with which the winner's answer is right most often, for questions with known answers.
 
     The search starts from the ``starting_strengths`` of the retrievers and half the bound of each similarity.
-
-    Args:
-        similarity: ``(Q, K, R, R)``, as in ``vote_scores``.
-        silent: ``(Q, R)`` bool, as in ``vote_scores``.
-        right: ``(R, Q)`` whether each answer is right.
-        options: Options of the vote, with the bounds of the weights.
+    ``right`` is ``(R, Q)``, whether each answer is right; the other arguments are those of ``vote_scores``.
     """
     rows = np.asarray(right, dtype=float)
     count, questions = len(options.similarities), np.arange(rows.shape[1])
@@ -218,11 +206,7 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
 
 
 def starting_strengths(right: Any) -> list[Any]:
-    """Return two starting points ``(R,)`` of a search: proportional to accuracy, and the best retriever alone.
-
-    Args:
-        right: ``(R, Q)`` whether each answer is right.
-    """
+    """Return two starting points ``(R,)`` of a search: proportional to accuracy, and the best retriever alone."""
     accuracies = np.asarray(right, dtype=float).mean(axis=1)
     best = accuracies.max()
     proportional = accuracies / best if best else np.ones_like(accuracies)

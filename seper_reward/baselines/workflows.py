@@ -6,7 +6,7 @@ of its paper around a reader of short answers, without the paper's trained parts
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, qu
 from seper_reward.config import RETRIEVER_HELP, load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
-from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
+from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.runtime.settings import setting
@@ -120,25 +120,12 @@ class WorkflowsConfig(RetrievalConfig):
     max_searches: int = setting(
         WorkflowOptions.max_searches, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them."
     )
-    refuse_below: float = setting(
-        WorkflowOptions.refuse_below,
-        "ret_robust: drops passages if no probability that a passage entails the answer reaches this, in [0, 1].",
-    )
-    sure_from: float = setting(
-        WorkflowOptions.sure_from,
-        "flare: searches if a token of the draft has a lower probability than this, in [0, 1].",
-    )
-    mask_below: float = setting(
-        WorkflowOptions.mask_below,
-        "flare: leaves tokens of the draft with a lower probability than this, in [0, 1], out of the query.",
-    )
-    max_thought_tokens: int = setting(WorkflowOptions.max_thought_tokens, "ircot: maximum tokens of a thought, >= 1.")
     plot: str | None = setting(None, "Image file to plot accuracy over searches into (default: none).")
 
     @property
     def options(self) -> WorkflowOptions:
         """The settings that the workflows use."""
-        return WorkflowOptions(**{each.name: getattr(self, each.name) for each in fields(WorkflowOptions)})
+        return WorkflowOptions(self.top_k, self.max_searches)
 
 
 @dataclass(frozen=True)
@@ -207,7 +194,7 @@ class WorkflowsResult(Record):
     def plot(self, path: Path) -> None:
         """Plot accuracy over searches; the path's extension sets the format (svg, png, pdf)."""
         points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in self.workflows.items()}
-        plot_tradeoff(Tradeoff(points, []), path)
+        plot_tradeoff(points, [], path)
 
 
 class Answered(NamedTuple):

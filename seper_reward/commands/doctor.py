@@ -51,11 +51,7 @@ def command(arguments: list[str]) -> str:
 
 
 def find_lacks(extra: str | None) -> list[Lack]:
-    """Return the distributions that the package, or one of its extras, needs and does not find.
-
-    Args:
-        extra: Name of the extra; ``None`` for what every installation needs.
-    """
+    """Return the distributions that an extra, or every installation (``None``), needs and does not find."""
     from packaging.requirements import Requirement  # comes with huggingface-hub
 
     lacks = []

@@ -78,15 +78,6 @@ def abstains(text: str) -> bool:
     return normalize_answer(text) in _ABSTENTIONS
 
 
-def says_yes_or_no(aliases: Iterable[str]) -> bool:
-    """Return whether one of an answer's aliases is yes or no.
-
-    >>> says_yes_or_no(["Yes"]), says_yes_or_no(["Noss", "Yes Tor"])
-    (True, False)
-    """
-    return not {"yes", "no"}.isdisjoint(alias.lower() for alias in aliases)
-
-
 def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
     """Return a metric of aliases as a metric of answers; for lists, the mean over items of the best part's value."""
 
@@ -224,9 +215,7 @@ def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> f
 def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
     """Return the greatest value of an alias; if the answer is a list, the mean over items of their greatest value.
 
-    Args:
-        values: One number per alias, in the order of ``answer_aliases``.
-        answers: The gold answer.
+    There is one value per alias, in the order of ``answer_aliases``.
 
     >>> best_alias_mean([-1.0, -2.0, -4.0], [["Ida", "Ida Voss"], ["Bob"]])
     -2.5
@@ -238,9 +227,7 @@ def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
     """Return the answers of a row, texts or lists of texts, as tuples.
 
-    Args:
-        row: The row's answers.
-        text: Function of a value and its name that returns the value as a text; errors contain the name.
+    ``text`` returns a value, given with its name for errors, as a text.
 
     Raises:
         BadRowError: Lists and texts are mixed, or a list is empty.

@@ -87,11 +87,7 @@ def _chosen_split(dataset: Any, source: str, split: str) -> Iterable[Any]:
 
 @contextmanager
 def _one_line_errors(source: str) -> Iterator[None]:
-    """Turn errors of a block into one-line messages.
-
-    Raises:
-        OSError: The block raised an error of the file system, the network or the library.
-    """
+    """Turn errors of the file system, the network or the library into an ``OSError`` with a one-line message."""
     from datasets.exceptions import DatasetsError
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # httpx2 from hub 2 on
 

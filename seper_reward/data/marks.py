@@ -37,11 +37,7 @@ def grade_of(passage: Passage) -> int:
 
 
 def is_relevant(passage: Passage, relevant_from: int = 1) -> bool:
-    """Return whether the grade of a passage is at least ``relevant_from``; ``False`` if it has no mark.
-
-    Raises:
-        BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
-    """
+    """Return whether the grade of a passage is at least ``relevant_from``; errors are those of ``grade_of``."""
     return grade_of(passage) >= relevant_from
 
 
@@ -79,11 +75,7 @@ def grades_of(query: Query) -> list[int]:
 
 
 def relevance_of(query: Query) -> list[bool]:
-    """Return whether each passage of a question is relevant (grade 1 or more).
-
-    Raises:
-        BadRowError: No passage of the question has a mark, or one is neither true, false nor a whole number.
-    """
+    """Return whether each passage of a question is relevant (grade 1 or more); errors are those of ``grades_of``."""
     return [grade >= 1 for grade in grades_of(query)]
 
 
@@ -94,12 +86,6 @@ def role_of(passage: Mapping[str, Any]) -> str:
     if isinstance(passage.get("relevant"), int):
         return "relevant" if passage["relevant"] > 0 else "other"
     return "all"
-
-
-def type_of(passage: Passage) -> str:
-    """Return the annotated type of a passage: its ``role`` or ``type``, else ``relevant`` or ``other``."""
-    named = passage.metadata.get("role") or passage.metadata.get("type")
-    return str(named) if named else "relevant" if is_relevant(passage) else "other"
 
 
 def role_order(role: str) -> tuple[int, str]:

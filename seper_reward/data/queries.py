@@ -23,57 +23,38 @@ _PASSAGE_IDS = (*_IDS, "passage_id")
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row left out, with the reason.
+    """A row left out, with the reason."""
 
-    Attributes:
-        where: File and row, counted from 1.
-        reason: Expected value, actual value, and fix.
-        row: The row, or the start of the line if it could not be parsed.
-    """
-
-    where: str
-    reason: str
-    row: Any
+    where: str  # file and row, counted from 1
+    reason: str  # expected value, actual value, and fix
+    row: Any  # the row, or the start of the line if it could not be parsed
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Usable queries in input order, and rejected rows.
-
-    Attributes:
-        queries: The queries.
-        rejected: The rejected rows.
-        about: Recognised layout of the input, in one line; empty for our own layout.
-        judged: Whether the passages are the judged ones instead of a retriever's, as in BEIR's folders.
-    """
+    """Usable queries in input order, and rejected rows."""
 
     queries: tuple[Query, ...]
     rejected: tuple[Rejected, ...]
-    about: str = ""
-    judged: bool = False
+    about: str = ""  # recognised layout of the input, in one line; empty for our own layout
+    judged: bool = False  # whether the passages are the judged ones instead of a retriever's, as in BEIR's folders
 
 
 @dataclass(frozen=True)
 class InputOptions:
-    """Options of reading an input.
+    """Options of reading an input."""
 
-    Attributes:
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
-            several columns are joined.
-        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
-        run: TREC run (``read_run``) whose passages the questions get; those without a ranking are left out.
-        run_depth: Most passages of a question taken from the run, >= 1.
-        qrels: People's judgments (``read_qrels``), which mark the passages; questions without are left out.
-        retrieved: Whether questions may lack passages without a corpus, too: an index or a search service has them.
-    """
-
+    # of `id`, `question`, `answers` or `passages`, where they are not recognised; several are joined
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    separator: str | None = None
+    separator: str | None = None  # text between the aliases in a cell of answers; None if a cell has one
+    # whether rows of a dataset on the hub are fetched as they are needed, instead of all before
     streaming: bool = False
+    # TREC run (`read_run`) whose passages the questions get; those without a ranking are left out
     run: str | None = None
-    run_depth: int = 10
+    run_depth: int = 10  # most passages of a question taken from the run, >= 1
+    # people's judgments (`read_qrels`), which mark the passages; questions without are left out
     qrels: str | None = None
+    # whether questions may lack passages without a corpus, too: an index or a search service has them
     retrieved: bool = False
 
 
@@ -237,10 +218,8 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
 def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
     """Return a query with further passages after its own, each id once.
 
-    Args:
-        query: The query.
-        passages: The passages; a passage without an id, as from some search services, gets one from its text.
-        judged: Whether the query has human judgments; new passages without a judgment then get grade 0.
+    A passage without an id, as from some search services, gets one from its text. If the query has human judgments
+    (``judged``), new passages get grade 0.
     """
     named = (each if each.id else replace(each, id=content_key(each.title, each.text)[:16]) for each in passages)
     known = {passage.id for passage in query.passages}
@@ -271,11 +250,9 @@ def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) 
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
-    """Build a corpus from the passages of all queries, for input without a corpus.
+    """Build a corpus from the passages of all queries; return it, and the queries with the corpus's ids.
 
-    Returns:
-        The corpus by id, with equal texts once and without metadata, because metadata belongs to one query; and the
-        queries, whose passages have the corpus's ids.
+    Equal texts are in the corpus once and without metadata, because metadata belongs to one query.
     """
     corpus: dict[str, Passage] = {}
     renamed = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.data.formats.squad import squad_rows
+from seper_reward.data.formats.published import squad_rows
 from seper_reward.data.hub_datasets import open_dataset
 from seper_reward.runtime.imports import need
 from seper_reward.types import UnscorableError
@@ -218,11 +218,7 @@ def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _gzip_errors(path: Path) -> Iterator[None]:
-    """Name the file in errors of decompression.
-
-    Raises:
-        OSError: The block raised such an error.
-    """
+    """Turn errors of decompression into an ``OSError`` that names the file."""
     try:
         yield
     except EOFError as error:

@@ -40,11 +40,7 @@ def split_by_rank(
 ) -> list[Split]:
     """Return the split of each id by its rank among all, so few ids, too, fill each split that has a share.
 
-    Args:
-        identities: At least as many ids as there are splits with a share.
-        test_share: Share of ``test``, rounded, at least one id: those with the greatest SHA-1.
-        dev_share: Share of ``dev``, rounded, at least one id unless it is 0: those below ``test``.
-        turned: Share, in [0, 1], by which all ids move round before they are divided, for another fold.
+    The shares are those of ``split_of``, rounded to at least one id.
 
     >>> split_by_rank(["q3", "q4", "q7", "q9"])
     ['dev', 'test', 'train', 'train']
@@ -75,11 +71,8 @@ def _place(identity: str) -> float:
 def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
     """Group items that share a key, directly or through further items (connected components).
 
-    Args:
-        keys: The keys of each item; an item without keys is a separate cluster.
-
-    Returns:
-        The positions of each cluster's items in ascending order; clusters are ordered by their first item.
+    An item without keys is a separate cluster. Returns the positions of each cluster's items in ascending order;
+    clusters are ordered by their first item.
 
     >>> clusters([{"mill"}, {"ferry"}, {"mill", "lane"}, set(), {"lane"}])
     [[0, 2, 4], [1], [3]]
@@ -105,15 +98,10 @@ def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
 def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
     """Return the keys that a question must not share with questions of another split.
 
-    Args:
-        query: Question with passages. If some passages are marked, only relevant ones count, since many questions may
-            share irrelevant passages.
-        split_by: ``"passage"`` for the texts of the passages, ``"title"`` for their titles (for a passage without a
-            title, its text), ``"name"`` for the texts and the names in the question, ``"entity"`` for the names in the
-            question and the texts of all passages, marked or not, or ``"question"`` for no keys.
-
-    Raises:
-        BadRowError: A mark is neither true, false nor a whole number.
+    ``"passage"`` gives the texts of the passages, ``"title"`` their titles (for a passage without a title, its text),
+    ``"name"`` the texts and the names in the question, ``"entity"`` the names in the question and the texts of all
+    passages, marked or not, and ``"question"`` no keys. If some passages are marked, else only relevant ones count,
+    since many questions may share irrelevant passages.
     """
     if split_by == "question":
         return set()

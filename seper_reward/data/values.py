@@ -94,37 +94,21 @@ _BELOW = re.compile(
 
 @dataclass(frozen=True)
 class Value:
-    """A value that a text states.
+    """A value that a text states."""
 
-    Attributes:
-        kind: ``"number"``, ``"ordinal"``, ``"percent"``, ``"date"``, ``"time"``, a currency or a dimension.
-        low: Lower end of the value; of a date the year, of a time the minute of the day.
-        high: Upper end of the value; of a time without am or pm, the same time in the other half of the day.
-        month: Month of a date, 1 to 12; 0 if not stated.
-        day: Day of a date, 1 to 31; 0 if not stated.
-        size: Size of the unit in the dimension's base unit.
-        rounds: Whether a conversion to the base unit rounds.
-        start: Start of the value in ``in_digits(text)``.
-        end: End of the value in ``in_digits(text)``.
-        bare: Whether it is a whole number without a unit, which may also be a year.
-        ends: Whether it is a range with two stated ends.
-        counted: Whether a noun follows: 42 votes are not 42 %.
-        about: Half a unit of the last digit that is not 0 if the text has "about" before the value, else 0.
-    """
-
-    kind: str
-    low: float
-    high: float
-    month: int = 0
-    day: int = 0
-    size: float = 1.0
-    rounds: bool = False
-    start: int = 0
+    kind: str  # "number", "ordinal", "percent", "date", "time", "score", a currency or a dimension
+    low: float  # lower end of the value; of a date the year, of a time the minute of the day
+    high: float  # upper end of the value; of a time without am or pm, the same time in the other half of the day
+    month: int = 0  # of a date, 1 to 12; 0 if not stated
+    day: int = 0  # of a date, 1 to 31; 0 if not stated
+    size: float = 1.0  # of the unit in the dimension's base unit
+    rounds: bool = False  # whether a conversion to the base unit rounds
+    start: int = 0  # of the value in `in_digits(text)`
     end: int = 0
-    bare: bool = False
-    counted: bool = False
-    ends: bool = False
-    about: float = 0.0
+    bare: bool = False  # whether it is a whole number without a unit, which may also be a year
+    counted: bool = False  # whether a noun follows: 42 votes are not 42 %
+    ends: bool = False  # whether it is a range with two stated ends
+    about: float = 0.0  # half a unit of the last digit that is not 0 if the text has "about" before the value, else 0
 
     def entails(self, other: "Value") -> bool:
         """Return whether this value entails another.

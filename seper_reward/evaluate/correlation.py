@@ -43,37 +43,23 @@ class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
 
 @dataclass(frozen=True)
 class Correlation:
-    """Agreement of measures of what passages change with people's marks, on the questions of one file.
+    """Agreement of measures of what passages change with people's marks, on the questions of one file."""
 
-    Attributes:
-        pearson: Pearson's r by measure; ``None`` for a constant.
-        interval: Its 95 % bootstrap interval over questions, by measure.
-        p_value: Its p-value by measure, which assumes independent contexts.
-        lead: ``pearson`` of ``delta_seper_soft`` less that of the best other measure (``over``), with an ``interval``
-            that treats the choice of this measure as fixed.
-        mean: Mean gain by measure and relevance.
-        contexts: Number of contexts that have the measure, by measure.
-        judge: Number of responses that the language model was ``asked`` about, and of replies ``not_understood``;
-            contexts without any verdict have no ``llm_judge``. ``None`` without a judge.
-        baseline_seper: SePer without passages, mean over questions.
-        n: Number of contexts.
-        questions: Number of questions.
-        left_out: Number of questions that are longer than the reader's window.
-        known_left_out: Number of questions that were left out because the reader answers them without passages.
-    """
-
-    pearson: Mapping[str, float | None]
-    interval: Mapping[str, list[float] | None]
-    p_value: Mapping[str, float | None]
+    pearson: Mapping[str, float | None]  # Pearson's r by measure; None for a constant
+    interval: Mapping[str, list[float] | None]  # its 95 % bootstrap interval over questions, by measure
+    p_value: Mapping[str, float | None]  # assumes independent contexts
+    # `pearson` of `delta_seper_soft` less that of the best other measure, `over`; `interval` treats its choice as
+    # fixed
     lead: Mapping[str, Any]
-    mean: Mapping[str, Mapping[str, float | None]]
-    contexts: Mapping[str, int]
+    mean: Mapping[str, Mapping[str, float | None]]  # mean gain by measure and relevance
+    contexts: Mapping[str, int]  # number of contexts that have the measure
+    # responses that the model was `asked` about, replies `not_understood`; None without a judge
     judge: Mapping[str, int] | None
-    baseline_seper: float
-    n: int
+    baseline_seper: float  # without passages, mean over questions
+    n: int  # number of contexts
     questions: int
-    left_out: int
-    known_left_out: int = 0
+    left_out: int  # questions that are longer than the reader's window
+    known_left_out: int = 0  # questions that the reader answers without passages
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file for one file of questions."""
@@ -126,10 +112,12 @@ class CorrelationByFile:
     def plot(self, path: Path) -> None:
         """Plot Pearson's r of each measure with its interval, one panel per file."""
         panels = {
-            name: {measure: (value, found.interval[measure]) for measure, value in found.pearson.items()}
+            f"Pearson with marks, {name}": {
+                "": {measure: (value, found.interval[measure]) for measure, value in found.pearson.items()}
+            }
             for name, found in self.files.items()
         }
-        plot_intervals(panels, path)
+        plot_intervals(panels, path, _DELTA_SEPER)
 
 
 def command(arguments: list[str]) -> str:
@@ -210,14 +198,10 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
 
 
 def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
-    """Return the questions that the reader does not answer correctly without passages.
+    """Return the questions whose likeliest response without passages is not an exact match.
 
-    The criterion is exact match of its likeliest response. This response is not among those that a correlation is
-    measured on: selecting questions by these would also select their sampling errors.
-
-    Args:
-        scorer: Scorer of the reader.
-        queries: Questions with gold answers.
+    This response is not among those that a correlation is measured on: selecting questions by these would also select
+    their sampling errors.
 
     Raises:
         ValueError: There is no such question.

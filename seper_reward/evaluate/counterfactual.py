@@ -24,25 +24,16 @@ class CounterfactualConfig(MarkedConfig):
 
 @dataclass(frozen=True)
 class Counterfactual(Record):
-    """Changes of a reader's belief by passages with a planted wrong answer and by supporting passages.
+    """Changes of a reader's belief by passages with a planted wrong answer and by supporting passages."""
 
-    Attributes:
-        share_lower: Share of questions whose planted passages have a lower mean ΔSePer than their supporting passages.
-        delta_seper: ΔSePer, averaged per question and then over questions, of ``supporting`` and ``counterfactual``
-            passages, and ``counterfactual_known`` for the questions that the reader knows, ``None`` without such
-            questions.
-        baseline_seper: SePer without passages, mean over questions.
-        known_questions: Number of questions whose baseline SePer is at least 0.5.
-        questions: Number of questions.
-        left_out: Number of questions that lack passages of one kind or are longer than the reader's window.
-    """
-
-    share_lower: float
+    share_lower: float  # share of questions whose planted passages have a lower mean ΔSePer than the supporting ones
+    # mean over questions of the mean over `supporting` or `counterfactual` passages; `counterfactual_known` over the
+    # questions that the reader knows, None without such questions
     delta_seper: Mapping[str, float | None]
-    baseline_seper: float
-    known_questions: int
+    baseline_seper: float  # without passages, mean over questions
+    known_questions: int  # with a baseline SePer of at least 0.5
     questions: int
-    left_out: int
+    left_out: int  # questions that lack passages of one kind or are longer than the reader's window
 
     def table(self) -> str:
         """Return the mean ΔSePer by kind of passage."""

@@ -74,25 +74,15 @@ class Judged:
 
 @dataclass(frozen=True)
 class Rates:
-    """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text.
+    """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text."""
 
-    Attributes:
-        wrong: Number of wrong texts.
-        false_support: Share of wrong texts with a support above 0.5.
-        false_pay: Share of wrong texts with a reward above 0.05.
-        mean_pay: Mean reward of wrong texts.
-        right: Number of right texts.
-        false_refusal: Share of right texts with a support below 0.5.
-        unpaid: Share of right texts with a reward below 0.5.
-    """
-
-    wrong: int | None = None
-    false_support: float | None = None
-    false_pay: float | None = None
-    mean_pay: float | None = None
-    right: int | None = None
-    false_refusal: float | None = None
-    unpaid: float | None = None
+    wrong: int | None = None  # number of wrong texts
+    false_support: float | None = None  # share of wrong texts with a support above 0.5
+    false_pay: float | None = None  # share of wrong texts with a reward above 0.05
+    mean_pay: float | None = None  # mean reward of wrong texts
+    right: int | None = None  # number of right texts
+    false_refusal: float | None = None  # share of right texts with a support below 0.5
+    unpaid: float | None = None  # share of right texts with a reward below 0.5
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are not ``None``."""
@@ -113,28 +103,19 @@ class Rates:
 
 @dataclass(frozen=True)
 class Traps:
-    """Results of a judge on the trap kinds of ``seper_reward/data/demo/equivalence.jsonl``, all in [0, 1].
+    """Mean support of the gold answer, in [0, 1], on the trap kinds of ``seper_reward/data/demo/equivalence.jsonl``.
 
-    Attributes:
-        unrelated: Mean support of the gold answer by prose without any relation to the question, by its length in
-            tokens.
-        gibberish: Mean support by gibberish.
-        echo: Mean support by repeated words of the question.
-        shotgun: Mean support by the gold answer among many others.
-        not_gold: Mean support by a denial of the gold answer.
-        politeness_shift: Mean absolute change of SePer with and without politeness around the question.
-        question_mark_shift: Mean absolute change of SePer with and without the question mark.
-        stated: Mean support by responses that state the gold answer, which should be 1; all other fields should be 0.
+    All fields except ``stated`` should be 0.
     """
 
-    unrelated: Mapping[str, float]
+    unrelated: Mapping[str, float]  # by prose without any relation to the question, by its length in tokens
     gibberish: float
-    echo: float
-    shotgun: float
-    not_gold: float
-    politeness_shift: float
-    question_mark_shift: float
-    stated: float
+    echo: float  # by repeated words of the question
+    shotgun: float  # by the gold answer among many others
+    not_gold: float  # by a denial of the gold answer
+    politeness_shift: float  # mean absolute change of SePer by politeness around the question
+    question_mark_shift: float  # the same by the question mark
+    stated: float  # by responses that state the gold answer, which should be 1
 
     def rows(self) -> list[tuple[str, float]]:
         """Return the name and the number of each trap, unrelated prose once for each length."""
@@ -145,26 +126,16 @@ class Traps:
 
 @dataclass(frozen=True)
 class JudgeErrors:
-    """The errors of a judge by kind of text.
+    """The errors of a judge by kind of text."""
 
-    Attributes:
-        people: Agreement with people's verdicts; ``None`` if there are none.
-        kinds: Rates on the project's own rows by kind, and of ``all``.
-        guesses: Rates on several answers at once by form, and of ``all``.
-        qualifiers: Rates on the gold answer next to a word that changes it by form, and of ``all``.
-        wordings: Rates on right wordings by kind, and of ``all``.
-        near: Rates on near values by kind and distance of the value.
-        traps: The traps.
-        support: By section the mean support by ``wrong`` and ``right`` texts: the range of labels in practice.
-    """
-
-    people: Agreement | None
-    kinds: Mapping[str, Rates]
-    guesses: Mapping[str, Rates]
-    qualifiers: Mapping[str, Rates]
-    wordings: Mapping[str, Rates]
-    near: Mapping[str, Mapping[str, Rates]]
+    people: Agreement | None  # agreement with people's verdicts; None if there are none
+    kinds: Mapping[str, Rates]  # on the project's own rows by kind, and of `all`
+    guesses: Mapping[str, Rates]  # on several answers at once by form, and of `all`
+    qualifiers: Mapping[str, Rates]  # on the gold answer next to a word that changes it by form, and of `all`
+    wordings: Mapping[str, Rates]  # on right wordings by kind, and of `all`
+    near: Mapping[str, Mapping[str, Rates]]  # on near values by kind and distance of the value
     traps: Traps
+    # by section the mean support by `wrong` and `right` texts: the range of labels in practice
     support: Mapping[str, Mapping[str, float]]
 
     def as_dict(self) -> dict[str, Any]:
@@ -258,9 +229,7 @@ def command(arguments: list[str]) -> str:
 def measure_judge(
     judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0, golds: int = GOLDS
 ) -> JudgeErrors:
-    """Measure a judge on the project's own rows, near values, guesses, qualifiers and right wordings.
-
-    All processes must call this together; they share the texts.
+    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
 
     Args:
         judge: The judge.
@@ -290,10 +259,7 @@ def traps(judge: BeliefJudge) -> Traps:
 
 
 def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
-    """Judge texts as responses (by forward entailment of the best alias) and as completions (``stated_answer``).
-
-    All processes must call this together; they share the texts.
-    """
+    """Judge texts as responses, by forward entailment of the best alias, and as completions; processes share them."""
 
     def measure(chunk: Sequence[Case]) -> list[Judged]:
         rewards = judge.mutual_supports([(case.question, stated_answer(case.text), case.answers) for case in chunk])

@@ -53,21 +53,13 @@ _WRAPPERS_PER_FACT = 4  # of each kind
 
 @dataclass(frozen=True)
 class Case:
-    """A text to be judged.
+    """A text to be judged."""
 
-    Attributes:
-        group: Names of the groups that its result counts in.
-        question: The question.
-        text: The response or completion.
-        answers: Aliases of the gold answer.
-        right: Whether the text states the gold answer.
-    """
-
-    group: tuple[str, ...]
+    group: tuple[str, ...]  # names of the groups that its result counts in
     question: str
-    text: str
-    answers: tuple[str, ...]
-    right: bool
+    text: str  # the response or completion
+    answers: tuple[str, ...]  # aliases of the gold answer
+    right: bool  # whether the text states the gold answer
 
 
 def own_cases() -> Iterator[Case]:

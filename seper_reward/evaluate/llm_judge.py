@@ -56,13 +56,10 @@ class LLMJudgeConfig(JudgeConfig):
 def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None) -> PromptedReader | None:
     """Return the language model that judges responses; ``None`` if the setting is ``none``.
 
-    Args:
-        config: Settings of the judge.
-        reader: The reader, which is the judge if the setting is ``reader``; the judge shares its cache.
+    It is the reader itself if the setting is ``reader``, and shares the reader's cache if there is one.
 
     Raises:
-        OSError: The model cannot be loaded; the message names the way out.
-        ConnectionError: A server does not answer.
+        OSError: The model cannot be loaded, or a server does not answer.
         ValueError: The setting is ``reader``, and there is no reader.
     """
     if config.llm_judge == "none":
@@ -81,12 +78,8 @@ def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None)
 class LLMJudge:
     """Judges responses by a language model at temperature 0; only the replies "yes" and "no" are accepted.
 
-    Args:
-        reader: The language model, in this process or on servers.
-
-    Attributes:
-        asked: Number of judged responses; equal responses to one question count once.
-        not_understood: Number of replies that were neither yes nor no, or could not be requested.
+    ``asked`` is the number of judged responses (equal ones to one question count once), and ``not_understood`` the
+    number of replies that were neither yes nor no, or could not be requested.
     """
 
     def __init__(self, reader: PromptedReader) -> None:
@@ -96,12 +89,8 @@ class LLMJudge:
     def verdicts(self, question: str, answers: Answers, responses: Sequence[str]) -> dict[str, float]:
         """Return 1 for each response that is right by the model and 0 for each that is wrong.
 
-        Responses whose reply is neither yes nor no are left out and counted.
-
-        Args:
-            question: The question.
-            answers: Its gold answer.
-            responses: The responses; a blank one is wrong without a request.
+        Responses whose reply is neither yes nor no are left out and counted. A blank response is wrong without a
+        request.
         """
         stated = sorted({response for response in responses if response.strip()})
         replies = self._replies(question, answers, stated)

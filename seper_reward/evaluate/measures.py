@@ -38,16 +38,9 @@ class Measures:
         self._encoder = Encoder(scorer.entailment.device)
 
     def gains(self, query: Query, sets: Sequence[Sequence[Passage]]) -> tuple[Belief, list[dict[str, float]]]:
-        """Measure the changes by sets of passages.
+        """Return the belief without passages, and the change of each measure by each set of passages; NaN if unknown.
 
-        Args:
-            query: The question and its gold answer.
-            sets: Sets of passages, each a context of the reader.
-
-        Returns:
-            The belief without passages, and per set the difference of each measure with and without it, NaN if
-            unknown. ``delta_belief``, the mean of ΔSePer and the relative change of the answer's likelihood, is left
-            out if the reader does not return that likelihood.
+        ``delta_belief`` is left out if the reader does not return the likelihood of the answer.
 
         Raises:
             UnscorableError: The question is too long for the reader.

@@ -17,16 +17,10 @@ T = TypeVar("T")
 def measured(
     scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]], *, title: str = "measuring"
 ) -> list[dict[Context, Belief] | None]:
-    """Measure the beliefs of questions, each in its own contexts; equal contexts of a question are measured once.
+    """Measure the beliefs of questions, each in its own contexts; ``()`` is no passage.
 
-    Args:
-        scorer: Scorer that measures the beliefs.
-        queries: Questions with gold answers.
-        contexts: Contexts of each question; ``()`` is no passage.
-        title: Title of the progress bar.
-
-    Returns:
-        Per question its beliefs by context; ``None`` if it cannot be measured, with a line in the log.
+    Equal contexts of a question are measured once. Returns per question its beliefs by context; ``None`` if it cannot
+    be measured, with a line in the log.
     """
     distinct = [list(dict.fromkeys(each)) for each in contexts]
     asked = [Asked(query.question, query.answers, tuple(own)) for query, own in zip(queries, distinct, strict=True)]
@@ -43,11 +37,7 @@ def measured(
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
     """Return the questions with the result of a function for each, with a progress bar.
 
-    Args:
-        queries: Questions.
-        function: Function of a question; questions for which it raises ``UnscorableError`` are left out with a line in
-            the log.
-        title: Title of the progress bar.
+    Questions for which the function raises ``UnscorableError`` are left out with a line in the log.
     """
     found = []
     for query in tqdm(queries, desc=title, unit="question"):

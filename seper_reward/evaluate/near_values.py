@@ -18,21 +18,13 @@ _SMALLER = {"kilometres": "metres", "kilograms": "grams"}  # a thousandth
 
 @dataclass(frozen=True)
 class NearValue:
-    """A text with a value, judged against a gold answer with the same or another value.
+    """A text with a value, judged against a gold answer with the same or another value."""
 
-    Attributes:
-        kind: Kind of the value, a key of ``KINDS``.
-        distance: Difference of the values; ``"0"`` for the gold answer's value in another spelling.
-        question: The question.
-        text: The value as a response.
-        gold: The gold answer.
-    """
-
-    kind: str
-    distance: str
+    kind: str  # key of `KINDS`
+    distance: str  # difference of the values; "0" for the gold answer's value in another spelling
     question: str
-    text: str
-    gold: str
+    text: str  # the value as a response
+    gold: str  # the gold answer
 
 
 @dataclass(frozen=True)
@@ -46,13 +38,9 @@ class _Kind:
 
 
 def near_values(seed: int, golds: int) -> Iterator[NearValue]:
-    """Draw gold answers of each kind and yield, for each of them, another spelling and one wrong value per distance.
+    """Draw ``golds`` gold answers of each kind, and yield for each another spelling and one wrong value per distance.
 
     The least distance occurs again in another spelling, so a judge cannot pass by comparing characters.
-
-    Args:
-        seed: Seed of the values.
-        golds: Number of gold answers per kind.
     """
     random = Random(seed)
     for name, kind in KINDS.items():

@@ -36,19 +36,10 @@ def graded_relevance(labeled: LabeledQuery, margin: float = 0.1) -> dict[str, in
 def rank_metrics(
     retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]]
 ) -> dict[str, float | None]:
-    """Return mean measures over questions, each in [0, 1].
+    """Return means of ``MEASURES`` over the questions with a relevant passage; ``None`` if there is no such question.
 
-    Args:
-        retrieved: Passages per question, best first.
-        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
-
-    Returns:
-        ``ndcg@5``, ``ndcg@10`` (Järvelin and Kekäläinen, 2002; linear gains), ``mrr``, and ``recall@1``, ``recall@2``
-        and ``recall@5`` (share of a question's relevant passages at the top), over the questions with a
-        relevant passage; ``None`` if there is no such question.
-
-    Raises:
-        OSError: ir-measures is not installed.
+    nDCG (Järvelin and Kekäläinen, 2002) has linear gains; recall is the share of a question's relevant passages at the
+    top. Arguments and errors are those of ``rank_values``.
     """
     rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
     if not rows:
@@ -62,16 +53,13 @@ def rank_values(
     measures: Mapping[str, str],
     relevant_from: int = 1,
 ) -> list[dict[str, float] | None]:
-    """Return measures of each question's ranking, each in [0, 1].
+    """Return measures of each question's ranking, each in [0, 1]; ``None`` for a question without a relevant passage.
 
     Args:
         retrieved: Passages per question, best first.
         relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
         measures: Names in the result, and the corresponding names in ir-measures, such as ``"nDCG@5"``.
         relevant_from: Least gain of a relevant passage, >= 1. nDCG counts all gains.
-
-    Returns:
-        Per question its measures by name; ``None`` without a relevant passage.
 
     Raises:
         OSError: ir-measures is not installed.
@@ -108,17 +96,10 @@ def _from_grade(measure: Any, relevant_from: int) -> Any:
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
-    """Measure a reader that sees each question's best passages together; processes share the questions.
+    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
 
-    Args:
-        scorer: Scorer of the reader.
-        queries: Questions with gold answers.
-        retrieved: Passages per question, best first.
-        top_k: Number of passages that the reader sees, >= 1.
-
-    Returns:
-        One row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], both
-        ``None`` if the question cannot be scored.
+    Returns one row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1],
+    both ``None`` if the question cannot be scored.
     """
     tops = [tuple(passages[:top_k]) for passages in retrieved]
     asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]

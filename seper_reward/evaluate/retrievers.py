@@ -65,41 +65,27 @@ class RetrieversConfig(RetrievalConfig, GradedConfig):
 
 @dataclass(frozen=True)
 class RetrieverRow:
-    """Measures of the first k passages of one retriever.
-
-    Attributes:
-        retriever: Name of the retriever.
-        k: Number of first passages.
-        measures: By measure ``mean`` and its 95 % bootstrap ``interval`` over questions: ``ndcg`` and ``recall`` at k,
-            ``seper`` with all k together, ``delta_seper`` (mean over the first k passages, each alone; a missing
-            passage counts 0), ``delta_seper_list`` (all k together), ``harm_rate`` (share of the first k passages)
-            and ``accuracy``.
-        kendall: By measure tau-b with the accuracy over questions, ``value`` and ``interval``.
-    """
+    """Measures of the first k passages of one retriever."""
 
     retriever: str
     k: int
+    # by measure `mean` and its 95 % bootstrap `interval` over questions: `ndcg` and `recall` at k, `seper` with all k
+    # together, `delta_seper` (mean over the first k, each alone; a missing passage counts 0), `delta_seper_list` (all
+    # k together), `harm_rate` (share of the first k) and `accuracy`
     measures: Mapping[str, Mapping[str, Any]]
+    # by measure tau-b with the accuracy over questions, `value` and `interval`
     kendall: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Retrievers:
-    """Results of several retrievers with one reader; undefined numbers are ``None``.
-
-    Attributes:
-        questions: Number of questions.
-        left_out: Number of questions that cannot be measured.
-        no_passage: ``seper`` and ``accuracy`` without a passage, as ``measures`` of a row.
-        retrievers: One row for each retriever and number of passages.
-        order: By depth and measure the correlation of the retrievers' order with their order by accuracy
-            (``order_correlation``).
-    """
+    """Results of several retrievers with one reader; undefined numbers are ``None``."""
 
     questions: int
-    left_out: int
-    no_passage: Mapping[str, Mapping[str, Any]]
-    retrievers: Sequence[RetrieverRow]
+    left_out: int  # questions that cannot be measured
+    no_passage: Mapping[str, Mapping[str, Any]]  # `seper` and `accuracy` without a passage, as `measures` of a row
+    retrievers: Sequence[RetrieverRow]  # for each retriever and number of passages
+    # by depth and measure the correlation of the retrievers' order with their order by accuracy
     order: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     def table(self) -> str:
@@ -195,13 +181,11 @@ def compare_retrievers(
     """Measure retrievers, and correlate each measure with the reader's accuracy (SePer, Tables 10 and 11).
 
     The accuracy is exact match of the reader's greedy answer with the k best passages together. ΔSePer comes from
-    sampled responses, so the two do not share samples. All processes must call this together; they share the
-    questions.
+    sampled responses, so the two do not share samples. Processes share the questions.
 
     Args:
         scorer: Scorer of the reader.
-        queries: Q questions with gold answers. Relevance is by people's marks on the questions' passages; questions
-            without a relevant passage do not count in nDCG and recall.
+        queries: Q questions with gold answers; those without a relevant passage do not count in nDCG and recall.
         found: By retriever, the passages of each question, best first.
         depths: Numbers k of first passages, each >= 1.
         margin: A passage harms if the 95 % interval of its ΔSePer is below ``-margin``.

@@ -34,90 +34,58 @@ _COLORS = {"helpful": "#4c9f70", "useless": "#b0b7bd", "harmful": "#c0392b"}
 
 
 class Played(NamedTuple):
-    """A rollout of an agent for one question.
+    """A rollout of an agent for one question."""
 
-    Attributes:
-        query: The question, with its gold answers; equal ids mean equal questions.
-        asked: The query of each of its n searches, "" if it is not in the log.
-        found: Passages that the reader has seen after each search: n sets, each with all earlier passages.
-        answer: The agent's answer; empty if there is none.
-        failed: Number of its calls that failed.
-    """
-
-    query: Query
-    asked: tuple[str, ...]
+    query: Query  # the question, with its gold answers; equal ids mean equal questions
+    asked: tuple[str, ...]  # the query of each of its n searches, "" if it is not in the log
+    # passages that the reader has seen after each search: n sets, each with all earlier passages
     found: tuple[Context, ...]
-    answer: str
-    failed: int = 0
+    answer: str  # empty if there is none
+    failed: int = 0  # number of its calls that failed
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search of a rollout.
+    """A search of a rollout."""
 
-    Attributes:
-        rollout: Number of the rollout, from 0.
-        id: Id of its question.
-        question: The question.
-        search: Number of the search in the rollout, from 1.
-        query: Its query.
-        seper_before: SePer before the search.
-        needed: Whether the question needs a search.
-        unsure_before: Whether the reader was unsure before the search.
-        delta_seper: Change of SePer by the search.
-        std_error: Standard error of ``delta_seper``.
-        low: Lower end of its 95 % interval.
-        high: Upper end of it.
-        kind: ``"helpful"``, ``"useless"`` or ``"harmful"``.
-    """
-
-    rollout: int
-    id: str
+    rollout: int  # number of the rollout, from 0
+    id: str  # of its question
     question: str
-    search: int
+    search: int  # number of the search in the rollout, from 1
     query: str
     seper_before: float
-    needed: bool
-    unsure_before: bool
-    delta_seper: float
+    needed: bool  # whether the question needs a search
+    unsure_before: bool  # whether the reader was unsure before the search
+    delta_seper: float  # change of SePer by the search
     std_error: float
-    low: float
+    low: float  # lower end of its 95 % interval
     high: float
-    kind: str
+    kind: str  # "helpful", "useless" or "harmful"
 
 
 @dataclass(frozen=True)
 class SearchAudit:
     """Effect of an agent's searches on a reader's belief in the gold answer.
 
-    Attributes:
-        rollouts: Number of rollouts.
-        questions: Number of questions.
-        searches: Number of searches.
-        left_out: Number of rollouts that cannot be measured.
-        needed_below: SePer without a passage below which a question needs a search.
-        margin: A search helped (harmed) if its ΔSePer is above ``margin`` (below ``-margin``).
-        measures: Each ``mean`` and 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
-            agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts
-            whose question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of
-            the decision to search, right where it is needed), ``unsure_before`` (share of searches before which SePer
-                was below ``needed_below``), ``uncovered`` (share of the questions with searches that need one of which
-                no search helped: all intervals end at or below ``margin``, a bound for every policy on this corpus),
-                ``break_even_price`` (mean ΔSePer of a search: at this price, in units of belief, searches neither gain
-                nor lose, apart from failed calls) and the same for questions that ``_needed`` one and that did
-                ``_not_needed``.
-        kinds: Share of searches that were ``helpful``, ``useless`` (within ``margin``) and ``harmful``, and numbers of
-            searches for which this is ``surely`` so (the whole interval is on that side of 0).
-        by_search: The searches.
+    ``measures`` are each a ``mean`` and a 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
+    agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts whose
+    question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the decision
+    to search, right where it is needed), ``unsure_before`` (share of searches before which SePer was below
+    ``needed_below``), ``uncovered`` (share of the questions with searches that need one of which no search helped: all
+    intervals end at or below ``margin``, a bound for every policy on this corpus), ``break_even_price`` (mean ΔSePer
+    of a search: at this price, in units of belief, searches neither gain nor lose, apart from failed calls) and the
+    same for questions that ``_needed`` one and that did ``_not_needed``.
     """
 
     rollouts: int
     questions: int
     searches: int
-    left_out: int
-    needed_below: float
-    margin: float
+    left_out: int  # rollouts that cannot be measured
+    needed_below: float  # SePer without a passage below which a question needs a search
+    margin: float  # a search helped (harmed) if its ΔSePer is above `margin` (below `-margin`)
     measures: Mapping[str, Mapping[str, Any]]
+    # share of searches that were `helpful`, `useless` (within `margin`) and `harmful`, and numbers of searches for
+    # which this is `surely` so (the whole interval is on that side of 0)
     kinds: Mapping[str, Mapping[str, Any]]
     by_search: Sequence[Search]
 
@@ -187,9 +155,7 @@ class SearchAudit:
 def audit_searches(
     scorer: SePerScorer, rollouts: Sequence[Played], *, needed: float = 0.5, margin: float = 0.05
 ) -> SearchAudit:
-    """Measure the effect of each search on a reader's belief in the gold answer.
-
-    All processes must call this together; they share the rollouts.
+    """Measure the effect of each search on a reader's belief in the gold answer; processes share the rollouts.
 
     Args:
         scorer: Scorer of the reader, preferably the agent's base model.

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
-from seper_reward.evaluate.bertscore import bertscore_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from seper_reward.types import Answers, answer_aliases
@@ -18,9 +18,6 @@ SIMILARITIES = ("lexical", "token_f1", "cosine", "bert_score")
 
 class Encoder:
     """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity.
-
-    Args:
-        device: Device of the encoder.
 
     Raises:
         OSError: sentence-transformers, or the wheel of the encoder, is not installed.
@@ -51,6 +48,27 @@ class Encoder:
         return place, self._model.encode(texts, show_progress_bar=False, **options) if texts else []
 
 
+def bertscore_f1(one: Tensor, other: Tensor) -> float:
+    """Return the similarity of two texts by their token vectors (BERTScore, arXiv:1904.09675; equal token weights).
+
+    Args:
+        one: ``(T, D)`` vectors of the first text's tokens.
+        other: ``(U, D)`` vectors of the second text's tokens.
+
+    Returns:
+        Harmonic mean of precision and recall: the mean, over the tokens of one text, of the greatest cosine similarity
+        with a token of the other text. In [0, 1]; 0 if a text has no token or nothing in common with the other.
+
+    >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
+    0.6667
+    """
+    if not len(one) or not len(other):
+        return 0.0
+    cosines = torch.nn.functional.normalize(one, dim=1) @ torch.nn.functional.normalize(other, dim=1).T  # (T, U)
+    sides = [float(cosines.amax(dim).mean().clamp(0.0, 1.0)) for dim in (0, 1)]
+    return 2 * sides[0] * sides[1] / sum(sides) if sum(sides) else 0.0
+
+
 def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> AnswerMetric:
     """Return BERTScore's F1 with the best alias as a metric of these responses; for lists, the mean over items."""
     parts = {part for response in responses for part in stated_parts(response, answers)}
@@ -60,12 +78,10 @@ def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> 
 
 
 def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:
-    """Return a similarity by name.
+    """Return a similarity by name, with an encoder on the device if the similarity uses it.
 
-    Args:
-        name: ``lexical`` (whether the first text contains the second), ``token_f1``, ``cosine`` (of MiniLM's
-            embeddings) or ``bert_score`` (of its token embeddings).
-        device: Device of the encoder, if the similarity uses it.
+    ``lexical`` is whether the first text contains the second, ``token_f1`` their F1, ``cosine`` that of MiniLM's
+    embeddings, and ``bert_score`` that of its token embeddings.
 
     Raises:
         ValueError: There is no such similarity.

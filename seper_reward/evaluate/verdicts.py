@@ -37,42 +37,28 @@ EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 @dataclass(frozen=True)
 class Verdict:
-    """A person's verdict on whether a response states one of the gold answers.
-
-    Attributes:
-        question: The question.
-        answers: Aliases of the gold answer.
-        response: The response.
-        equivalent: Whether the response states the answer, by the person.
-        column: Column of the results that the verdict counts in.
-    """
+    """A person's verdict on whether a response states one of the gold answers."""
 
     question: str
-    answers: tuple[str, ...]
+    answers: tuple[str, ...]  # aliases of the gold answer
     response: str
-    equivalent: bool
-    column: str = "response"
+    equivalent: bool  # whether the response states the answer, by the person
+    column: str = "response"  # column of the results that the verdict counts in
 
 
 @dataclass(frozen=True)
 class Agreement(Record):
-    """Agreement of scores with people's verdicts.
+    """Agreement of scores with people's verdicts."""
 
-    Attributes:
-        columns: By column the number ``n`` of verdicts, ``f1`` and ``accuracy`` of entailment, and ``{method}_f1`` and
-            ``{method}_accuracy`` of the other methods, all in %.
-        thresholds: Least score of a response that counts as equivalent, by method.
-        llm_judge: Number of responses that the language model was ``asked`` about, and of replies ``not_understood``,
-                whose responses are left out of its column; ``None`` without such a judge.
-        calibration: Result of ``calibration`` for the entailment probabilities.
-        support: Means of the entailment probabilities over ``wrong`` and ``right`` responses, ``None`` without such
-            responses.
-    """
-
+    # by column the number `n` of verdicts, `f1` and `accuracy` of entailment, and `{method}_f1` and
+    # `{method}_accuracy` of the other methods, all in %
     columns: Mapping[str, Mapping[str, float]]
-    thresholds: Mapping[str, float]
-    calibration: Mapping[str, Any]
+    thresholds: Mapping[str, float]  # least score of a response that counts as equivalent, by method
+    calibration: Mapping[str, Any]  # of the entailment probabilities
+    # means of the entailment over `wrong` and `right` responses; None without such responses
     support: Mapping[str, float | None]
+    # responses that the model was `asked` about, and replies `not_understood`, whose responses are left out of its
+    # column; None without such a judge
     llm_judge: Mapping[str, int] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,11 +112,10 @@ class Agreement(Record):
 
 
 def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
-    """Read EVOUNA's rows, or rows of ``{question, answers, response, equivalent}``.
+    """Read rows of ``{question, answers, response, equivalent}``, or EVOUNA's rows except ``improper`` ones.
 
     Args:
-        path: JSON, JSONL (both also as .gz), Parquet or a saved dataset folder. EVOUNA's rows that are marked
-            ``improper`` and answers without a verdict are left out.
+        path: JSON, JSONL (both also as .gz), Parquet or a saved dataset folder.
         column_by: Field of a row with the name of its column in the results; rows without it are in ``response``.
 
     Raises:
@@ -157,9 +142,7 @@ def equivalence(
     llm_judge: LLMJudge | None = None,
     bins: int = 10,
 ) -> Agreement:
-    """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1).
-
-    All processes must call this together; they share the verdicts.
+    """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
     Args:
         scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
@@ -241,14 +224,9 @@ def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict
 
 
 def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> Tensor:
-    """Return the class probabilities of each response with the alias that it entails most, from this process.
+    """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the alias that is entailed most.
 
-    Args:
-        scorer: Entailment model.
-        verdicts: Questions, responses and aliases; the verdicts are not used.
-
-    Returns:
-        ``(n, 3)`` probabilities of entailment, neutral and contradiction.
+    Each process computes all of them; the verdicts themselves are not used.
     """
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
@@ -260,10 +238,6 @@ def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> T
 
 def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
     """Return the threshold with the best F1; a score of at least the threshold counts as equivalent.
-
-    Args:
-        scores: ``(n,)`` scores, higher = more likely equivalent.
-        equivalent: ``(n,)`` people's verdicts.
 
     Raises:
         ValueError: The verdicts are all equal.

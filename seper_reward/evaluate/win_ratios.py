@@ -57,13 +57,9 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
 
 
 def upper_bounds(right: Any) -> Any:
-    """Return, for each question, the probability that a random pool of sources has a right one, by pool size.
+    """Return the probability that a random pool of sources has a right one: ``(R, Q)``, in row k - 1 for k sources.
 
-    Args:
-        right: ``(R, Q)`` whether each source leads to the right answer.
-
-    Returns:
-        ``(R, Q)`` array, in row k - 1 for pools of k sources: 1 - C(w, k) / C(R, k) if w sources are wrong.
+    It is 1 - C(w, k) / C(R, k) if w of the R sources are wrong; ``right`` is ``(R, Q)``.
     """
     import numpy as np
 
@@ -76,12 +72,8 @@ def upper_bounds(right: Any) -> Any:
 def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
     """Return each source's mean relative win ratio (MRWR) and lose ratio (MRLR) over all other sources.
 
-    Args:
-        right: As in ``relative_win_ratios``.
-
-    Returns:
-        ``(R,)`` each, in [0, 1]: the share of the other sources' wrong answers that the source answers right, and the
-        share of its wrong answers that other sources answer right. NaN without such a question or another source.
+    These are ``(R,)`` each, in [0, 1]: the share of the other sources' wrong answers that the source answers right,
+    and the share of its wrong answers that other sources answer right. NaN without such a question or another source.
     """
     ratios = relative_win_ratios(right)
     return _mean_of_rows(ratios), _mean_of_rows(ratios.T)
@@ -102,31 +94,18 @@ class Errors:
     They satisfy wrong = (1 - retriever) (hallucination + extraction) + retriever (1 - lucky · ungrounded), where an
     undefined share counts as 0. The paper has one hallucination error in place of ``hallucination`` and
     ``ungrounded``.
-
-    Attributes:
-        wrong: Share of questions with a wrong answer.
-        retriever: Share of questions whose passages do not contain the answer.
-        hallucination: If passages contain the answer: wrong responses that are not in the passages.
-        extraction: If passages contain the answer: wrong responses that are in the passages.
-        ungrounded: If passages do not contain the answer: responses that are not in the passages.
-        lucky: Share of these responses that are right.
     """
 
-    wrong: float
-    retriever: float
-    hallucination: float
-    extraction: float
-    ungrounded: float
-    lucky: float
+    wrong: float  # questions with a wrong answer
+    retriever: float  # questions whose passages do not contain the answer
+    hallucination: float  # if passages contain the answer: wrong responses that are not in the passages
+    extraction: float  # if passages contain the answer: wrong responses that are in the passages
+    ungrounded: float  # if passages do not contain the answer: responses that are not in the passages
+    lucky: float  # share of these responses that are right
 
 
 def decompose_errors(right: Sequence[bool], held: Sequence[bool], grounded: Sequence[bool]) -> Errors:
-    """Return the shares of errors of one source.
-
-    Args:
-        right: Whether the response to each question is right.
-        held: Whether the passages shown contain the right answer.
-        grounded: Whether the passages contain the response. If this response is right, ``held`` must be true.
+    """Return the shares of errors of one source, whose ``right`` and ``grounded`` responses must be ``held``.
 
     Raises:
         ValueError: There is no question, the numbers differ, or a response is right and grounded although ``held`` is

@@ -30,17 +30,11 @@ _QUESTIONS = ("question", "query", "anchor")
 
 @dataclass(frozen=True)
 class ToAudit:
-    """The questions of mined negatives.
+    """The questions of mined negatives."""
 
-    Attributes:
-        queries: Questions with answers, each with its negatives as passages.
-        unanswered: Questions without answers, which cannot be audited.
-        rejected: Unusable questions, with the reasons.
-    """
-
-    queries: tuple[Query, ...]
-    unanswered: tuple[str, ...]
-    rejected: tuple[Rejected, ...]
+    queries: tuple[Query, ...]  # with answers, each with its negatives as passages
+    unanswered: tuple[str, ...]  # questions without answers, which cannot be audited
+    rejected: tuple[Rejected, ...]  # unusable questions, with the reasons
 
 
 def read_gold_answers(path: str | Path, column: str = "answers") -> dict[str, Any]:
@@ -53,7 +47,6 @@ def read_gold_answers(path: str | Path, column: str = "answers") -> dict[str, An
     Raises:
         BadRowError: A row has no question or no such field; the message names file and row.
         OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown.
     """
     answers: dict[str, Any] = {}
     for where, row in read_valid_rows(path):
@@ -77,7 +70,7 @@ def questions_to_audit(
     Args:
         mined: The mined negatives.
         answers: Gold answers by question, a text or any form that ``as_query`` accepts; ``None`` takes those of the
-            rows.
+            rows, in the field ``column``.
         column: Field of the rows that holds answers.
         limit: Number of questions with answers to return, evenly spread; ``None`` for all.
 
@@ -111,16 +104,11 @@ def questions_to_audit(
 def false_negative(
     passage: Mapping[str, Any], *, label: Label = HARD, sigmas: float = SIGMAS, margin: float = MARGIN
 ) -> bool:
-    """Return whether a negative surely helps: its label exceeds the margin and ``sigmas`` standard errors.
+    """Return whether a negative surely helps: its label exceeds the margin and ``sigmas`` standard errors, both >= 0.
 
-    Standard errors cover sampling only. The entailment model can see some support in a wrong answer: that error
-    moves ``delta_seper``, but not ``delta_seper_hard``, in which a response either supports the answer or does not.
-
-    Args:
-        passage: Passage of a label row of ΔSePer.
-        label: Field of the label.
-        sigmas: Number of standard errors that the label must exceed, >= 0.
-        margin: Second value that the label must exceed, >= 0: a tiny effect is no answer, however certain.
+    Standard errors cover sampling only. The entailment model can see some support in a wrong answer: that error moves
+    ``delta_seper``, but not ``delta_seper_hard``, in which a response either supports the answer or does not. The
+    margin is needed since a tiny effect is no answer, however certain.
     """
     return bool(passage[label] > max(margin, sigmas * passage[f"std_error{SUFFIXES[label]}"]))
 
@@ -151,11 +139,7 @@ def write_audit(
         settings: The command's settings, for reference.
 
     Returns:
-        Content of ``audit.json``: the ``layout``; numbers of ``rows``, ``questions`` and ``negatives`` in the file
-        (each negative once per question); numbers of ``audited_questions``, ``audited_negatives`` and ``unanswered``
-        questions; ``false_negatives`` and their ``share`` of the audited negatives; ``by_question``, the number of
-        questions with false negatives; the ``action``, its ``output``, ``rows_written``, ``rows_changed`` and
-        ``rows_dropped``.
+        Content of ``audit.json``; each negative counts once per question.
 
     Raises:
         ValueError: The rows have scores that would be wrong in repaired rows.

@@ -30,12 +30,7 @@ REJECTED, PLACEBO, PROGRESS = "rejected.jsonl", "placebo.jsonl", "progress"
 
 
 class LabelFolder:
-    """The files of one run.
-
-    Args:
-        path: The folder, made if absent.
-        files: Names of the files of rows that the run publishes.
-    """
+    """The files of one run in a folder, made if absent; ``files`` are the row files that the run publishes."""
 
     def __init__(self, path: Path, files: Sequence[str]) -> None:
         self.path, self.files = path, files
@@ -64,8 +59,7 @@ class LabelFolder:
             accept_versions: Whether a run that began with other versions of torch or transformers is resumed.
 
         Returns:
-            Whether all the work is done, the number of labels that an interrupted run finished, and the provenance of
-            the folder.
+            Whether all the work is done, the number of labels of an interrupted run, and the folder's provenance.
 
         Raises:
             OSError: The folder cannot be made or written.
@@ -146,11 +140,7 @@ class LabelFolder:
     def _verify(self, keys: Set[str]) -> bool:
         """Return whether a finished folder's files are unchanged.
 
-        Returns:
-            ``False`` if a file was changed but ``progress/`` still has all entries, so the run can write them again.
-
-        Raises:
-            ValueError: A file was changed and the entries no longer exist.
+        If not, but ``progress/`` still has all entries, the run can write them again; else this is a ``ValueError``.
         """
         changed = " and ".join(changed_files(self.path, self.files))
         if not changed:

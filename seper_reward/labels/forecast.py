@@ -16,31 +16,18 @@ from seper_reward.types import Query, UnscorableError
 
 @dataclass(frozen=True)
 class Forecast:
-    """Estimate of a run.
+    """Estimate of a run."""
 
-    Attributes:
-        questions: Number of questions of the run, including finished ones.
-        contexts: Number of their contexts: each question with each of its passages, and without a passage.
-        finished: Number of questions that an earlier run finished, or all if it is complete.
-        measured: Number of questions that were measured.
-        unscorable: Reasons why measured questions cannot be scored.
-        seconds: Estimated seconds for the remaining questions, on all processes together.
-        prompt_tokens: Estimated tokens of their prompts.
-        response_tokens: Estimated tokens of the responses to them.
-        peak_bytes: Peak memory of a process, including models.
-        device_peak_bytes: Peak memory allocated on a process's GPU; ``None`` without a GPU.
-    """
-
-    questions: int
-    contexts: int
-    finished: int
-    measured: int = 0
-    unscorable: tuple[str, ...] = ()
-    seconds: float = 0.0
-    prompt_tokens: int = 0
-    response_tokens: int = 0
-    peak_bytes: int = 0
-    device_peak_bytes: int | None = None
+    questions: int  # of the run, including finished ones
+    contexts: int  # each question with each of its passages, and without a passage
+    finished: int  # questions that an earlier run finished, or all if it is complete
+    measured: int = 0  # questions that were measured
+    unscorable: tuple[str, ...] = ()  # reasons why measured questions cannot be scored
+    seconds: float = 0.0  # for the remaining questions, on all processes together
+    prompt_tokens: int = 0  # of the remaining questions
+    response_tokens: int = 0  # of the responses to them
+    peak_bytes: int = 0  # memory of a process, including models
+    device_peak_bytes: int | None = None  # allocated on a process's GPU; None without a GPU
 
 
 def forecast(

@@ -15,12 +15,7 @@ _DIGITS = 6
 
 
 def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
-    """Return the rows of a dataset form.
-
-    Args:
-        labeled: The labelled queries.
-        form: ``"pairs"``, ``"triplets"``, ``"lists"`` or ``"flat"``: see the functions below.
-        margin: Least label of a positive passage, and least distance of a negative below the positive.
+    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative.
 
     Raises:
         ValueError: The form is unknown, or no question gives a row.
@@ -31,11 +26,7 @@ def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> lis
 
 
 def some_rows(make: Rows, labeled: Sequence[LabeledQuery], margin: float) -> list[Any]:
-    """Return the rows that ``make`` builds from labels.
-
-    Raises:
-        ValueError: There are no rows.
-    """
+    """Return the rows that ``make`` builds from labels; ``ValueError`` if there are none."""
     rows = list(make(labeled, margin))
     if not rows:
         raise ValueError(

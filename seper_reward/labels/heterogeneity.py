@@ -13,16 +13,11 @@ from seper_reward.types import LabeledQuery
 
 
 def heterogeneity_p_value(labeled: LabeledQuery) -> float:
-    """Return the probability that labels differ at least as much as these if the passages are equally good.
+    """Return the probability that labels differ at least as much as these if the passages are equally good, in [0, 1].
 
     Cochran's test (Biometrics 10, 1954) with one variance for all labels. Q = Σ(label - mean)² / mean squared error is
-    compared with chi-square of P - 1 degrees of freedom. The baseline's error is left out.
-
-    Args:
-        labeled: The labelled query.
-
-    Returns:
-        Number in [0, 1]; 0 if no label has an error (no difference can be chance); 1 for a single passage.
+    compared with chi-square of P - 1 degrees of freedom. The baseline's error is left out. The result is 0 if no label
+    has an error (no difference can be chance), and 1 for a single passage.
     """
     from scipy.stats import chi2
 
@@ -38,11 +33,8 @@ def shrunk(labeled: LabeledQuery) -> LabeledQuery:
 
     A label becomes mean + τ² / (τ² + σ²) · (label - mean), where σ² is the mean squared error of the labels, without
     the baseline's, and τ² = max(0, variance of the labels - σ²) the variance of the true values (Hedges and Olkin,
-    Statistical Methods for Meta-Analysis, 1985, ch. 9). Order and mean do not change. Labels without errors do not
-    change.
-
-    Args:
-        labeled: The labelled query; its standard errors do not change.
+    Statistical Methods for Meta-Analysis, 1985, ch. 9). Order, mean and standard errors do not change, nor do labels
+    without errors.
     """
     return replace(labeled, labels=tuple(drawn_to_mean(labeled.labels, labeled.passage_errors)))
 

@@ -74,13 +74,9 @@ class JudgmentPrompts:
         return cls(**{**known, **given})
 
     def turns(self, ask: Ask, question: str, kind: PseudoAnswer, passages: Sequence[str]) -> list[Turn]:
-        """Return the conversation for one request; its last turn is the user's.
+        """Return the conversation for a request except ``"answer"``; its last turn is the user's.
 
-        Args:
-            ask: The request; not ``"answer"``, for which the reader's prompt for questions is used.
-            question: The question.
-            kind: Kind of the pseudo-answer of ``ask``.
-            passages: Texts of the passages shown, in order.
+        ``kind`` is the kind of the request's pseudo-answer, and ``passages`` are the texts shown, in order.
         """
         given = ""
         if ask.pseudo_answer:

@@ -57,22 +57,16 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Judgment:
-    """The reader's judgment.
+    """The reader's judgment."""
 
-    Attributes:
-        chosen: Positions of the useful passages, best first if they were ranked.
-        order: Positions of all passages, best first: by utility if the method ranks by utility, else by relevance if
-            it ranks by relevance, else the chosen passages and then all other passages, both in the order shown.
-        rounds: All judged rounds, or all votes that could be parsed; empty for ``vanilla`` and ``rank_gpt``.
-        stopped_by: ``"rounds"`` after the last round, ``"same_selection"``, or ``"same_answer"``.
-        relevance: Positions of all passages in the last order by relevance, for ``ar_r``, which has two orders.
-    """
-
-    chosen: Places
+    chosen: Places  # positions of the useful passages, best first if they were ranked
+    # positions of all passages, best first: by utility if the method ranks by utility, else by relevance if it ranks
+    # by relevance, else the chosen passages and then all other passages, both in the order shown
     order: Places
+    # all judged rounds, or all votes that could be parsed; empty for `vanilla` and `rank_gpt`
     rounds: tuple[Round, ...] = ()
     stopped_by: Literal["rounds", "same_selection", "same_answer"] = "rounds"
-    relevance: Places = ()
+    relevance: Places = ()  # all passages in the last order by relevance, for `ar_r`, which has two orders
 
 
 #: Sent per ``Ask``: a text, positions or a bool, depending on the task; ``None`` if the text cannot be parsed.
@@ -173,16 +167,11 @@ class JudgmentOptions:
 
 
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:
-    """Return the plan of a method for a question.
+    """Return the plan of a method for a question with P >= 1 passages.
 
-    Args:
-        options: How passages are judged.
-        passages: Number P of passages, >= 1.
-        seed: Text that seeds the random orders of ``k_sampling``, such as the question's id.
-        similarity: Similarity of two pseudo-answers, in [0, 1], for ``same_answer``.
-
-    Raises:
-        UnscorableError: Raised by the plan if a required reply is ``None``.
+    ``seed`` is a text that seeds the random orders of ``k_sampling``, such as the question's id, and ``similarity``
+    that of two pseudo-answers, in [0, 1], for ``same_answer``. The plan raises ``UnscorableError`` if a required reply
+    is ``None``.
     """
     everything = tuple(range(passages))
     if options.method == "k_sampling":

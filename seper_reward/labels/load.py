@@ -73,10 +73,7 @@ class Labels:
     def labeled(self, label: str | None = None, max_std_error: float | None = None) -> list[LabeledQuery]:
         """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
 
-        Args:
-            label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
-            max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
-                passages.
+        The arguments are those of ``to_dataset``.
 
         Raises:
             KeyError: The rows have no such label.

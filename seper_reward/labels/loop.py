@@ -15,15 +15,10 @@ Found = tuple[Query, LabeledQuery | UnscorableError]
 
 
 def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
-    """Return the number of queries to label in one batch.
+    """Return the number of queries in one batch: ``wanted``, or the default of the labeler's scorer if ``None``.
 
-    Args:
-        labeler: The labeler.
-        wanted: Number from the user; ``None`` for the default of the labeler's scorer.
-
-    Returns:
-        ``wanted`` or the default, or 1 if batches save nothing: for labelers without a reader, and for engines, which
-        build their own batches from the queries that are announced.
+    It is 1 if batches save nothing: for labelers without a reader, and for engines, which build their own batches from
+    the queries that are announced.
 
     Raises:
         ValueError: ``wanted`` is below 1.
@@ -50,12 +45,7 @@ def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | Non
     """Label queries, and yield each in order with its labels or its error, identically on each process.
 
     All processes must call this together: they share the batches, and each gets all labels. A single process yields
-    labels as they are computed; several processes yield them at the end.
-
-    Args:
-        labeler: The labeler.
-        queries: The queries.
-        size: Number of neighbouring queries that are labelled in one batch; see ``batch_size``.
+    labels as they are computed; several processes yield them at the end. ``size`` is as for ``batch_size``.
     """
     batches = in_batches(queries, batch_size(labeler, size))
     costs = [sum(map(query_cost, batch)) for batch in batches]

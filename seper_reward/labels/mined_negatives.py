@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from seper_reward.data.rows import BadRowError, read_valid_rows, shown
 from seper_reward.runtime.json_files import write_json, write_lines
@@ -13,35 +13,6 @@ from seper_reward.runtime.json_files import write_json, write_lines
 _ANCHORS = ("anchor", "query", "question")
 _SCORES = ("label", "score", "scores")  # score columns of sentence-transformers
 _NEGATIVE = re.compile(r"negative(_\d+)?")
-
-
-class Layout(Protocol):
-    """The columns of a row's question and negatives, and the repair of rows with false negatives."""
-
-    @property
-    def name(self) -> str:
-        """Library and columns, for messages."""
-
-    def question(self, row: Mapping[str, Any]) -> Any:
-        """Return the value of the row's question, unchecked."""
-
-    def negatives(self, row: Mapping[str, Any]) -> list[Any]:
-        """Return the values of the row's negatives, unchecked."""
-
-    def repaired(
-        self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Return the rows that replace a row.
-
-        Args:
-            row: The row.
-            false: The false negatives of its question.
-            clean: All other negatives of its question, from all rows.
-            positives: False negatives of the row that become positives.
-        """
-
-    def refusal(self, relabel: bool) -> str | None:
-        """Return why rows with scores cannot be repaired; ``None`` if they can."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +55,12 @@ class FlagEmbeddingLayout:
 
 @dataclass(frozen=True)
 class TripletLayout:
-    """Rows of sentence-transformers: a question, a positive, and one or more columns with a negative each.
+    """Rows of sentence-transformers: a question, a positive, and one or more columns with a negative each."""
 
-    Attributes:
-        anchor: Column of the question.
-        positive: Column of the positive.
-        columns: Columns of the negatives, ``negative`` or ``negative_1``, ``negative_2`` and so on.
-        scores: Columns of scores of the row's passages.
-    """
-
-    anchor: str
-    positive: str
-    columns: tuple[str, ...]
-    scores: tuple[str, ...] = ()
+    anchor: str  # column of the question
+    positive: str  # column of the positive
+    columns: tuple[str, ...]  # `negative`, or `negative_1`, `negative_2` and so on
+    scores: tuple[str, ...] = ()  # columns of scores of the row's passages
 
     @property
     def name(self) -> str:
@@ -116,8 +80,9 @@ class TripletLayout:
     ) -> list[dict[str, Any]]:
         """Return the row with clean negatives only, and a row with clean negatives for each new positive.
 
-        Every row needs all columns, so another negative of the row replaces a false one; it can then occur twice.
-        A row without a clean negative is dropped.
+        ``clean`` are the negatives of the question in all rows that are not false, and ``positives`` the false ones of
+        this row that become positives. Every row needs all columns, so another negative of the row replaces a false
+        one; it can then occur twice. A row without a clean negative is dropped.
         """
         own = [row[column] for column in self.columns if row[column].strip() not in false]
         rows = [self._replace_negatives(row, row[self.positive], own, false)] if own else []
@@ -144,15 +109,12 @@ class TripletLayout:
         return {**row, self.positive: positive, **kept}
 
 
+Layout = FlagEmbeddingLayout | TripletLayout
+
+
 @dataclass(frozen=True)
 class MinedNegatives:
-    """A file of mined hard negatives.
-
-    Attributes:
-        path: The file, or a folder written by ``datasets``.
-        layout: The columns of its rows.
-        rows: Its rows, unchanged.
-    """
+    """A file of mined hard negatives, or a folder written by ``datasets``, with its rows unchanged."""
 
     path: Path
     layout: Layout
@@ -221,17 +183,10 @@ def read_mined(path: str | Path) -> MinedNegatives:
 
 
 def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, name: str) -> Path:
-    """Write rows in the format of another file, into a folder.
+    """Write rows in the format of the file or ``datasets`` folder ``like``, and return the new path.
 
-    Args:
-        rows: The rows, in the layout of that file.
-        like: The file, or a folder written by ``datasets``.
-        folder: Folder to write to.
-        name: Name of the new file, without an extension.
-
-    Returns:
-        Path of the new file or folder: Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON
-        lines.
+    The result is Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON lines; ``name`` has no
+    extension.
     """
     if like.is_dir():
         from datasets import Dataset, load_from_disk

@@ -22,18 +22,13 @@ Plan = Generator[list[list[Context]], None, Labelled]
 class SetOptions:
     """Which sets of passages are measured: each passage next to the best passages (``conditional``).
 
-    Attributes:
-        given_top: Number of sets of each size that are given, >= 1: the sets with the highest labels.
-        depth: Size of the largest sets, 2 or 3.
-        both_orders: Share of questions, by hash of their ids, whose pairs are measured in both orders, in [0, 1].
-
     Raises:
         ValueError: An option is out of range.
     """
 
-    given_top: int = 3
-    depth: int = 2
-    both_orders: float = 0.1
+    given_top: int = 3  # number of sets of each size that are given, >= 1: the sets with the highest labels
+    depth: int = 2  # size of the largest sets, 2 or 3
+    both_orders: float = 0.1  # share of questions, by hash of their ids, whose pairs are measured in both orders
 
     def __post_init__(self) -> None:
         if self.given_top < 1 or self.depth not in (2, 3):
@@ -43,13 +38,10 @@ class SetOptions:
 
 
 def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Estimate]) -> Plan:
-    """Return the plan for a question.
+    """Return the plan for a question with P candidate passages.
 
-    Args:
-        options: Which sets of passages are measured.
-        passages: Number P of candidate passages.
-        measured: Utility of each context, filled by the caller: no passage and single passages before the plan
-            begins, the contexts of each group before it is resumed.
+    ``measured`` is the utility of each context, filled by the caller: no passage and single passages before the plan
+    begins, the contexts of each group before it is resumed.
     """
     labelled: Labelled = []
     for size in range(1, options.depth):
@@ -70,9 +62,9 @@ def smallest_sufficient(
 ) -> Context:
     """Return the smallest measured context that is not worth significantly less than the best context.
 
-    A context is worth less if the difference exceeds the tolerance and the 95 % error of the difference. Larger errors
-    therefore give smaller contexts. Among several contexts of that size the best is returned. Its utility is biased
-    upwards, as it was chosen among many noisy numbers.
+    A context is worth less if the difference of utilities exceeds the tolerance and the 95 % error of the difference.
+    Larger errors therefore give smaller contexts. Among several contexts of that size the best is returned. Its
+    utility is biased upwards, as it was chosen among many noisy numbers.
 
     Args:
         measured: Utility of each context.

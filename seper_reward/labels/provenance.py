@@ -19,17 +19,13 @@ _ACCEPTED = ("torch", "transformers")  # a new release of seper-reward may chang
 def provenance(
     labeler: PassageLabeler, query_keys: Sequence[str], block: int, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the content of ``provenance.json``.
+    """Return the content of ``provenance.json``; ``decides`` is everything that affects a label.
 
     Args:
         labeler: The labeler of the run.
         query_keys: Hash of each query (``query_key``), in the order of the input.
         block: Number of questions that are measured in one batch; above 1 their order affects low digits.
         settings: The command's settings, for reference; the labeler's fingerprint has all that affects labels.
-
-    Returns:
-        ``decides``, everything that affects a label, and ``labels_hash`` over it; ``settings``, ``versions``,
-        ``platform`` and ``processes``, which do not affect labels.
     """
     decides = {
         **labeler.fingerprint,
@@ -53,15 +49,10 @@ def provenance(
 
 
 def resumed_provenance(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Return the provenance of a resumed run, with any versions of torch and transformers.
+    """Return the provenance ``now`` of a run that was resumed from ``before``.
 
-    Args:
-        before: Content of ``provenance.json``, of the run.
-        now: Provenance with the present versions.
-
-    Returns:
-        ``now`` if the run began with the same versions; else ``now`` with the former versions in ``decides`` and the
-        present ones in ``resumed_with``, which ``labels_hash`` then covers.
+    If the versions of torch and transformers differ, ``decides`` has the former ones, and ``resumed_with`` the present
+    ones, which ``labels_hash`` then covers.
     """
     decides = before.get("decides")
     if not isinstance(decides, dict):

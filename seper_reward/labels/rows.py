@@ -120,11 +120,9 @@ def label_row(
 
 
 def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, Any]]:
-    """Return the fields for the lengths of a query's passages, in tokens of a scorer's reader.
+    """Return the lengths of a query's passages in tokens of a scorer's reader; empty without a scorer.
 
-    Returns:
-        Per passage ``tokens``, its length with the title, and ``truncated``, whether the reader saw only its
-        beginning; empty without a scorer.
+    Per passage ``tokens``, its length with the title, and ``truncated``, whether the reader saw only its beginning.
     """
     if scorer is None:
         return []
@@ -173,10 +171,7 @@ def said_responses(belief: Belief) -> list[dict[str, Any]]:
 
 
 def sampled_responses(fields: Mapping[str, Any]) -> Responses:
-    """Return the sampled responses of a context, from its fields in a label row; equal responses are adjacent.
-
-    Args:
-        fields: The row's ``baseline``, or one of its passages.
+    """Return the sampled responses of a context, from a row's ``baseline`` or passage; equal responses are adjacent.
 
     Raises:
         KeyError: The row was written by a version that stored fewer fields.
@@ -202,8 +197,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
     Raises:
         OSError: The folder has no ``labels.jsonl``.
-        ValueError: A row is not a label row or does not have the label, or a file changed after the run ended; the
-            message names file and row.
+        ValueError: A row is not a label row or does not have the label, or a file changed after the run ended.
     """
     check_labels(Path(folder))
     labeled = []
@@ -223,9 +217,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     """Return the labelled query of a label row: labels and standard errors, without further fields of the labeler.
 
-    Args:
-        row: A row made by ``label_row``.
-        column: Field of the labels. If it is not the label of the row's sets, the query has no sets.
+    If ``column`` is not the label of the row's sets, the query has no sets.
 
     Raises:
         KeyError: A field is missing, or a passage has no such label.
@@ -366,11 +358,7 @@ def _response_rows(belief: Belief) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Round the floats in a JSON-able value; tuples become lists.
-
-    Raises:
-        UnscorableError: A number is NaN or infinite.
-    """
+    """Round the floats in a JSON-able value; tuples become lists; ``UnscorableError`` for NaN and infinity."""
     if isinstance(value, float):
         if not math.isfinite(value):
             raise UnscorableError(

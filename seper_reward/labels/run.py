@@ -4,9 +4,10 @@ At the end the finished questions are written to ``labels.jsonl`` in input order
 ``summary.json``.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from seper_reward.labels.folder import PLACEBO, REJECTED, LabelFolder
 from seper_reward.labels.forecast import Forecast, forecast
 from seper_reward.labels.integrity import SUMMARY, folder_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
-from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import provenance, query_key
 from seper_reward.labels.rows import LABELS, label_row, passage_lengths
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
@@ -28,7 +29,9 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Query, UnscorableError
+from seper_reward.types import Passage, Query, UnscorableError
+
+_PLACEBO_QUESTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -148,11 +151,8 @@ class LabelRun:
     def forecast(self, sample: int = 3) -> Forecast:
         """Measure a few of the remaining questions, and estimate the run; nothing is written.
 
-        All processes must call this together. The labeler should have no cache: cached responses make the estimate too
-        small.
-
-        Args:
-            sample: Number of questions to measure, >= 1, rounded up to whole blocks.
+        ``sample`` is rounded up to whole blocks. All processes must call this together. The labeler should have no
+        cache: cached responses make the estimate too small.
         """
         done = together(lambda: set(self._files.finished(self._all_keys())))
         blocks = [
@@ -262,3 +262,23 @@ class LabelRun:
         write_json(self.folder / SUMMARY, summary)
         self._files.clear()
         return summary
+
+
+def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Query]:
+    """Return up to 20 of the queries with the placebo as their only passage; none for labelers without a reader.
+
+    The sample is random but depends on content only: it is the same for any order of the queries.
+    """
+    if labeler.scorer is None:
+        return []
+    placebo = Passage(labeler.scorer.reader.prompts.style.placebo, id="placebo")
+    chosen = sorted(queries, key=lambda query: content_key(query.id, query.question, query.answers))
+    return [replace(query, passages=(placebo,)) for query in chosen[:_PLACEBO_QUESTIONS]]
+
+
+def closed_book(labeler: PassageLabeler) -> PassageLabeler:
+    """Return the labeler that compares single passages with no passage, whatever its own baseline is."""
+    other = copy.copy(labeler.singles if isinstance(labeler, SetLabeler) else labeler)
+    if labeler.scorer is not None:
+        other.scorer = labeler.scorer.with_baseline("none")
+    return other

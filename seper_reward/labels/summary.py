@@ -74,11 +74,7 @@ def _coverage(labels: Sequence[Mapping[str, Any]], column: str, margin: float) -
 
 
 def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
-    """Return warnings that users should read before they trust the labels.
-
-    Args:
-        summary: Result of ``summarize``.
-    """
+    """Return warnings that users should read before they trust the labels, from the result of ``summarize``."""
     warnings = []
     if summary["truncated"]:
         warnings.append(
@@ -106,13 +102,8 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
 def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any]:
     """Return the mean label of a passage that contains no answer: the part of labels that is not due to content.
 
-    Args:
-        rows: Label rows of a sample of questions, with the placebo as their only passage.
-        column: Field of the labels.
-
-    Returns:
-        Number of ``questions``, the mean label in the field ``column``, and its 95 % ``interval`` over questions
-        (Student's t); both ``None`` if there are too few questions.
+    The rows have the placebo as their only passage. Returns the number of ``questions``, the mean label in the field
+    ``column``, and its 95 % ``interval`` over questions (Student's t); both ``None`` if there are too few questions.
     """
     from scipy.stats import t
 
@@ -126,17 +117,11 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
 
 
 def order_effect(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any] | None:
-    """Return how much the utility of two passages depends on their order.
+    """Return how much the utility of two passages depends on their order; ``None`` without a pair in both orders.
 
-    Args:
-        labels: Label rows.
-        column: Field of the labels.
-
-    Returns:
-        For the ``pairs`` that were measured in both orders: ``mean_change``, the mean distance of the two utilities,
-        and ``by_chance``, its expected value if order made no difference, from their standard errors without the error
-        of the baseline, which both subtract (the mean distance of a normal variable from 0 is sqrt(2 / π) standard
-        deviations); ``None`` if there is no such pair.
+    ``mean_change`` is the mean distance of the two utilities of ``pairs``, and ``by_chance`` its expected value if
+    order made no difference, from their standard errors without the error of the baseline, which both subtract (the
+    mean distance of a normal variable from 0 is sqrt(2 / π) standard deviations).
     """
     rows = [(row, each) for row in labels for each in row.get("sets", ()) if "utility_reversed" in each]
     both = {(row["id"], *each["shown"]): (row, each) for row, each in rows}.values()  # each set has two labels
@@ -155,15 +140,9 @@ def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, floa
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
-    """Return counts, means and shares of labels, for logs.
+    """Return counts, means and shares of labels, for logs; 0 without labels.
 
-    Args:
-        labeled: The labelled queries.
-        margin: Least label of a helpful passage; ``-margin`` is the greatest label of a harmful one.
-
-    Returns:
-        Counts of ``questions`` and ``passages``, ``mean`` label, ``share_helpful`` and ``share_harmful`` of the
-        passages, ``share_questions_helped`` (with a helpful passage) and ``mean_std_error``; 0 without labels.
+    A passage is helpful if its label is at least ``margin``, harmful if it is at most ``-margin``.
     """
     values = [label for row in labeled for label in row.labels]
     errors = [error for row in labeled for error in row.std_errors]

@@ -15,15 +15,10 @@ HARMFUL = -1  # grade of a passage that misleads
 
 @dataclass(frozen=True)
 class Hop:
-    """The labels of one hop: which passage helps a reader that was given other passages before.
+    """The labels of one hop: which passage helps a reader that was given other passages before."""
 
-    Attributes:
-        given: The given passages, in the order in which the reader sees them; empty in the first hop.
-        labeled: The question with the passages that were labelled next to the given ones; each label is a passage's
-            gain.
-    """
-
-    given: tuple[Passage, ...]
+    given: tuple[Passage, ...]  # in the order in which the reader sees them; empty in the first hop
+    # the question with the passages that were labelled next to the given ones; each label is a gain
     labeled: LabeledQuery
 
 
@@ -95,11 +90,7 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
 
 
 def by_marks(labeled: LabeledQuery) -> list[Hop]:
-    """Return people's marks hop by hop: next to each supporting passage, all other passages have their marks.
-
-    Args:
-        labeled: The labelled query; a label above 0 marks a passage that supports the answer.
-    """
+    """Return people's marks hop by hop: next to each supporting passage, all other passages have their marks."""
     places = range(len(labeled.labels))
     return [
         Hop((), labeled),
@@ -145,15 +136,10 @@ def quantize(labels: Tensor, margin: float) -> Tensor:
 
 
 def grade(label: float, margin: float = 0.1) -> int:
-    """Return the graded relevance of a label, for qrels: harm and uselessness have different grades.
+    """Return the graded relevance of a label in [-1, 1], for qrels: harm and uselessness have different grades.
 
-    Args:
-        label: ΔSePer of the passage, in [-1, 1].
-        margin: Least distance from 0 of a label that counts as help or harm, >= 0.
-
-    Returns:
-        -1 for a passage that harms (``label <= -margin``), 0 for one that neither harms nor helps, else 1 to 3 by
-        thirds of (0, 1].
+    It is -1 for a passage that harms (``label <= -margin``), 0 for one that neither harms nor helps, else 1 to 3 by
+    thirds of (0, 1].
 
     >>> [grade(label) for label in (-0.4, -0.05, 0.0, 0.1, 0.34, 0.9)]
     [-1, 0, 0, 1, 2, 3]
@@ -166,14 +152,8 @@ def grade(label: float, margin: float = 0.1) -> int:
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:
     """Return the positions (better, worse) of passages whose labels differ by more than chance.
 
-    Args:
-        labeled: The labelled query.
-        margin: Difference of labels that a pair must exceed.
-        sigmas: Number of standard errors of the difference that a pair must also exceed. The error of the baseline
-            cancels in differences and is left out.
-
-    Returns:
-        Pairs of positions in ``labeled``, best ``better`` first and, for each, worst ``worse`` first.
+    The difference exceeds the margin and ``sigmas`` of its standard errors, in which the error of the baseline
+    cancels. Best ``better`` come first and, for each, worst ``worse``.
     """
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
     errors = labeled.passage_errors
@@ -236,15 +216,11 @@ def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
 
 
 def chosen(labeled: LabeledQuery, k: int) -> list[int]:
-    """Return the positions of the ``k`` best passages by a query's labels, in the order for the reader.
+    """Return the positions of the ``k`` >= 1 best passages by a query's labels, in the order for the reader.
 
     These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
     with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
     passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
-
-    Args:
-        labeled: The labelled query.
-        k: Number of passages, >= 1; a query with fewer returns all.
 
     Raises:
         ValueError: ``k`` is below 1.

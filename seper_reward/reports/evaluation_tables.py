@@ -17,12 +17,7 @@ _MIN_OVERLAP = 0.5  # least share of common columns among rows of one table
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: The text.
-        number: Number for sorting; ``None`` for texts.
-    """
+    """A cell of a table; ``number`` is for sorting, and ``None`` for texts."""
 
     text: str
     number: float | None = None
@@ -30,16 +25,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of results.
+    """A table of results."""
 
-    Attributes:
-        title: The rows' common part, such as the path of their fields; may be empty.
-        header: Names of the columns; the first columns name a row and can have empty names.
-        rows: The cells.
-    """
-
-    title: str
-    header: tuple[str, ...]
+    title: str  # the rows' common part, such as the path of their fields; may be empty
+    header: tuple[str, ...]  # names of the columns; the first columns name a row and can have empty names
     rows: tuple[tuple[Cell, ...], ...]
 
     @property
@@ -53,18 +42,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation that was found in a file.
+    """An evaluation that was found in a file."""
 
-    Attributes:
-        name: Path of its file, relative to the given folder.
-        result: Its result.
-        settings: Its settings; empty if the file has none.
-        rollouts: Rows of the file ``NAME_held_out.jsonl`` next to it, as `seper-reward train policy` writes.
-    """
-
-    name: str
+    name: str  # path of its file, relative to the given folder
     result: Mapping[str, Any]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # empty if the file has none
+    # rows of the file `NAME_held_out.jsonl` next to it, as `seper-reward train policy` writes
     rollouts: Sequence[Mapping[str, Any]] = ()
 
 
@@ -108,11 +91,8 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
     """Lay out a result as tables: its innermost fields become columns, and the names above them identify rows.
 
     Adjacent rows with the same columns share a table, even under different names. A table with more columns than rows
-    is transposed.
-
-    Args:
-        result: Mappings and lists of mappings, however deep, with numbers, texts and lists of numbers or texts as
-            leaves.
+    is transposed. A result has mappings and lists of mappings, however deep, with numbers, texts and lists of these as
+    leaves.
     """
     groups: list[list[tuple[tuple[str, ...], dict[str, Cell]]]] = []
     for path, cells in _rows(result, ()):
@@ -127,8 +107,7 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
 def rollouts_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Lay out held-out rollouts of a policy: after training, or before it if there are no others.
 
-    Args:
-        rows: Rows of `seper-reward train policy`, with rollouts of several policies and rules (field ``by``).
+    The rows of `seper-reward train policy` have rollouts of several policies and rules (field ``by``).
     """
     policy = "after" if any(row["by"] == "after" for row in rows) else "before"
     shown = [row for row in rows if row["by"] == policy]

@@ -1,5 +1,11 @@
-"""Plots of beliefs, measures of rankings and correlations."""
+"""Plots of beliefs, measures of rankings, intervals, and policies that decide when to search.
 
+The extension of a path sets the format (svg, png, pdf). All plots raise ``OSError`` if matplotlib is not installed or
+the path cannot be written.
+"""
+
+import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +16,9 @@ from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text
 
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
+Point = tuple[float, float]
+#: Measures of the training of a policy, by the trainer's names.
+TRAINING_MEASURES = ("reward", "seper/exact_match", "seper/searches")
 
 
 def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
@@ -19,11 +28,8 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
 
     Args:
         row: A label row of ΔSePer.
-        path: Image file; its extension sets the format (svg, png, pdf).
+        path: Image file.
         most: Maximum number of passages in the plot; of several with one role the first is used.
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
     """
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
@@ -56,51 +62,11 @@ def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
     save_figure(figure, path)
 
 
-def plot_correlations(
-    panels: Mapping[str, Mapping[str, Mapping[str, Any]]], labelers: Sequence[str], height: float, path: Path
-) -> None:
-    """Plot correlations with their intervals, one row of points per labeler.
-
-    Args:
-        panels: By panel title, series and labeler, ``(value, interval)``.
-        labelers: Names of the rows.
-        height: Height of a row in inches.
-        path: Image file; its extension sets the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
-    """
-    figure = new_figure(10, height * len(labelers) + 1.6)
-    for axes, (title, series) in zip(figure.subplots(1, len(panels), sharey=True), panels.items(), strict=True):
-        for number, (name, found) in enumerate(series.items()):
-            shift = 0.6 * ((number + 0.5) / len(series) - 0.5)
-            points = [
-                (value, interval or (value, value), labelers.index(each) + shift)
-                for each, (value, interval) in found.items()
-                if value is not None
-            ]
-            errors = [[abs(value - interval[side]) for value, interval, _ in points] for side in (0, 1)]
-            values, _, heights = zip(*points, strict=True) if points else ((), (), ())
-            axes.errorbar(values, heights, xerr=errors, fmt="o", markersize=4, label=name)
-        axes.axvline(0, color="#d5d8dc", zorder=0)
-        axes.set_xlabel(title)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_yticks(range(len(labelers)), labelers)
-        axes.set_ylim(len(labelers) - 0.5, -0.5)
-    legend_beside(axes)
-    save_figure(figure, path)
-
-
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Plot measures of rankings as bars, side by side.
 
-    Args:
-        found: Values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
-            other values are left out.
-        path: Image file; its extension sets the format (svg, png, pdf).
-
-    Raises:
-        OSError: matplotlib is not installed, or the path cannot be written.
+    ``found`` has values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
+    other values are left out.
     """
     first = next(iter(found.values()))
     measures = [name for name, value in first.items() if center(value) is not None]
@@ -139,36 +105,109 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 def plot_intervals(
-    panels: Mapping[str, Mapping[str, tuple[float | None, Sequence[float] | None]]],
+    panels: Mapping[str, Mapping[str, Mapping[str, tuple[float | None, Sequence[float] | None]]]],
     path: Path,
-    ours: Sequence[str] = ("delta_seper_soft", "delta_seper_hard"),
+    ours: Sequence[str] = (),
 ) -> None:
-    """Plot Pearson's r with intervals as points on lines, one panel per title, with the same rows in each.
+    """Plot values with intervals as points on lines, one panel per title, with the same rows in each.
 
     Args:
-        panels: By title, by name of the row, the value and its interval.
-        path: Image file; its extension sets the format (svg, png, pdf).
-        ours: Rows in the colour of ΔSePer.
+        panels: By title, series and name of the row, the value and its interval; several series have a legend.
+        path: Image file.
+        ours: Rows in the colour of ΔSePer, if there is one series.
     """
-    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
-    figure = new_figure(2.5 + 3.2 * len(panels), 0.32 * len(names) + 1.2)
+    names = list(dict.fromkeys(name for panel in panels.values() for row in panel.values() for name in row))
+    most = max(map(len, panels.values()))
+    figure = new_figure(2.5 + 3.5 * len(panels), (0.25 + 0.08 * most) * len(names) + 1.4)
     grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (title, panel) in zip(grid, panels.items(), strict=True):
-        for height, name in enumerate(names):
-            value, interval = panel.get(name, (None, None))
-            if value is None:
-                continue
-            color = OURS if name in ours else RIVAL
-            if interval is not None:
-                axes.plot(interval, [height, height], color=color, linewidth=2)
-            axes.plot(value, height, "o", color=color)
+        for number, (label, found) in enumerate(panel.items()):
+            shift = 0.6 * ((number + 0.5) / len(panel) - 0.5)
+            axes.plot([], [], "o", color=f"C{number}", markersize=4, label=label)  # in the legend, also without values
+            for name, (value, interval) in found.items():
+                if value is None:
+                    continue
+                color = f"C{number}" if most > 1 else OURS if name in ours else RIVAL
+                height = names.index(name) + shift
+                axes.plot(interval or (value, value), [height, height], color=color, linewidth=2)
+                axes.plot(value, height, "o", color=color, markersize=4)
         axes.axvline(0, color="#d5d8dc", zorder=0)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("Pearson with marks")
+        axes.set_xlabel(title)
         axes.spines[["top", "right", "left"]].set_visible(False)
     grid[0].set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     grid[0].invert_yaxis()
+    if most > 1:
+        legend_beside(grid[-1])
     save_figure(figure, path)
+
+
+def plot_tradeoff(rules: Mapping[str, Point], policy: Sequence[Point], path: Path) -> None:
+    """Plot accuracy over searches per question, with the policy's path from its first evaluation to its last.
+
+    Args:
+        rules: (searches per question, accuracy) of fixed rules, by name.
+        policy: The same of a policy during its training.
+        path: Image file.
+    """
+    figure = new_figure(7.5, 4)
+    axes = figure.subplots()
+    # points may coincide: names are in a legend, and hollow markers of different sizes show each other
+    markers = itertools.cycle([("s", 10), ("D", 8), ("^", 12), ("v", 12), ("p", 6)])
+    hollow = {"linestyle": "none", "markerfacecolor": "none", "clip_on": False}
+    for (name, point), (marker, size) in zip(rules.items(), markers, strict=False):
+        axes.plot(*point, marker, label=name.replace("_", " "), markersize=size, color="#7f8c8d", **hollow)
+    if policy:
+        axes.plot(*zip(*policy, strict=True), "-o", color="#4c9f70", markersize=4, clip_on=False)
+        for name, place, marker, size in (("before", 0, "o", 9), ("after", -1, "*", 14)) if len(policy) > 1 else ():
+            axes.plot(*policy[place], marker, label=name, markersize=size, color="#2e6b49", zorder=3, **hollow)
+    legend_beside(axes)
+    axes.set_xlabel("searches per question")
+    axes.set_ylabel("accuracy (exact match)")
+    axes.set_ylim(0, 1)
+    axes.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, path)
+
+
+def plot_training(
+    arms: Mapping[str, Sequence[Sequence[Mapping[str, float]]]],
+    path: Path,
+    *,
+    measures: Sequence[str] = TRAINING_MEASURES,
+    window: int = 8,
+) -> None:
+    """Plot measures of trainings over steps, one panel per measure: thin lines are runs, thick lines their means.
+
+    Args:
+        arms: By name of the compared setting, the logs of its runs (one per seed): rows of ``step`` and measures. Rows
+            without a measure are left out of its panel.
+        path: Image file.
+        measures: Measures to plot, by the trainer's names.
+        window: Number of steps that each point averages, >= 1, since one step has few questions.
+    """
+    figure = new_figure(4.2 * len(measures), 3.6)
+    panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    for axes, measure in zip(panels, measures, strict=True):
+        for number, (name, logs) in enumerate(arms.items()):
+            lines = [smoothed(log, measure, window) for log in logs]
+            for line in lines:
+                axes.plot(list(line), list(line.values()), color=f"C{number}", linewidth=0.7, alpha=0.5)
+            shared = [step for step in lines[0] if all(step in line for line in lines)]
+            means = [statistics.fmean(line[step] for line in lines) for step in shared]
+            axes.plot(shared, means, color=f"C{number}", linewidth=2, label=name)
+        axes.set_xlabel(f"step (means over {window})")
+        axes.set_title(measure, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+    legend_beside(panels[-1])
+    save_figure(figure, path)
+
+
+def smoothed(log: Sequence[Mapping[str, float]], measure: str, window: int) -> dict[float, float]:
+    """Return the mean of a measure over each step and the steps before it, ``window`` in all, by step."""
+    rows = [(row["step"], row[measure]) for row in log if measure in row]
+    return {
+        step: statistics.fmean(value for _, value in rows[max(0, at + 1 - window) : at + 1])
+        for at, (step, _) in enumerate(rows)
+    }
 
 
 def center(value: Any) -> float | None:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,10 +121,7 @@ def write_page(
 def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapping[str, str]) -> None:
     """Write an audit of searches as one HTML page; data is always escaped.
 
-    Args:
-        path: File to write; its folder is made if absent.
-        audit: The fields of ``evaluate.search_audit.SearchAudit``.
-        titles: Title of each measure.
+    ``audit`` has the fields of ``evaluate.search_audit.SearchAudit``, and ``titles`` the title of each measure.
 
     Raises:
         OSError: The file cannot be written.
@@ -352,13 +349,14 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "signed": _signed_number,
-        "share": _share,
-        "plain": _plain,
-        "whole": _whole,
+    filters: dict[str, Callable[[Any], Any]] = {
+        "signed": lambda value: f"{value:+.2f}".replace("-", "−"),
+        "share": lambda value: f"{100 * value:.0f} %",
+        "plain": lambda value: f"{value:g}".replace("-", "−"),
+        "whole": lambda value: f"{value:,}",
         "sum_counts": Counter.total,
     }
+    environment.filters |= filters
     environment.globals["most_rows"] = _ROWS
     return environment
 
@@ -367,20 +365,3 @@ def _asset(name: str) -> Any:
     from markupsafe import Markup
 
     return Markup((_PAGE / name).read_text(encoding="utf-8"))
-
-
-def _signed_number(value: float) -> str:
-    """Return a number with its sign and two decimals, and a typographic minus."""
-    return f"{value:+.2f}".replace("-", "−")
-
-
-def _plain(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
-
-
-def _whole(value: int) -> str:
-    return f"{value:,}"
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.0f} %"

@@ -23,43 +23,26 @@ _P_VALUE = 0.1  # below it, passages of a question differ by more than chance
 
 @dataclass(frozen=True)
 class LabeledPassage:
-    """A passage in the overview.
+    """A passage in the overview."""
 
-    Attributes:
-        question: Position of its question in the folder, from 0.
-        place: Position among the question's passages, from 0.
-        label: The label.
-        low: Lower end of the label's 95 % interval; the label itself for labelers without errors.
-        high: Upper end of the interval.
-        verdict: ``"helpful"`` or ``"harmful"`` if the whole interval is beyond the margin, else ``"unsure"``.
-        group: Group of its question, ``"all"`` if it has none.
-        role: Role by people's marks (``role_of``).
-        relevant: Whether people marked it relevant; ``None`` if no passage of its question has a mark.
-        baseline: SePer without a passage, in [0, 1]; ``None`` for labelers that do not measure it.
-    """
-
-    question: int
-    place: int
+    question: int  # position of its question in the folder, from 0
+    place: int  # position among the question's passages, from 0
     label: float
-    low: float
+    low: float  # lower end of the label's 95 % interval; the label itself for labelers without errors
     high: float
-    verdict: Verdict
-    group: str
-    role: str
-    relevant: bool | None
-    baseline: float | None
+    verdict: Verdict  # "helpful" or "harmful" if the whole interval is beyond the margin
+    group: str  # of its question, "all" if it has none
+    role: str  # by people's marks (`role_of`)
+    relevant: bool | None  # whether people marked it; None if no passage of its question has a mark
+    baseline: float | None  # SePer without a passage, in [0, 1]; None for labelers that do not measure it
 
 
 def labeled_passages(
     rows: Sequence[Mapping[str, Any]], labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN
 ) -> list[LabeledPassage]:
-    """Return the passages of label rows.
+    """Return the passages of label rows, given also as labelled queries (``labeled_query``).
 
-    Args:
-        rows: Label rows.
-        labeled: The labelled queries of these rows (``labeled_query``).
-        column: Field of the labels.
-        margin: Value above which the interval of a label means help (harm: below ``-margin``), >= 0.
+    The interval of a label in the field ``column`` means help above ``margin`` >= 0, and harm below ``-margin``.
     """
     found = []
     for number, (row, query) in enumerate(zip(rows, labeled, strict=True)):
@@ -87,9 +70,7 @@ def labeled_passages(
 def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[Counter[str]]:
     """Return the number of labels in each bin, by verdict.
 
-    Args:
-        passages: The labelled passages; their labels are within the edges.
-        edges: Ascending bounds of the bins; each bin includes its lower bound, and the last one also its upper bound.
+    The ascending edges include all labels. Each bin includes its lower edge, and the last one also its upper edge.
     """
     bins: list[Counter[str]] = [Counter() for _ in edges[1:]]
     for passage in passages:
@@ -100,10 +81,8 @@ def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> lis
 def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]]:
     """Return the mean label of each group of questions and role of passages.
 
-    Returns:
-        Rows in the order of groups in the folder and of ``role_order``: ``group``, ``role``, numbers of ``questions``
-        and ``passages``, ``mean`` label over the passages, its 95 % ``interval`` (bootstrap over questions, ``None``
-        for a single question), and ``helpful`` and ``harmful``, shares of the passages.
+    Groups have the order of the folder, roles that of ``role_order``. The 95 % ``interval`` is a bootstrap over
+    questions, ``None`` for a single question; ``helpful`` and ``harmful`` are shares of the passages.
     """
     groups = list(dict.fromkeys(passage.group for passage in passages))
     cells: dict[tuple[str, str], list[LabeledPassage]] = {}
@@ -114,14 +93,9 @@ def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]
 
 
 def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -> list[LabeledPassage]:
-    """Return the passages that help most, or harm most: at most one per question.
+    """Return at most ``count`` passages that help most, or harm most: at most one per question.
 
     They are ordered by the end of the interval that is nearer to 0, so noisy labels do not come first.
-
-    Args:
-        passages: The labelled passages.
-        verdict: ``"helpful"`` or ``"harmful"``.
-        count: Maximum number of passages to return.
     """
     chosen: dict[int, LabeledPassage] = {}
     kept = [passage for passage in passages if passage.verdict == verdict]
@@ -163,16 +137,11 @@ def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
 
 
 def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, Any]]:
-    """Return the share of passages in each bin of labels that people marked relevant.
+    """Return the share of passages in each bin of labels that people marked relevant; bins are as for ``histogram``.
 
-    Args:
-        passages: The labelled passages; passages of unmarked questions are left out.
-        edges: Ascending bounds of the bins, as for ``histogram``.
-
-    Returns:
-        Per non-empty bin: ``low`` and ``high``, its bounds; ``n``, its number of passages; ``share`` of these that are
-        marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22, 1927), which assumes independent
-        passages.
+    Passages of unmarked questions are left out. Per non-empty bin: ``low`` and ``high``, its edges; ``n``, its number
+    of passages; ``share`` of these that are marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22,
+    1927), which assumes independent passages.
     """
     from scipy.stats import binomtest
 

@@ -30,9 +30,8 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[str] | None = None) -> str:
     """Return a Markdown table with one row per measure and one column per name.
 
-    Args:
-        found: Values by name and measure: a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash.
-        measures: The measures to show; ``None`` shows all numbers of the first name.
+    A value is a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash. If ``measures`` is ``None``, all
+    numbers of the first name are shown.
     """
     first = next(iter(found.values()))
     keys = measures or [key for key, value in first.items() if value is None or _is_number(value)]
@@ -82,12 +81,7 @@ def questions_text(questions: int, left_out: int) -> str:
 
 
 def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
-    """Return a label run's mean labels as text, one row per group of questions and one column per role of passages.
-
-    Args:
-        summary: Content of ``summary.json``, as returned by ``summarize``.
-        column: Field of the labels.
-    """
+    """Return a run's mean labels as text, one row per group of questions and one column per role of passages."""
     groups, name = summary["groups"], "ΔSePer" if column in _DELTA_SEPER else column
     roles = sorted({role for group in groups.values() for role in group[column]}, key=role_order)
     baseline = any("baseline_seper" in group for group in groups.values())
@@ -127,12 +121,7 @@ def coverage_line(summary: Mapping[str, Any]) -> str:
 
 
 def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
-    """Return a line on the label of a passage that contains no answer.
-
-    Args:
-        effect: Result of ``placebo_effect``.
-        column: Field of the labels.
-    """
+    """Return a line on the label of a passage that contains no answer, from the result of ``placebo_effect``."""
     if not effect["questions"]:
         return "placebo: no question could be measured with it"
     name = "ΔSePer" if column in _DELTA_SEPER else column
@@ -142,12 +131,7 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 
 def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
-    """Return the results of an audit of negatives as text.
-
-    Args:
-        found: Result of ``write_audit``.
-        folder: Folder of its files.
-    """
+    """Return the results of an audit of negatives (``write_audit``) as text."""
     share = "" if found["share"] is None else f" ({100 * found['share']:.1f} %)"
     lines = [
         f"{found['layout']}: {found['audited_negatives']} negatives of {found['audited_questions']} questions "

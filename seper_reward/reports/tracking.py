@@ -6,7 +6,7 @@ transformers, ``TENSORBOARD_LOGGING_DIR``.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -152,9 +152,7 @@ class Run:
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
         """Log a figure, if matplotlib is installed; TensorBoard gets none.
 
-        Args:
-            name: Name of the panel.
-            plot: Function that writes the figure to a path, in the format of its suffix.
+        ``plot`` writes the figure to a path, in the format of its suffix.
         """
         trackers = [tracker for tracker in self._trackers if tracker.name != "tensorboard"]
         if not trackers or find_spec("matplotlib") is None:
@@ -188,11 +186,7 @@ class Run:
 
 
 def _trackers(report_to: str | Sequence[str]) -> list[str]:
-    """Return the supported trackers among the requested ones.
-
-    Raises:
-        OSError: A tracker is not installed.
-    """
+    """Return the supported trackers among the requested ones; ``OSError`` if one is not installed."""
     from accelerate.tracking import get_available_trackers
 
     asked = [report_to] if isinstance(report_to, str) else report_to
@@ -231,11 +225,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 class LabelTracker:
     """Logs one label run: progress, the distribution of labels, and examples.
 
-    Args:
-        run: The run in trackers.
-        column: Field of the labels in the rows.
-        cache: Cache whose hits and misses are logged; ``None`` for none.
-        finished: Number of questions that an interrupted run finished.
+    ``column`` is the field of the labels, ``cache`` that of the logged hits and misses, and ``finished`` the number of
+    questions that an interrupted run finished.
     """
 
     def __init__(self, run: Run, column: str, cache: Cache | None = None, finished: int = 0) -> None:
@@ -258,26 +249,17 @@ class LabelTracker:
         self._run.log(record, self._questions)
 
     def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
-        """Log histograms, a table of examples with clusters, the summary and the label files.
-
-        Args:
-            rows: All label rows.
-            summary: Content of ``summary.json``.
-            folder: Folder of the labels.
-        """
+        """Log histograms, a table of examples with clusters, the summary and the files of the folder."""
         baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
         if baselines:
             self._run.histogram("baseline_seper", baselines)
         self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
-        self._run.table("examples", [_example(row, passage, self._column) for row, passage in _first_passages(rows)])
+        shown = [(row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"]]
+        self._run.table("examples", [_example(row, passage, self._column) for row, passage in shown])
         self._run.summary(summary)
         names = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
         names += ["placebo.jsonl"] if "placebo" in summary else []
         self._run.artifact("labels", "dataset", [folder / name for name in names], summary)
-
-
-def _first_passages(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    return ((row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"])
 
 
 def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:

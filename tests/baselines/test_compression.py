@@ -112,7 +112,7 @@ def test_tables():
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm", "--keep", "0.4"]
-    words += ["--compressions", "selective_context", "longllmlingua_sentences", "--plot", str(tmp_path / "k.svg")]
+    words += ["--compressions", "selective_context", "longllmlingua", "--plot", str(tmp_path / "k.svg")]
     words += ["--cache", str(tmp_path / "cache.sqlite"), "--readers", str(tiny_reader)]
     assert main(["baseline", "compression", *words]) == 0
     out = capsys.readouterr().out
@@ -123,7 +123,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert len(variants) == 2 * 3 * 2
     tokens = {(row["reranker"], row["compression"], row["k"]): row["tokens"] for row in variants}
     assert 0.3 < tokens["none", "selective_context", 3] / tokens["none", "none", 3] < 0.8
-    assert 0.3 < tokens["none", "longllmlingua_sentences", 3] / tokens["none", "none", 3] < 0.8
+    assert 0.3 < tokens["none", "longllmlingua", 3] / tokens["none", "none", 3] < 0.8
     assert (tmp_path / "k.svg").read_text().startswith("<?xml")
     assert main(["baseline", "compression", *words, "--candidates", "2"]) == 2
     assert "candidates must be at least the greatest of depths, got 2" in capsys.readouterr().err

@@ -121,17 +121,6 @@ def scripted(monkeypatch, scores):
     return asked
 
 
-def test_sentences_are_kept_by_their_mean_self_information(tiny_scorer, monkeypatch):
-    scores = dict(zip(["Sheep graze here.", "Ida Voss runs the mill.", "It rains."], (-3, -5, -4), strict=True))
-    scores |= {"The ferry sank.": -1, "Nobody drowned!": -2}
-    reader, asked = tiny_scorer.reader, scripted(monkeypatch, scores)
-    compressor = SelectiveContext(reader, 0.4, "sentence")
-    (found,) = compressor.compress("Who?", [MILL, FERRY])  # nothing is left of the other
-    assert found == Passage("Ida Voss runs the mill. It rains.", "Mill", "p1")
-    assert found.metadata == MILL.metadata
-    assert {prompt for prompt, _ in asked} == {reader.sampler.tokenizer.bos_token}
-
-
 def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer, monkeypatch):
     middle = Passage("Fog.", id="p3")
     reader, asked = tiny_scorer.reader, scripted(monkeypatch, {MILL.full_text: -2.0, FERRY.text: -1.0, "Fog.": -4.0})
@@ -143,15 +132,6 @@ def test_longllmlingua_keeps_the_passages_that_tell_the_question(tiny_scorer, mo
     assert LongLLMLingua(reader).compress("Who?", []) == ()
 
 
-def test_longllmlingua_keeps_sentences_in_their_order(tiny_scorer, monkeypatch):
-    scores = {"Mill: Sheep graze here.": -3, "Mill: Ida Voss runs the mill.": -1, "Mill: It rains.": -9}
-    scripted(monkeypatch, {**scores, "The ferry sank.": -2, "Nobody drowned!": -8})
-    reader = tiny_scorer.reader
-    found = load_compressor("longllmlingua_sentences", reader, 0.6).compress("Who?", [FERRY, MILL])
-    assert [passage.text for passage in found] == ["Sheep graze here. Ida Voss runs the mill.", "The ferry sank."]
-    assert [passage.id for passage in found] == ["p1", "p2"]
-
-
 def test_longllmlingua_cuts_what_the_window_cannot_hold(tiny_scorer):
     long = Passage("word " * 900, id="long")
     assert LongLLMLingua(tiny_scorer.reader, 1.0).compress("Who?", [long]) == (long,)
@@ -160,9 +140,8 @@ def test_longllmlingua_cuts_what_the_window_cannot_hold(tiny_scorer):
 
 
 def test_compressors_by_name(tiny_scorer):
-    with pytest.raises(ValueError, match="compressions must be none or of selective_context, selective_context_sent"):
+    with pytest.raises(ValueError, match="compressions must be none or of selective_context, longllmlingua"):
         load_compressor("zip", tiny_scorer.reader)
     slow = SimpleNamespace(sampler=SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))
-    with pytest.raises(ValueError, match="needs a fast tokenizer; use selective_context_sentences"):
+    with pytest.raises(ValueError, match="needs a fast tokenizer; use longllmlingua"):
         load_compressor("selective_context", slow)
-    load_compressor("selective_context_sentences", slow)

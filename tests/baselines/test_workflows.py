@@ -124,7 +124,7 @@ def test_tables():
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--limit", "3", "--max_searches", "2", "--plot", str(tmp_path / "searches.svg"), "--top_k", "2"]
-    words += ["--max_thought_tokens", "8", "--cache", str(tmp_path / "cache.sqlite")]
+    words += ["--cache", str(tmp_path / "cache.sqlite")]
     assert main(["baseline", "workflows", *words]) == 0
     out = capsys.readouterr().out
     assert out.startswith("3 questions, SePer without a passage 0.")
@@ -137,5 +137,5 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert (tmp_path / "searches.svg").read_text().startswith("<?xml")
     assert main(["baseline", "workflows", *words]) == 0
     assert json.loads((tmp_path / "out.json").read_text()) == result  # tokens, too, though the cache knew all
-    assert main(["baseline", "workflows", *words, "--sure_from", "2"]) == 2
-    assert "sure_from must be in [0, 1], got 2.0" in capsys.readouterr().err
+    assert main(["baseline", "workflows", *words, "--top_k", "0"]) == 2
+    assert "top_k must be at least 1, got 0" in capsys.readouterr().err

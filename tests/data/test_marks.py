@@ -10,7 +10,6 @@ from seper_reward.data.marks import (
     relevance_of,
     role_of,
     role_order,
-    type_of,
 )
 from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage, Query
@@ -74,8 +73,6 @@ def test_roles_of_rows():
     assert sorted(roles[:5], key=role_order) == ["relevant", "other", "misleading", "all", "other kind"]
 
 
-def test_types_of_passages():
-    passages = [marked(type="misinfo", relevant=False), marked(role="supporting", type="page"), marked(relevant=True)]
-    assert [*map(type_of, passages), type_of(marked())] == ["misinfo", "supporting", "relevant", "other"]
+def test_known_roles_come_first():
     roles = ["misinfo", "page", "noise", "supporting", "correct"]
     assert sorted(roles, key=role_order) == ["supporting", "correct", "noise", "misinfo", "page"]

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from seper_reward.evaluate.bertscore import bertscore_f1
-from seper_reward.evaluate.similarity import Encoder, bert_score, load_similarity
+from seper_reward.evaluate.similarity import Encoder, bert_score, bertscore_f1, load_similarity
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from seper_reward.reports import policy_figures
-from seper_reward.reports.policy_figures import Tradeoff, plot_tradeoff
+from seper_reward.reports import figures as drawing
+from seper_reward.reports.figures import plot_tradeoff
 
 # in a small run, rules coincide, and so do the policy's ends
 RULES = {"never_search": (0.0, 0.0), "always_search": (1.0, 1.0), "threshold_entropy": (1.0, 1.0)}
@@ -15,8 +15,8 @@ RULES = {"never_search": (0.0, 0.0), "always_search": (1.0, 1.0), "threshold_ent
 @pytest.fixture
 def figure(tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(policy_figures, "save_figure", lambda figure, path: figures.append(figure))
-    plot_tradeoff(Tradeoff(RULES, [(0.5, 0.25), (0.5, 0.25)]), tmp_path / "results.svg")
+    monkeypatch.setattr(drawing, "save_figure", lambda figure, path: figures.append(figure))
+    plot_tradeoff(RULES, [(0.5, 0.25), (0.5, 0.25)], tmp_path / "results.svg")
     FigureCanvasAgg(figures[0]).draw()
     return figures[0]
 

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
-from seper_reward.reports.policy_figures import smoothed
+from seper_reward.reports.figures import smoothed
 from seper_reward.reward.environment import environment_factory
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
@@ -212,9 +212,9 @@ def test_path_by_hand():
     ends = {name: {"searches_per_question": at, "accuracy": at / 2} for name, at in [("before", 0.4), ("after", 0.6)]}
     rules = dict.fromkeys(("never_search", "always_search", "threshold", "threshold_entropy"), ends["before"])
     log = [{"seper/searches": 0.1 * at, "seper/exact_match": 0.5} for at in range(3)] + [{"loss": 1.0}]
-    found = tradeoff({**ends, **rules, "after_reader_answers": ends["after"]}, log, block=2)
-    assert sum(found.path, ()) == pytest.approx((0.4, 0.2, 0.05, 0.5, 0.2, 0.5, 0.6, 0.3))
-    assert found.rules == dict.fromkeys(rules, (0.4, 0.2))
+    found_rules, path = tradeoff({**ends, **rules, "after_reader_answers": ends["after"]}, log, block=2)
+    assert sum(path, ()) == pytest.approx((0.4, 0.2, 0.05, 0.5, 0.2, 0.5, 0.6, 0.3))
+    assert found_rules == dict.fromkeys(rules, (0.4, 0.2))
 
 
 def test_over_seeds_by_hand(tmp_path, capsys):

@@ -27,14 +27,10 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """A layout that differs from ours only in the names of its columns.
-
-    Attributes:
-        name: Name of the layout.
-        names: Possible columns of each of our fields; the first non-empty one of a row counts.
-    """
+    """A layout that differs from ours only in the names of its columns."""
 
     name: str
+    # possible columns of each of our fields; the first non-empty one of a row counts
     names: Mapping[str, Sequence[str]]
 
     def fits(self, row: Row, needed: Collection[str]) -> bool:
@@ -56,16 +52,6 @@ class Columns:
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Return a row with some of its columns under our names; columns that had these names before are dropped.
-
-    Args:
-        row: The row.
-        columns: Source column of each of our names.
-    """
+    """Return a row with some of its columns under our names; columns that had these names before are dropped."""
     others = {name: value for name, value in row.items() if name not in columns.values()}
     return {**others, **{field: row.get(column) for field, column in columns.items()}}
-
-
-def marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
-    """Return a passage with a mark of relevance."""
-    return {"title": title, "text": text, "relevant": relevant}

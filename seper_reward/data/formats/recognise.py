@@ -6,12 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seper_reward.data.formats import ragas, ragchecker
-from seper_reward.data.formats.beir import BeirQueries
-from seper_reward.data.formats.classes import BOOLQ, FEVER, MMLU
-from seper_reward.data.formats.hotpotqa import HotpotQA
 from seper_reward.data.formats.layout import FIELDS, Columns, Layout, Row
-from seper_reward.data.formats.ms_marco import MsMarco
-from seper_reward.data.formats.squad import Squad
+from seper_reward.data.formats.published import BEIR, BOOLQ, FEVER, HOTPOTQA, MMLU, MS_MARCO, SQUAD
 from seper_reward.data.rows import BadRowError, BrokenRow, shown
 
 _FIRST_ROWS = 100  # rows at the beginning of a source that are examined
@@ -23,14 +19,14 @@ _NAMED = {
 }
 #: Layouts, the most specific first; the last accepts columns of several libraries together.
 LAYOUTS: tuple[Layout, ...] = (
-    Squad(),
-    HotpotQA(),
-    MsMarco(),
+    SQUAD,
+    HOTPOTQA,
+    MS_MARCO,
     BOOLQ,
     FEVER,
     MMLU,
     OURS,
-    BeirQueries(),
+    BEIR,
     ragchecker.RAGCHECKER,
     ragas.RAGAS,
     ragchecker.RagChecker("known columns", _NAMED),
@@ -39,19 +35,13 @@ LAYOUTS: tuple[Layout, ...] = (
 
 @dataclass(frozen=True)
 class Reading:
-    """The layout and columns of the rows of one source.
-
-    Attributes:
-        layout: Their layout.
-        columns: Columns that the user named, by our names; they count before the layout's, and several are joined.
-        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-        about: Description of the recognised layout in one line; empty for our own layout.
-    """
+    """The layout and columns of the rows of one source."""
 
     layout: Layout = OURS
+    # columns that the user named, by our names; they count before the layout's, and several are joined
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    separator: str | None = None
-    about: str = ""
+    separator: str | None = None  # text between the aliases in a cell of answers; None if a cell has one
+    about: str = ""  # description of the recognised layout in one line; empty for our own layout
 
     def convert(self, row: Any) -> Any:
         """Return a row as ``{id?, question, answers, passages}``; values other than objects are returned unchanged.

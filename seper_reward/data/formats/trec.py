@@ -66,13 +66,7 @@ def read_qrels(source: str | Path) -> Qrels:
 
 
 def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
-    """Return the questions with a ranking in a run, with the best passages of the ranking.
-
-    Args:
-        queries: Questions; their own passages are replaced.
-        run: The run.
-        corpus: Passages by id.
-        depth: Maximum number of passages per question, >= 1.
+    """Return the questions with a ranking in a run, with its ``depth`` best passages in place of their own.
 
     Raises:
         ValueError: The run ranks a passage that is not in the corpus.
@@ -97,20 +91,14 @@ def with_judgments(queries: Iterable[Query], qrels: Qrels, corpus: Mapping[str, 
     As in TREC, an unjudged passage is not relevant: its grade is 0. A question without passages gets its judged
     passages that are in the corpus.
     """
-    return [
-        replace(query, passages=tuple(_marks(query.passages or _judged(qrels[query.id], corpus), qrels[query.id])))
-        for query in queries
-        if query.id in qrels
-    ]
-
-
-def _judged(grades: Mapping[str, int], corpus: Mapping[str, Passage]) -> list[Passage]:
-    return [corpus[each] for each in grades if each in corpus]
-
-
-def _marks(passages: Iterable[Passage], grades: Mapping[str, int]) -> Iterator[Passage]:
-    for passage in passages:
-        yield replace(passage, metadata={**passage.metadata, "relevant": grades.get(passage.id, 0)})
+    found = []
+    for query in queries:
+        if (grades := qrels.get(query.id)) is not None:
+            passages = query.passages or [corpus[each] for each in grades if each in corpus]
+            marks = ({**each.metadata, "relevant": grades.get(each.id, 0)} for each in passages)
+            marked = (replace(each, metadata=mark) for each, mark in zip(passages, marks, strict=True))
+            found.append(replace(query, passages=tuple(marked)))
+    return found
 
 
 def _judgments(source: str | Path) -> Iterator[tuple[str, list[Any]]]:

@@ -15,21 +15,14 @@ R = TypeVar("R")
 
 
 class PassageLabeler(Protocol):
-    """Labels each passage of a query separately; subclasses define either ``label`` or ``label_batch``.
+    """Labels each passage of a query separately; subclasses define either ``label`` or ``label_batch``."""
 
-    Attributes:
-        name: Name of the labels, and of their field in label rows.
-        scorer: Scorer with the reader; ``None`` for labelers without a reader.
-        samples: Whether labels come from the reader's sampled responses, which an engine can sample ahead.
-        whole: Whether a label depends on the query's other passages, and must be computed again if they change.
-        needs_answers: Whether a query must have a gold answer.
-    """
-
-    name: str
-    scorer: SePerScorer | None = None
-    samples: bool = False
+    name: str  # of the labels, and of their field in label rows
+    scorer: SePerScorer | None = None  # with the reader; None for labelers without a reader
+    samples: bool = False  # whether labels come from the reader's sampled responses, which an engine can sample ahead
+    # whether a label depends on the query's other passages, and must be computed again if they change
     whole: bool = False
-    needs_answers: bool = True
+    needs_answers: bool = True  # whether a query must have a gold answer
 
     def label(self, query: Query) -> LabeledQuery:
         """Return one label and one standard error per passage of one query.
@@ -79,15 +72,10 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
 
     @abstractmethod
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[R] | UnscorableError]:
-        """Measure the reader in the contexts of several questions.
+        """Return per question the measure of the reader in each context, or the error that prevents it.
 
-        Args:
-            asked: Questions with their contexts. Contexts that begin with the same passages are cheaper in one record
-                (prefix sharing).
-            batch_size: Number of records in one batch, >= 1.
-
-        Returns:
-            Per record the measure in each context, or the error that prevents it.
+        Contexts that begin with the same passages are cheaper in one record of ``asked`` (prefix sharing).
+        ``batch_size`` is the number of records in one batch, >= 1.
         """
 
     @abstractmethod

@@ -12,13 +12,9 @@ from seper_reward.types import LabeledQuery, Query
 
 
 class CrossEncoderLabeler(PassageLabeler):
-    """Labels a passage by a cross-encoder's raw score (logit).
+    """Labels a passage by the raw score (logit) of a ``CrossEncoder`` of sentence-transformers with one output.
 
     Labels are unbounded, and 0 has no meaning; standard errors are 0.
-
-    Args:
-        model: A ``CrossEncoder`` of sentence-transformers with one output.
-        name: Name of the labels in rows and logs.
     """
 
     needs_answers = False

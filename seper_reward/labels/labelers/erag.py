@@ -22,16 +22,10 @@ ERAGPreset = Literal["default", "paper", "official"]
 
 @dataclass(frozen=True)
 class ERAGOptions:
-    """How a passage's label is computed from the reader's answers.
+    """How a passage's label is computed from the reader's answers."""
 
-    Attributes:
-        greedy: Whether the reader gives one greedy response (temperature 0), or the N responses of its scorer, whose
-            mean metric is taken.
-        baseline: Whether the metric without a passage is subtracted.
-    """
-
-    greedy: bool = False
-    baseline: bool = True
+    greedy: bool = False  # one greedy response (temperature 0), or the mean metric of the N responses of the scorer
+    baseline: bool = True  # whether the metric without a passage is subtracted
 
     @classmethod
     def preset(cls, name: ERAGPreset) -> "ERAGOptions":

@@ -105,13 +105,10 @@ class _Replied:
 
 
 class _Conversation:
-    """One ``Ask`` of a question, until it has a reply or an error.
+    """One ``Ask`` of a question, until it has a reply or an error (``found``).
 
-    Attributes:
-        open: Whether the reader is to be asked (again).
-        writer: Writer that continues the conversation; ``None`` for answers, which use the prompt for questions.
-        prompt: The next prompt for the reader.
-        found: The reply; ``UnscorableError`` if the reader cannot be asked.
+    It is ``open`` if the reader is to be asked (again). ``writer`` continues the conversation; it is ``None`` for
+    answers, which use the prompt for questions.
     """
 
     def __init__(self, question: "_Question", ask: Ask) -> None:
@@ -174,11 +171,7 @@ class _Conversation:
 
 
 class _Question:
-    """State of one question while it is judged.
-
-    Attributes:
-        wanted: The next requests; empty at the end.
-    """
+    """State of one question while it is judged; ``wanted`` are the next requests, empty at the end."""
 
     def __init__(self, labeler: ItemLabeler, query: Query) -> None:
         self.labeler, self.query = labeler, query

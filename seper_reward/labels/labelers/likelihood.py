@@ -14,13 +14,8 @@ class LikelihoodLabeler(ReaderLabeler[float]):
     """Labels a passage by the mean log-probability per token of the likeliest gold answer, less the one without it.
 
     If the answer is a list, the label is the mean over its items, each by its likeliest alias and scored as if it were
-    the whole answer.
-
-    Labels are in nats per token and unbounded. Nothing is sampled, so standard errors are 0. The baseline is constant
-    for a question and does not change a softmax over its passages.
-
-    Args:
-        scorer: Scorer with the reader.
+    the whole answer. Labels are in nats per token and unbounded. Nothing is sampled, so standard errors are 0. The
+    baseline is constant for a question and does not change a softmax over its passages.
     """
 
     name = "likelihood"

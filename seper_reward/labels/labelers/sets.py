@@ -49,11 +49,7 @@ class SetLabeler(PassageLabeler):
 
 
 class _Question(Generic[R]):
-    """State of one question while its sets are measured: its plan, the next contexts, and the measures so far.
-
-    Attributes:
-        wanted: Groups of contexts to measure next; empty at the end.
-    """
+    """State of one question while its sets are measured; ``wanted`` are the groups of contexts to measure next."""
 
     def __init__(self, labeler: ReaderLabeler[R], options: SetOptions, query: Query) -> None:
         self._labeler, self._options, self._query = labeler, options, query
@@ -70,11 +66,7 @@ class _Question(Generic[R]):
         return Asked(self._query.question, self._query.answers, tuple(map(self._passages, group)))
 
     def after(self, readings: Sequence[list[R] | UnscorableError]) -> "_Question[R] | UnscorableError":
-        """Store the measures of the wanted groups, and advance to the next wanted groups.
-
-        Returns:
-            This object, or the error that prevents labels.
-        """
+        """Store the measures of the wanted groups, and advance; return this object, or the error without labels."""
         for group, row in zip(self.wanted, readings, strict=True):
             if isinstance(row, UnscorableError):
                 return row

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from seper_reward.data.answers import says_yes_or_no
 from seper_reward.data.marks import is_relevant
 from seper_reward.runtime.messages import say
 from seper_reward.types import Passage, Query, answer_aliases, answer_text
@@ -48,7 +47,7 @@ def misleads(query: Query, other: str) -> bool:
     no answers that a passage states.
     """
     aliases = answer_aliases(query.answers)
-    if says_yes_or_no([other, *aliases]):
+    if not {"yes", "no"}.isdisjoint(alias.lower() for alias in (other, *aliases)):
         return False
     return not states(query.question, aliases) and words_of(other).isdisjoint(words_of(" ".join(aliases)))
 

@@ -15,13 +15,13 @@ from seper_reward.baselines.erag import JudgedConfig, answering_labeler, end_to_
 from seper_reward.baselines.labelled import Labelled, label_all
 from seper_reward.command import chosen, parse
 from seper_reward.config import load_scorer
-from seper_reward.data.marks import is_relevant, relevance_of, role_order, type_of
+from seper_reward.data.marks import is_relevant, relevance_of, role_order
 from seper_reward.data.queries import read_examples
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.labelers import ERAGLabeler, LabelerOptions, check_labeler, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
-from seper_reward.reports.figures import plot_correlations
+from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval import load_reranker
 from seper_reward.runtime.hashing import content_key
@@ -30,7 +30,7 @@ from seper_reward.runtime.run_folder import claim_settings, lock_folder
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import LabeledQuery, Passage, Query
 
 Ends = Sequence[Mapping[int, float] | None]  # by question: the reader's score by depth
 _INCIDENTAL = ("data", "output_dir", "cache")
@@ -348,7 +348,7 @@ def plot_compare(results: Mapping[str, Any], path: Path) -> None:
             ("Kendall's τ with the reader's score", "score"),
         )
     }
-    plot_correlations(panels, list(dict.fromkeys(labeler for found in used.values() for labeler in found)), 0.45, path)
+    plot_intervals(panels, path)
 
 
 def run(arguments: list[str]) -> None:
@@ -384,6 +384,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"compare: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def type_of(passage: Passage) -> str:
+    """Return the annotated type of a passage: its ``role`` or ``type``, else ``relevant`` or ``other``."""
+    named = passage.metadata.get("role") or passage.metadata.get("type")
+    return str(named) if named else "relevant" if is_relevant(passage) else "other"
 
 
 if __name__ == "__main__":

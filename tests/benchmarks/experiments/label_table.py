@@ -21,12 +21,11 @@ from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.hashing import content_key
 from seper_reward.statistics import (
-    lead_beyond_seeds,
     lead_over_questions,
     mean_over_questions,
-    questions_for_lead,
 )
 from seper_reward.types import Passage, Query
+from tests.benchmarks.experiments.sample_sizes import lead_beyond_seeds, questions_for_lead
 from trainers.ranking.evaluation import RankingReaders, Rankings
 from trainers.ranking.label_store import LabelStore
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from seper_reward.data.answers import says_yes_or_no
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.runtime.settings import setting
@@ -96,7 +95,7 @@ def _wanted(query: Query, config: ExperimentConfig) -> bool:
     return (
         marks == config.marked
         and max(map(len, answer_items(query.answers))) >= config.least_aliases
-        and (config.yes_no or not says_yes_or_no(answer_aliases(query.answers)))
+        and (config.yes_no or {"yes", "no"}.isdisjoint(alias.lower() for alias in answer_aliases(query.answers)))
     )
 
 

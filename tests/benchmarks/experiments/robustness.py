@@ -149,7 +149,9 @@ class Robustness:
         rows = {"as configured": self.reference, **self.entailment}
         rows |= {f"prompt {name}": row for name, row in self.prompt.items()}
         panels = {
-            f"ΔSePer {kind}": {name: (row[kind]["pearson"], row[kind]["interval"]) for name, row in rows.items()}
+            f"Pearson of ΔSePer {kind} with marks": {
+                "": {name: (row[kind]["pearson"], row[kind]["interval"]) for name, row in rows.items()}
+            }
             for kind in ("soft", "hard")
         }
         plot_intervals(panels, path, ours=("as configured",))

@@ -8,7 +8,6 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import questions_for_lead
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses, SetLabel, UnscorableError
 from tests.benchmarks.experiments import compare_labelers
 from tests.benchmarks.experiments.compare_labelers import CompareConfig
@@ -23,6 +22,7 @@ from tests.benchmarks.experiments.label_table import (
     table_lines,
 )
 from tests.benchmarks.experiments.questions import as_known
+from tests.benchmarks.experiments.sample_sizes import questions_for_lead
 from tests.helpers import OneByOne
 from trainers.ranking.evaluation import RankingReaders
 from trainers.ranking.label_store import LabelStore
