@@ -83,7 +83,11 @@ def device_lines() -> Iterator[str]:
         yield f"torch: cannot be imported ({error})"
         return
     threads = torch.get_num_threads()
-    yield f"torch {torch.__version__}: {threads} thread{'s' * (threads != 1)} on {os.cpu_count()} processors"
+    processors = os.cpu_count() or 1
+    yield f"torch {torch.__version__}: {threads} thread{'s' * (threads != 1)} on {processors} processors"
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # Windows has none
+    if threads > 1 and load >= processors:  # torch's threads wait for each other after every product
+        yield f"load: {load:.1f} on {processors} processors; with other programs running, OMP_NUM_THREADS=1 is faster"
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if accelerator is None:
         yield "devices: CPU only"
