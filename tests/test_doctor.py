@@ -86,6 +86,15 @@ def test_the_hub_answers_or_not(monkeypatch, error, expected):
     assert session.asked == [(constants.ENDPOINT, 5.0)]
 
 
+@pytest.mark.parametrize(("threads", "load", "warned"), [(2, 5.3, True), (2, 1.9, False), (1, 5.3, False)])
+def test_a_busy_machine_is_reported(monkeypatch, threads, load, warned):
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 9.0, 9.0))
+    shown = "\n".join(doctor.device_lines())
+    assert ("load: 5.3 on 2 processors" in shown and "OMP_NUM_THREADS=1" in shown) == warned
+
+
 def test_a_whole_installation(capsys, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert main(["doctor"]) == 0

@@ -84,7 +84,7 @@ def test_the_interval_is_welchs_where_questions_are_alike_and_the_paired_one_wit
 
 @pytest.mark.parametrize(("first", "other", "residual"), SEEDS)
 def test_the_interval_contains_the_true_lead_in_about_95_percent(first, other, residual):
-    found = coverage(first, other, residual, 300)
+    found = coverage(first, other, residual, 200)
     assert 0.92 <= found["questions_and_seeds"] <= 0.99
     if max(first, other) > 0.02:
         assert found["questions"] < 0.75  # of an interval that forgets the seeds

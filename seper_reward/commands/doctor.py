@@ -17,7 +17,7 @@ _GIB = 2**30
 
 
 class Lack(NamedTuple):
-    """A distribution that is needed and absent, or has another version than is needed."""
+    """A required distribution that is absent, or has a version outside the required range."""
 
     name: str
     needed: str
@@ -28,7 +28,7 @@ class Lack(NamedTuple):
 
 
 def command(arguments: list[str]) -> str:
-    """Run ``seper-reward doctor``; it has no settings, and does not need the libraries that it reports on."""
+    """Run ``seper-reward doctor``; it has no settings, and runs without the libraries that it reports."""
     if arguments:
         if set(arguments) <= {"-h", "--help"}:
             print(f"usage: {_PACKAGE} doctor\n\n{__doc__}")
@@ -51,7 +51,11 @@ def command(arguments: list[str]) -> str:
 
 
 def find_lacks(extra: str | None) -> list[Lack]:
-    """Return the distributions that an extra, or every installation (``None``), needs and does not find."""
+    """Return the missing distributions of the package, or of one of its extras.
+
+    Args:
+        extra: Name of the extra; ``None`` for the requirements of every installation.
+    """
     from packaging.requirements import Requirement  # comes with huggingface-hub
 
     lacks = []
@@ -67,7 +71,7 @@ def find_lacks(extra: str | None) -> list[Lack]:
 
 
 def install(extra: str) -> str:
-    """Return how an extra is installed."""
+    """Return the instruction that installs an extra."""
     return f"run: pip install '{_PACKAGE}[{extra}]'"
 
 
@@ -79,7 +83,11 @@ def device_lines() -> Iterator[str]:
         yield f"torch: cannot be imported ({error})"
         return
     threads = torch.get_num_threads()
-    yield f"torch {torch.__version__}: {threads} thread{'s' * (threads != 1)} on {os.cpu_count()} processors"
+    processors = os.cpu_count() or 1
+    yield f"torch {torch.__version__}: {threads} thread{'s' * (threads != 1)} on {processors} processors"
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # Windows has none
+    if threads > 1 and load >= processors:  # torch's threads wait for each other after every product
+        yield f"load: {load:.1f} on {processors} processors; with other programs running, OMP_NUM_THREADS=1 is faster"
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if accelerator is None:
         yield "devices: CPU only"
@@ -138,7 +146,7 @@ def hub_lines() -> Iterator[str]:
     start = time.perf_counter()
     try:
         get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
-    except Exception as error:  # of the session's library, which differs between releases
+    except Exception as error:  # the session's library differs between releases of huggingface-hub
         reason = re.sub(r"\s+", " ", str(error))[:120] or type(error).__name__
         yield (
             f"hub: {constants.ENDPOINT} does not answer ({reason}); embedded models, local folders and the hub's "

@@ -44,7 +44,7 @@ class Examples:
 class InputOptions:
     """Options of reading an input."""
 
-    # of `id`, `question`, `answers` or `passages`, where they are not recognised; several are joined
+    # of `id`, `question`, `answers` or `passages`, if they are not recognised; several columns are joined
     columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     separator: str | None = None  # text between the aliases in a cell of answers; None if a cell has one
     # whether rows of a dataset on the hub are fetched as they are needed, instead of all before
@@ -77,7 +77,7 @@ def read_queries(
             may also be ``_id``, of a passage's id ``passage_id``, as in files of labels.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever adds them later.
         answers_needed: Whether each row must have ``answers``.
-        columns: Columns that hold ``id``, ``question``, ``answers`` or ``passages``, where they are not recognised;
+        columns: Columns of ``id``, ``question``, ``answers`` or ``passages``, if they are not recognised;
             several columns are joined.
         separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
         streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.

@@ -147,7 +147,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield the rows of a table with a header."""
-    csv.field_size_limit(_MOST_BYTES)  # passages are longer than what csv expects of a cell
+    csv.field_size_limit(_MOST_BYTES)  # passages can exceed csv's default limit of a cell
     start = 1
     with _opened(path) as binary:
         lines = (_decoded(line) for line in _whole_lines(binary, path))
