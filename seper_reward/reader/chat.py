@@ -180,19 +180,11 @@ class ChatTemplate:
         return self._source is not None
 
     def render(self, turns: Sequence[Mapping[str, str]]) -> str:
-        """Return the text of a conversation up to the beginning of the reader's response.
-
-        Args:
-            turns: Turns ``{role, content}``; the last one is the user's.
-        """
+        """Return the text of ``{role, content}`` turns, the last one the user's, up to where the response begins."""
         return self._rendered(turns, self._arguments) + self._end
 
     def _rendered(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
-        """Return the text of a conversation.
-
-        Raises:
-            ValueError: The template fails.
-        """
+        """Return the text of a conversation; raise ``ValueError`` if the template fails."""
         try:
             return self._applied(turns, arguments)
         except Exception as error:  # templates raise any error
@@ -317,12 +309,7 @@ def begins_to_think(text: str) -> bool:
 
 
 def with_date(source: str, date: datetime.date) -> str:
-    """Return a chat template whose current time is always midnight of a fixed date.
-
-    Args:
-        source: Chat template in Jinja, which may call transformers' ``strftime_now``.
-        date: The date.
-    """
+    """Return a chat template (Jinja) whose ``strftime_now`` is always midnight of a fixed date."""
     if "strftime_now" not in source:
         return source
     # transformers passes no functions to templates, so the template defines a macro

@@ -76,19 +76,9 @@ def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
 
 
 def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
-    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults.
+    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults, and return it.
 
-    Args:
-        name: Name of the reader, as for ``load_reader``.
-        folder: Folder to write.
-        options: Options of loading it, with the dtype of the saved weights.
-
-    Returns:
-        The saved reader.
-
-    Raises:
-        OSError: The reader cannot be loaded, or the folder cannot be written.
-        ValueError: The model is not a causal language model.
+    Raises the errors of ``load_reader``; the options' dtype is that of the saved weights.
     """
     reader = load_reader(name, options)
     reader.model.save_pretrained(folder)
@@ -139,11 +129,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
 
 
 def refuse_other_kinds(config: Any, name: str) -> None:
-    """Raise if a configuration is not that of a causal language model.
-
-    Args:
-        config: Configuration of the model.
-        name: Name of the reader, for errors.
+    """Raise if a configuration is not that of a causal language model; ``name`` is for the message.
 
     Raises:
         ValueError: The model is an encoder, an encoder-decoder or half of one, or not a language model.
@@ -265,11 +251,7 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ..
 
 
 def _base_of(folder: Path) -> AdapterBase | None:
-    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter.
-
-    Raises:
-        ValueError: The base is the folder of both embedded readers, so the base is ambiguous.
-    """
+    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter."""
     base = base_of_adapter(folder)
     if base is None:
         return None

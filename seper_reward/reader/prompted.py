@@ -79,12 +79,8 @@ def ahead(
 ) -> Iterator[Sequence[Q]]:
     """Yield batches of questions, and let an engine start on the next batches while the caller measures one.
 
-    Servers answer many prompts at once, so this saves time; results do not change.
-
-    Args:
-        reader: The reader.
-        batches: The batches.
-        closed_book: Whether the caller also uses prompts without a passage.
+    Servers answer many prompts at once, so this saves time; results do not change. With ``closed_book`` the caller
+    also uses prompts without a passage.
     """
     bare = int(not closed_book)
     waiting: deque[tuple[Sequence[Q], int]] = deque()

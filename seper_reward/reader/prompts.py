@@ -20,11 +20,7 @@ PLACEBO = (
 
 
 def check_template(name: str, template: str, fields: Sequence[str]) -> None:
-    """Raise if a template does not have exactly the given fields (in alphabetical order).
-
-    Raises:
-        ValueError: A field is missing, or there is another field or brace.
-    """
+    """Raise ``ValueError`` if a template has not exactly the given fields (sorted), or has another brace."""
     found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
     if found != fields:
         wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
@@ -192,9 +188,7 @@ class PromptBuilder:
     def build(self, question: str, passages: Sequence[Passage] = ()) -> str:
         """Return the prompt text, with passages cut (all to one common length) until it fits.
 
-        Args:
-            question: The question, which is never cut.
-            passages: The passages; empty for the style's baseline. Several are numbered.
+        The question is never cut. Several passages are numbered; without any, the prompt is the style's baseline.
 
         Raises:
             UnscorableError: The question alone is longer than ``max_prompt_tokens``.
@@ -209,12 +203,7 @@ class PromptBuilder:
         return self._control_tokens.break_up(text)
 
     def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> str:
-        """Return a prompt, with passages cut (all to one common length) until it fits.
-
-        Args:
-            passages: The passages.
-            render: Function that returns the prompt with given texts of the passages, in order.
-            most: Maximum length of the prompt in tokens.
+        """Return the result of ``render`` with the passages' texts, cut (all to one length) to ``most`` tokens.
 
         Raises:
             UnscorableError: The prompt is too long even with empty passages.

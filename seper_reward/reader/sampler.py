@@ -185,15 +185,7 @@ class Sampler(Protocol):
 
 
 def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | UnscorableError]:
-    """Return the results of a batch; if the batch cannot be scored, its items are tried one by one.
-
-    Args:
-        act: Function of a batch that returns one result per item, or raises ``UnscorableError``.
-        batch: The items.
-
-    Returns:
-        Per item its result or error.
-    """
+    """Return ``act(batch)``, one result per item; if it raises ``UnscorableError``, try the items one by one."""
     try:
         return list(act(batch))
     except UnscorableError as error:

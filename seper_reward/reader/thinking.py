@@ -75,15 +75,10 @@ class ThinkingSampler:
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
-        """Sample N thoughts for each prompt and one response for each thought.
+        """Sample N thoughts for each prompt, which ends where a thought begins, and one response for each thought.
 
-        Args:
-            prompts: Texts that end at the beginning of a thought; equal ones are sampled once.
-            given: Has no effect: a given answer has no probability without a thought.
-
-        Returns:
-            Per prompt, its ``Responses``, or the error of a prompt that is empty or too long, or of a reader that
-            fails.
+        Arguments and results are those of ``ResponseSampler.sample``. ``given`` has no effect: a given answer has no
+        probability without a thought.
 
         Raises:
             ValueError: A server returns no token ids, which are needed to find the end of a thought.
@@ -117,11 +112,7 @@ class ThinkingSampler:
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Raise: the probability of a given answer depends on a thought, which is not given.
-
-        Raises:
-            ValueError: Always.
-        """
+        """Raise ``ValueError``: the probability of a given answer depends on a thought, which is not given."""
         raise ValueError(
             f"reader {self.name!r} thinks first, so the log-probability of a given answer is unknown; set thinking=off"
         )

@@ -12,14 +12,9 @@ from seper_reward.types import UnscorableError
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
-    """Return the prompt's token ids; without a chat template, the tokenizer's special tokens are prepended.
+    """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
     A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt.
-
-    Args:
-        tokenizer: The reader's tokenizer.
-        prompt: Text of the prompt.
-        room: Maximum number of tokens of the prompt.
 
     Raises:
         UnscorableError: The prompt is empty, or longer than ``room``.
@@ -40,16 +35,7 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
 
 
 def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
-    """Return the first token ids of a text as a response.
-
-    Args:
-        tokenizer: The reader's tokenizer.
-        text: The text that continues a prompt, with its leading space if it needs one.
-        longest: Maximum number of tokens.
-
-    Raises:
-        UnscorableError: The text has no token.
-    """
+    """Return the first token ids of a text that continues a prompt; raise ``UnscorableError`` if it has none."""
     ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
     if not ids:
         raise UnscorableError(f"texts must have at least one token, got {text!r}")

@@ -39,10 +39,7 @@ class Writer:
     def prompt(self, passages: Sequence[Passage], turns: Callable[[Sequence[str]], Sequence[Turn]]) -> str:
         """Return the prompt of a conversation, with its passages cut until it fits the reader's window.
 
-        Args:
-            passages: Passages in the conversation.
-            turns: Function that returns the conversation with given texts of the passages; the last turn is the
-                user's.
+        ``turns`` returns the conversation with given texts of the passages; the last turn is the user's.
 
         Raises:
             UnscorableError: The conversation is too long even with empty passages.
@@ -51,10 +48,9 @@ class Writer:
         return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
 
     def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
-        """Return the reader's text after each prompt; equal prompts are sampled once.
+        """Return the text after each prompt, or its error: the reader fails, or its thoughts cannot be switched off.
 
-        Returns:
-            Per prompt its text, or its error: the reader fails, or begins with thoughts that cannot be switched off.
+        Equal prompts are sampled once.
         """
         written = self._reader.sample(sorted(set(prompts)))
         return [first_text(written[prompt]) for prompt in prompts]

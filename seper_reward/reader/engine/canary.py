@@ -23,7 +23,7 @@ TOLERANCE = 0.25
 
 
 class WeightsMovedError(OSError):
-    """The weights of a server are not those of before: the run stops, as all that follows would be wrong."""
+    """The weights of a server have changed, so all later responses would be wrong: the run stops."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Reading:
     log_probs: tuple[Mapping[str, float], ...]
 
     def difference(self, other: "Reading") -> float:
-        """Return the mean absolute difference in nats, over tokens that both have behind the same tokens.
+        """Return the mean absolute difference in nats, over tokens that both have after the same tokens.
 
         >>> one = Reading(("a", "b"), ({"a": -1.0, "c": -2.0}, {"b": -0.5}))
         >>> one.difference(Reading(("c", "b"), ({"a": -1.25, "c": -1.0}, {"b": -9.0})))
@@ -70,11 +70,7 @@ def canary_request(model: str) -> dict[str, Any]:
 
 
 def read_canary(answer: Mapping[str, Any]) -> Reading:
-    """Return what a server answered.
-
-    Raises:
-        UnscorableError: It returned no log-probabilities.
-    """
+    """Return the reading in a server's answer; raise ``UnscorableError`` if it has no log-probabilities."""
     try:
         found = answer["choices"][0]["logprobs"]
         tokens = tuple(found["tokens"])[:TOKENS]
@@ -102,10 +98,7 @@ class Canary:
     async def confirm(self) -> None:
         """Wait for a reading that began after this call; calls that wait at the same time share one.
 
-        Raises:
-            WeightsMovedError: The weights are others.
-            UnscorableError: The server returned no log-probabilities.
-            ConnectionError: The server does not answer.
+        Raises the errors of ``compare`` and of reading.
         """
         if self._next is None:
             self._next = asyncio.ensure_future(self._compare_after(self._running))
@@ -118,11 +111,7 @@ class Canary:
         self.compare(await self._read())
 
     def compare(self, reading: Reading) -> None:
-        """Compare a reading with the reference.
-
-        Raises:
-            WeightsMovedError: They differ by more than ``TOLERANCE``.
-        """
+        """Raise ``WeightsMovedError`` if a reading differs from the reference by more than ``TOLERANCE``."""
         difference = self.reference.difference(reading)
         if difference > TOLERANCE:
             raise WeightsMovedError(

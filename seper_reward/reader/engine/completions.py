@@ -55,12 +55,7 @@ def completion_request(
 def read_completions(
     answer: Mapping[str, Any], count: int, decode: Callable[[Sequence[Any]], str]
 ) -> list[Completion]:
-    """Return the completions of a server's answer, ordered by index.
-
-    Args:
-        answer: The JSON object returned by the server.
-        count: Number of requested responses.
-        decode: Function from token ids to text.
+    """Return the ``count`` completions of a server's answer, ordered by index; ``decode`` returns the text of ids.
 
     Raises:
         UnscorableError: A response, a log-probability or a finish reason is missing.
@@ -77,8 +72,7 @@ def read_completions(
 def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
     """Return the log-probabilities of the likeliest tokens after an echoed prompt, by token id.
 
-    Raises:
-        UnscorableError: The server returned no log-probabilities or no token ids.
+    Raises ``UnscorableError`` if the server returned no log-probabilities or no token ids.
     """
     try:
         likeliest = answer["choices"][0]["logprobs"]["top_logprobs"][-1]
@@ -88,15 +82,9 @@ def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
 
 
 def read_forced(answer: Mapping[str, Any], prompt: int, response: int) -> list[float]:
-    """Return the log-probabilities of the last tokens of an echoed prompt (teacher forcing).
+    """Return the log-probabilities of ``response`` (>= 1) tokens after the first ``prompt`` of an echoed prompt.
 
-    Args:
-        answer: The JSON object returned by the server.
-        prompt: Number of tokens before the scored ones.
-        response: Number of scored tokens, >= 1.
-
-    Raises:
-        UnscorableError: The server returned no log-probabilities of the prompt.
+    Raises ``UnscorableError`` if the server returned no log-probabilities of the prompt.
     """
     try:
         log_probs = answer["choices"][0]["logprobs"]["token_logprobs"]

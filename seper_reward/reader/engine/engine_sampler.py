@@ -95,19 +95,7 @@ class EngineSampler:
         options: ReaderOptions = ReaderOptions(),
         **sampling: Any,
     ) -> "EngineSampler":
-        """Load the tokenizer by the reader's name, and connect to the servers.
-
-        Args:
-            reader: A name for ``load_tokenizer``.
-            engine: Servers and request options.
-            options: Revision of the tokenizer, whether its custom code may run, and its chat template.
-            **sampling: Fields of ``SamplingOptions``.
-
-        Raises:
-            ConnectionError: A server does not answer.
-            ValueError: A server cannot be used as this reader.
-            OSError: The tokenizer cannot be loaded, or the library ``openai`` is not installed.
-        """
+        """Load the tokenizer by the reader's name with ``load_tokenizer``, and connect to the servers."""
         tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
         return cls(engine, tokenizer, **sampling)
 
@@ -118,11 +106,7 @@ class EngineSampler:
         return hash_with_tokenizer(["engine", sorted(served)], self.tokenizer)
 
     def remember(self, cache: Cache) -> None:
-        """Compare the servers' weights with those whose responses a cache has.
-
-        Raises:
-            WeightsMovedError: Under this name the servers have other weights.
-        """
+        """Raise ``WeightsMovedError`` if the servers have other weights than those whose responses a cache has."""
         reading = self._pool.reading
         if reading is not None:
             (known,) = answers_through(cache, "canary", self, [(PROBE,)], lambda _: [reading.to_json()])
@@ -149,11 +133,9 @@ class EngineSampler:
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
-        """Sample N responses for each prompt, all prompts at once.
+        """Sample N responses for each prompt, with the chat template already applied, all prompts at once.
 
-        Args:
-            prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            given: Has no effect: ``leaves`` need separate requests.
+        Equal prompts are sampled once. ``given`` has no effect: ``leaves`` need separate requests.
 
         Returns:
             Per prompt, its ``Responses``, without ``token_ids`` if the server returns none; or the error of a prompt
@@ -169,20 +151,10 @@ class EngineSampler:
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return the reader's log-probabilities of given texts as responses.
+        """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``.
 
-        Args:
-            prompts: Texts, with the chat template already applied.
-            texts: One response per prompt, with its leading space if it needs one; the first ``max_new_tokens`` tokens
-                count.
-
-        Returns:
-            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
-            error of a prompt that is empty or too long, of a text without a token, or of a request that the server
-            rejects or answers without log-probabilities of prompts (``echo``).
-
-        Raises:
-            ConnectionError: No server answered, after all retries.
+        A request that the server rejects, or answers without log-probabilities of prompts (``echo``), is also an error
+        of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
         return [attempt(future.result) for future in futures]
@@ -211,13 +183,8 @@ class EngineSampler:
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
         """Return the probabilities of drawing exactly the given responses; see ``ResponseSampler.leaves``.
 
-        Only ends among the ``NEXT_TOKENS`` likeliest next tokens count.
-
-        Returns:
-            One ``Leaf`` per pair, or the error of a prompt or a text that the server rejects.
-
-        Raises:
-            ConnectionError: No server answered, after all retries.
+        Only ends among the ``NEXT_TOKENS`` likeliest next tokens count. A request that the server rejects is an error
+        of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         futures = [self._pool.start(self._leaf(*pair)) for pair in zip(prompts, texts, strict=True)]
         with timed("prefill"):
@@ -230,8 +197,7 @@ class EngineSampler:
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling.
 
-        Raises:
-            ValueError: The new options require a verification of the servers, and a server fails.
+        Raises ``ValueError`` if the options require a verification of the servers, and a server fails.
         """
         other = copy.copy(self)
         other.options, other._expected = options, {}
@@ -243,10 +209,6 @@ class EngineSampler:
 
     def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:
         """Compare the log-probabilities of sampled tokens with those of the same tokens as a prompt.
-
-        Args:
-            prompt: The prompt whose responses are compared.
-            tolerance: Maximum mean difference in nats.
 
         Raises:
             RuntimeError: The difference is greater.

@@ -108,12 +108,8 @@ class TreeDecoder:
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
         """Compute logits of given texts after the prefilled prompts, and drop the texts from the cache.
 
-        Args:
-            texts: Token ids of any number of texts per prompt, which do not attend to each other; at least one text in
-                all.
-
-        Returns:
-            Per prompt and text, ``(T, V)`` logits after each of its T tokens.
+        Per prompt and text (token ids; at least one in all, and texts do not attend to each other), the logits are
+        ``(T, V)`` after each of its T tokens.
         """
         lengths = [[len(ids) for ids in own] for own in texts]
         width, slots = max(map(sum, lengths)), self._prompt.shape[1]
@@ -267,16 +263,10 @@ def known_leaves(
     given: Sequence[Sequence[GivenResponse]],
     leaf: Callable[[GivenResponse, Tensor], Leaf],
 ) -> list[tuple[Leaf, ...]]:
-    """Return the leaves of each prompt's given responses, if the decoder can score them next to the samples.
+    """Return the leaves of each prompt's given responses; empty if each sample has a line of the cache.
 
-    Args:
-        decoder: Decoder after the prefill of L prompts.
-        logits: ``(L, V)`` of the next token, from ``prefill``.
-        given: Given responses of each prompt.
-        leaf: Function that returns the leaf of a given response of T tokens from its ``(T + 1, V)`` logits.
-
-    Returns:
-        Leaves per prompt; empty if each sample has a line of the cache.
+    The decoder has prefilled L prompts, and returned the ``logits`` ``(L, V)`` of the next token. ``leaf`` returns the
+    leaf of a given response of T tokens from its ``(T + 1, V)`` logits.
     """
     leaves: list[tuple[Leaf, ...]] = [()] * len(given)
     longest = max((len(row.read) for own in given for row in own), default=0)

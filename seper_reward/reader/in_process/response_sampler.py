@@ -166,17 +166,11 @@ class ResponseSampler:
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return the reader's log-probabilities of given texts as responses.
+        """Return, per prompt and text, ``(T,)`` natural-log probabilities of the text's tokens as a response.
 
-        Args:
-            prompts: Texts, with the chat template already applied.
-            texts: One response per prompt, with its leading space if it needs one; the first ``max_new_tokens`` tokens
-                count.
-
-        Returns:
-            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
-            error of a prompt that is empty or longer than the model's window minus ``max_new_tokens``, or of a text
-            without a token.
+        The first ``max_new_tokens`` tokens of a text count, with its leading space if it needs one, and without an
+        end-of-sequence token. A pair has an error if its prompt is empty or longer than the model's window minus
+        ``max_new_tokens``, or if its text has no token.
         """
         encoded, errors = self._encoded(prompts)
         tokens: dict[str, list[int]] = {}
@@ -196,17 +190,10 @@ class ResponseSampler:
         ]
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
-        """Return the probabilities of drawing exactly the given responses, ends included.
+        """Return the probabilities of drawing exactly the given responses, ends included, one ``Leaf`` per pair.
 
         Counts the tokenizer's own tokenization of the text, followed by an end token or by any single token that
-        completes a stop string without changing the text.
-
-        Args:
-            prompts: Texts, with the chat template already applied.
-            texts: One response per prompt, with its leading space if it needs one.
-
-        Returns:
-            One ``Leaf`` per pair, in order.
+        completes a stop string without changing the text. Arguments are those of ``log_probs``.
 
         Raises:
             UnscorableError: A prompt is empty or longer than the model's window minus ``max_new_tokens``, or a text
@@ -243,12 +230,8 @@ class ResponseSampler:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
         A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
-        calls have one prompt and response each, without padding or a previous cache.
-
-        Args:
-            prompt: Text of the prompt.
-            tolerance: Maximum difference in nats, as a mean over a response's tokens (default: the difference
-                explained by rounding in the model's dtype).
+        calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
+        mean over a response's tokens (default: the difference explained by rounding in the model's dtype).
 
         Raises:
             RuntimeError: The difference is greater, or a call fails. Reasons: the layout does not suit the

@@ -88,18 +88,10 @@ class RowWriter:
         ]
 
     def advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
-        """Draw the next token of each row.
+        """Draw the next token of each unfinished row; return the rows that still go on, in order.
 
-        Args:
-            logits: ``(B, V)`` of the next token, one line per branch.
-            branches: Branch of each row.
-            alive: R unfinished rows.
-
-        Returns:
-            The rows that have neither ended nor reached the maximum length, ordered like ``alive``.
-
-        Raises:
-            UnscorableError: The logits are NaN.
+        ``logits`` are ``(B, V)`` of the next token, one line per branch; ``branches`` has the line of each row. Raises
+        ``UnscorableError`` if logits are NaN.
         """
         with timed("draw", tokens=len(alive)):
             log_probs = logits.float().log_softmax(-1)  # (B, V)
@@ -114,12 +106,7 @@ class RowWriter:
         return [row for row in alive if self._goes_on(row)]
 
     def responses(self, rows: Sequence[Row], leaves: Sequence[tuple[Leaf, ...]]) -> list[Responses]:
-        """Return the responses of each prompt.
-
-        Args:
-            rows: The rows returned by ``new``.
-            leaves: Known leaves of each prompt.
-        """
+        """Return the responses of each prompt from the rows of ``new``, with the known leaves of each prompt."""
         samples = self._options.num_samples
         by_prompt = [rows[start : start + samples] for start in range(0, len(rows), samples)]
         return list(map(self._responses, by_prompt, leaves))
@@ -129,12 +116,7 @@ class RowWriter:
         return self._ends.given(token_ids)
 
     def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
-        """Return the probability of a given response, end included.
-
-        Args:
-            given: The response, with T tokens to score.
-            logits: ``(T + 1, V)`` of each token and of the token after them.
-        """
+        """Return the probability of a given response of T tokens, end included, from its logits ``(T + 1, V)``."""
         log_probs = logits.float().log_softmax(-1)
         totals = [-math.inf, -math.inf]
         if given.ends is not None:

@@ -45,12 +45,10 @@ class Forcing:
     def read(
         self, read: Callable[..., list[list[Tensor]]], keep: Callable[[str, Tensor], R]
     ) -> Iterator[tuple[tuple[str, str], R]]:
-        """Yield each distinct pair with a value computed from its logits or log-probabilities.
+        """Yield each distinct pair with the value that ``keep`` makes of its text and the result of ``read``.
 
-        Args:
-            read: ``forced_logits`` or ``forced_log_probs``.
-            keep: Function that computes the value from a text and the result of ``read``. It is called batch by
-                batch, since the logits of all pairs do not fit into memory.
+        ``read`` is ``forced_logits`` or ``forced_log_probs``. ``keep`` is called batch by batch, since the logits of
+        all pairs do not fit into memory.
         """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in self.pairs:
@@ -76,14 +74,7 @@ def forced_log_probs(
 ) -> list[list[Tensor]]:
     """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
 
-    Args:
-        model: Causal language model in eval mode.
-        lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
-        pad_id: Id of the tokenizer's padding token.
-        layout: Layout of the continuations of a prompt, from ``choose_layout``.
-
-    Returns:
-        Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens, on the CPU.
+    Arguments are those of ``forced_logits``. Per line and continuation the result is ``(T,)``, on the CPU.
     """
     targets = [tokens for _, continuations in lines for tokens in continuations]
     logits = itertools.chain(*forced_logits(model, lines, pad_id, layout))
