@@ -392,11 +392,7 @@ class InputConfig:
 
     @property
     def input_options(self) -> InputOptions:
-        """Options of reading the questions.
-
-        Raises:
-            ValueError: A word of ``columns`` names nothing, ``separator`` is empty, or ``run_depth`` is below 1.
-        """
+        """Options of reading the questions; a word of ``columns`` that names nothing raises ``ValueError``."""
         if self.run_depth < 1:
             raise ValueError(f"run_depth must be at least 1, got {self.run_depth}")
         if self.separator == "":
@@ -557,20 +553,10 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
 
 
 def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
-    """Load a scorer for each of several readers, with the other settings of the config.
+    """Load a scorer for each of several readers, by name, with the other settings of the config.
 
-    Args:
-        config: Names and options of the models.
-        readers: Names as in the setting ``reader``, or ``TOKENIZER@URL`` for a reader on a server; without any, the
-            config's reader.
-        seed: Seed of sampling.
-
-    Returns:
-        The scorers, by these names.
-
-    Raises:
-        OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.
-        ValueError: A setting is out of range.
+    Names are as in the setting ``reader``, or ``TOKENIZER@URL`` for a reader on a server; without any, the config's
+    reader is loaded. Errors are those of ``load_scorer``.
     """
     if not readers:
         return {config.reader: load_scorer(config, seed)}
@@ -583,11 +569,7 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
-    """Return the prompt style of a reader of this name.
-
-    Raises:
-        ValueError: A prompt lacks a field, or the placebo is blank.
-    """
+    """Return the prompt style of a reader of this name; a prompt without its field raises ``ValueError``."""
     return prompt_style(
         config.prompt or reader_defaults(reader).prompt,
         closed_book_prompt=config.closed_book_prompt,
@@ -598,11 +580,7 @@ def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
 
 
 def chat_options(config: ScorerConfig) -> ChatOptions:
-    """Return the options for rendering the reader's chat template.
-
-    Raises:
-        ValueError: A setting is out of range, or ``chat_template_kwargs`` is not a mapping.
-    """
+    """Return the options for rendering the reader's chat template; invalid ones raise ``ValueError``."""
     variables = config.chat_template_kwargs or {}
     if isinstance(variables, str):  # from the command line
         with contextlib.suppress(ValueError):

@@ -40,16 +40,7 @@ def policy_card(
     results: Mapping[str, Mapping[str, Any]],
     steps: int,
 ) -> str:
-    """Return the card of a trained policy.
-
-    Args:
-        config: Settings of the recipe, a ``PolicyConfig``.
-        arguments: Arguments of TRL.
-        questions: Questions of the run.
-        style: The reader's wording.
-        results: Content of ``results.json``.
-        steps: Number of steps.
-    """
+    """Return the card of a policy trained for a number of steps; ``results`` are the content of ``results.json``."""
     (call,) = call_of(_QUESTION)["tool_calls"]
     return model_card(
         "policy",
@@ -80,15 +71,7 @@ def sft_card(
     style: PromptStyle | None,
     log: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return the card of a fine-tuned adapter.
-
-    Args:
-        config: Settings of the recipe, an ``SftScriptConfig``.
-        arguments: Arguments of TRL.
-        examples: Number of examples by kind.
-        style: The reader's wording, for the warm-up of a policy; ``None`` for rows of a file.
-        log: Log of the trainer.
-    """
+    """Return the card of a fine-tuned adapter; without a ``style``, it learned rows of a file."""
     count = sum(examples.values())
     data = f"{count} rows of `{config.data}`."
     if style is not None:

@@ -238,17 +238,7 @@ def new_trainer(
     questions: Questions,
     style: PromptStyle,
 ) -> GRPOTrainer:
-    """Return TRL's trainer of the policy, with the search tool and the reward.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of TRL.
-        loaded: Model of the policy, before its adapter.
-        reward: The reward.
-        tool: Function that creates the search tool of a rollout.
-        questions: Training and held-out questions.
-        style: The reader's wording.
-    """
+    """Return TRL's trainer of the policy, with the search tool and the reward."""
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
     trainer_class, credit = GRPOTrainer, dict[str, Any]()
     if config.credit == "turn":
@@ -268,13 +258,7 @@ def new_trainer(
 
 
 def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights) -> SePerReward:
-    """Return a reward with the reader of the settings.
-
-    Args:
-        config: Settings of the recipe.
-        scorer: The reader.
-        weights: Weights of the reward.
-    """
+    """Return a reward with the reader of the settings."""
     return SePerReward(scorer, **asdict(weights), reader=config.reader)
 
 
@@ -296,9 +280,6 @@ def claim_policy_folder(
     """Write everything that decides the result into the folder, or compare it with the folder's content.
 
     A run may be resumed with more steps if its steps do not depend on their number.
-
-    Raises:
-        ValueError: The folder contains a run with other settings, data, weights or number of processes.
     """
     of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
@@ -319,12 +300,7 @@ def claim_policy_folder(
 
 
 def no_room(lengths: Sequence[int], room: int) -> str | None:
-    """Return a warning if rollouts are cut off before their answers, else ``None``.
-
-    Args:
-        lengths: Result of ``rollout_lengths``.
-        room: Maximum number of tokens of a rollout.
-    """
+    """Return a warning if rollouts of at most ``room`` tokens are cut off before their answers, else ``None``."""
     cut = sum(length + _ANSWER > room for length in lengths)
     if not cut:
         return None
@@ -356,14 +332,7 @@ def publish(
 ) -> dict[str, Any]:
     """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
 
-    Args:
-        folder: Output folder.
-        name: Name of the files.
-        queries: The held-out questions.
-        played: Episodes of the policy before and after training.
-        rules: Episodes of fixed rules.
-        policy: The policy to compare with the rules, ``"after"`` or ``"before"``.
-        log: Log of the trainer.
+    ``policy`` is compared with the rules: ``"after"`` or ``"before"``.
     """
     results = results_of(played, rules, policy)
     write_json(folder / f"{name}.json", results)
@@ -407,13 +376,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def next_command(words: Sequence[str], config: PolicyConfig, folder: Path) -> str:
-    """Return the command that measures a trained policy on other questions, or shows an evaluation.
-
-    Args:
-        words: Command line of the run.
-        config: Its settings.
-        folder: Its folder.
-    """
+    """Return the command that measures a trained policy on other questions, or shows an evaluation."""
     if config.evaluate_only:
         return f"seper-reward report --evaluations {folder / 'evaluation.json'} --output report.html"
     model = ["--init_adapter", str(folder / "model")]
@@ -441,15 +404,7 @@ def without_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
 def learn(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> None:
-    """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of TRL.
-        loaded: Model of the policy, before its adapter.
-        scorer: The reader.
-        questions: Training and held-out questions.
-    """
+    """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it."""
     folder = Path(arguments.output_dir)
     questions = scorable(questions, scorer)
     trainer, bench = prepared(config, arguments, loaded, scorer, questions)
@@ -494,18 +449,7 @@ def learn(
 def prepared(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> tuple[GRPOTrainer, Bench]:
-    """Return the trainer of the policy, and the bench that measures policies.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of TRL.
-        loaded: Model of the policy, before its adapter.
-        scorer: The reader.
-        questions: Training and held-out questions that the reader can score.
-
-    Raises:
-        ValueError: The reader uses the policy's weights, which are sharded.
-    """
+    """Return the trainer of the policy, and the bench that measures policies."""
     style = scorer.reader.prompts.style
     reward = new_reward(config, scorer, config.weights)
     judge = new_reward(config, scorer, replace(config.weights, answer_weight=0.0, gain_weight=1.0))

@@ -41,13 +41,8 @@ _SOURCES = (
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
     """Read the questions of a policy from all inputs, and split them by SHA-1 of their ids.
 
-    Returns:
-        Questions for training (``train``), for thresholds (``dev``) and for evaluation (``test``), and the corpus to
-        search. The metadata have ``group``, by default the name of the file.
-
-    Raises:
-        OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or two inputs share an id.
+    ``train`` is for training, ``dev`` for thresholds, ``test`` for evaluation. The metadata have ``group``, by default
+    the name of the file. Two inputs with the same id raise ``ValueError``.
     """
     queries: dict[str, Query] = {}
     corpus: dict[str, Passage] = {}
@@ -131,22 +126,11 @@ def warm_up_rows(
 ) -> list[dict[str, Any]]:
     """Return ``{prompt, completion, kind}`` rows that teach the format of both actions without preferring one.
 
-    Every question has one example of answering from memory and one of searching, so the question does not predict the
-    action. Both are adjacent, so a step learns both; otherwise the last one would dominate. Answers are the reader's
-    own, so only the format is new: from memory its likeliest right one if it knows the answer, else the likeliest;
-    after a search its likeliest right one with the passages found, if any. All processes must call this together.
-
-    Args:
-        queries: Training questions.
-        scorer: Scorer of the reader, with the same wording as the policy.
-        tool: Function that creates a search tool; searches use ``simple_query``.
-        tokenizer: Tokenizer with a chat template for tools (``with_tool_template``).
-        needed: SePer without a search from which on the reader knows the answer.
-        max_turns: Maximum number of searches.
-        seed: Seed of the questions' order.
-
-    Raises:
-        ValueError: The chat template changes earlier messages when a message is added.
+    Every question has one example of answering from memory and one of searching (``simple_query``), so the question
+    does not predict the action. Both are adjacent, so a step learns both; otherwise the last one would dominate.
+    Answers are the reader's own, so only the format is new: from memory its likeliest right one if it knows the answer
+    (SePer of at least ``needed``), else the likeliest; after a search its likeliest right one with the passages found,
+    if any. All processes must call this together.
     """
     queries = random.Random(seed).sample(queries, len(queries))
     known = closed_book_beliefs(scorer, queries)
@@ -193,15 +177,7 @@ def _searches(
 def rollout_lengths(
     queries: Sequence[Query], tool: SearchTool, tokenizer: Any, style: PromptStyle, max_turns: int
 ) -> list[int]:
-    """Return the length of each question's rollout in tokens, before its answer, after the maximum number of searches.
-
-    Args:
-        queries: The questions; searches use ``simple_query``.
-        tool: The search tool.
-        tokenizer: The policy's tokenizer, with a chat template for tools.
-        style: The reader's wording.
-        max_turns: Maximum number of searches.
-    """
+    """Return the tokens of each question's rollout before its answer, after all searches by ``simple_query``."""
 
     def tokens(messages: list[dict[str, Any]]) -> int:
         text = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
@@ -249,14 +225,10 @@ def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any]
 
 
 def decision_rows(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, list[int]]]:
-    """Return rows of ``{input_ids, labels}`` with a loss only on the decision.
+    """Return rows of ``{input_ids, labels}`` with a loss only on the decision, from ``warm_up_rows``.
 
     The decision is the whole call of a tool, which must be learned, or the first token of an answer, which decides
     against a call. The rest of an answer stays the reader's own.
-
-    Args:
-        rows: Result of ``warm_up_rows``.
-        tokenizer: The policy's tokenizer.
     """
     found = []
     for row in rows:

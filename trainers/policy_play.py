@@ -107,12 +107,7 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
     ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) ignore the question.
     ``threshold`` searches if the reader's SePer is below ``needed``, which requires the gold answer.
     ``threshold_entropy`` and ``threshold_semantic_entropy`` search if the entropy of the closed-book answer is above
-    the threshold with the greatest reward on other questions: rules that a user could apply.
-
-    Args:
-        bench: The bench.
-        queries: Questions to measure.
-        tuning: Other questions, to tune the thresholds.
+    the threshold with the greatest reward on the ``tuning`` questions: rules that a user could apply.
     """
     choices = _choices(bench, queries)
     others = [choice for choice in _choices(bench, tuning) if choice is not None]
@@ -157,14 +152,7 @@ def _choice(bench: Bench, query: Query) -> _Choice | None:
 
 
 def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
-    """Return the episode of searches with the reader's answers: means over its responses; ``None`` if unscorable.
-
-    Args:
-        bench: The bench.
-        query: The question.
-        turns: The searches.
-        failed: Number of further calls that failed.
-    """
+    """Return the episode of searches with the reader's answers: means over its responses; ``None`` if unscorable."""
     asked = replace(_rollout(query, turns), failed=failed)
     (score,) = bench.judge.score([asked])
     if score is None:
@@ -188,15 +176,8 @@ def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: 
 def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
     """Roll out the policy on the trainer's evaluation set; all processes must call this together.
 
-    Args:
-        trainer: TRL's trainer of the policy.
-        bench: The bench.
-        queries: Questions of the evaluation set.
-        name: Name of the policy.
-
-    Returns:
-        The policy's episodes under ``name``, and the same searches with the reader's answers under
-        ``NAME_reader_answers``.
+    Returns the policy's episodes under ``name``, and the same searches with the reader's answers under
+    ``NAME_reader_answers``.
     """
     with bench.reward.recording() as records:
         evaluated(trainer)

@@ -93,12 +93,7 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
-    """Load a cross-encoder with one score per pair.
-
-    Args:
-        name: Hub id or folder, or ``"embedded"`` for the embedded entailment model with a new head.
-        pair_tokens: Maximum number of tokens of a pair (default: the model's limit).
-    """
+    """Load a cross-encoder with one score per pair, cut to ``pair_tokens``; ``"embedded"`` has a new head."""
     options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
@@ -116,11 +111,7 @@ def train(
     config: RerankerConfig,
     arguments: CrossEncoderTrainingArguments,
 ) -> list[dict[str, float]]:
-    """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
-
-    Raises:
-        NothingToLearn: No question has different labels.
-    """
+    """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log."""
     return fit(model, teacher_rows(labeled, config), LOSSES[config.loss](model, mini_batch_size=-1), arguments)
 
 
@@ -134,12 +125,7 @@ def fit(
 
 
 class Reranked:
-    """A retriever that ranks given candidates of each question instead of a corpus.
-
-    Args:
-        model: The cross-encoder.
-        candidates: Passages per question.
-    """
+    """A retriever that ranks given candidates of each question instead of a corpus."""
 
     def __init__(self, model: CrossEncoder, candidates: Rankings) -> None:
         self._labeler, self._candidates = CrossEncoderLabeler(model), candidates

@@ -181,14 +181,7 @@ def train_once(
     arguments: SentenceTransformerTrainingArguments,
     evaluator: RankingEvaluator | None = None,
 ) -> list[dict[str, float]]:
-    """Train the model in place on one round's labels, from the last checkpoint in ``output_dir`` if there is one.
-
-    Returns:
-        The trainer's log.
-
-    Raises:
-        NothingToLearn: No question has different labels.
-    """
+    """Train the model in place on one round's labels, from the last checkpoint if there is one; return the log."""
     rows = teacher_rows(labeled, config)
     model.to(arguments.device)
     before = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
@@ -242,16 +235,8 @@ def merge_adapter(model: SentenceTransformer) -> None:
 class RetrieverRun:
     """A training run in a folder, from which it resumes.
 
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of sentence-transformers' trainer; ``output_dir`` is the folder.
-        questions: Questions by split, and the corpus.
-        scorer: Scorer of the labelling reader.
-        first_pool: Training questions with the candidates of the first round (default: retrieved).
-        store: Store of labels shared by several runs (default: a separate store).
-
-    Raises:
-        ValueError: The folder contains a run with other settings.
+    ``first_pool`` has the training questions with the candidates of the first round (default: retrieved); ``store`` is
+    a store of labels shared by several runs (default: a separate one).
     """
 
     def __init__(
@@ -277,11 +262,7 @@ class RetrieverRun:
         self._store = LabelStore(self.folder / LABELS, labeler, training_label(config)) if store is None else store
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
-        """Run the unfinished rounds; return the trained model.
-
-        Args:
-            log: Function that is called with numbers to log.
-        """
+        """Run the unfinished rounds, with numbers to ``log``; return the trained model."""
         model = self._base
         for number in range(1, self._config.rounds + 1):
             folder = self._round_folder(number)
@@ -337,11 +318,7 @@ def retriever_of(
 ) -> DenseRetriever:
     """Return a retriever over a corpus; all processes must call this together.
 
-    Args:
-        model: The bi-encoder.
-        config: Settings of the recipe.
-        corpus: Passages by id.
-        keep: Whether to store the embeddings in ``embeddings_dir``, because the same weights are used again.
+    With ``keep``, embeddings are stored in ``embeddings_dir``, because the same weights are used again.
     """
     return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
 

@@ -45,13 +45,7 @@ class ThisMachine:
 
 
 def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
-    """Return a recipe's run in its trackers; a trainer created in its ``with`` block logs to the same run.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of the trainer; run name and project are set for its callbacks.
-        kind: Kind of the run, such as ``"retriever"``.
-    """
+    """Return a recipe's run in its trackers; a trainer created in its ``with`` block logs to the same run."""
     project = PROJECT if arguments.project == TrainingArguments.project else arguments.project
     settings = {**asdict(config), **arguments.to_dict()}
     run = Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name, project)
@@ -66,11 +60,7 @@ def decisive(arguments: TrainingArguments) -> dict[str, Any]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a run's folder while the block lasts; all processes must call this together.
-
-    Raises:
-        ValueError: Another run uses the folder.
-    """
+    """Lock a run's folder while the block lasts; all processes must call this together."""
     locks: list[IO[str]] = []
     together(lambda: locks.append(lock_folder(folder)))
     try:

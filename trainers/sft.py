@@ -125,12 +125,7 @@ class CompletionTrainer(SFTTrainer):
 
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
-    """Return the rows of the file of ``{prompt, completion}``.
-
-    Raises:
-        OSError: The file is missing or cannot be read.
-        ValueError: A row lacks a text, or there is no row.
-    """
+    """Return the rows of the file of ``{prompt, completion}``; a row without a text raises ``ValueError``."""
     rows = []
     for where, row in read_valid_rows(config.data):
         if not all(isinstance(row.get(name), str) for name in ("prompt", "completion")):

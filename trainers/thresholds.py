@@ -43,16 +43,7 @@ class Curve(NamedTuple):
 
 
 def curve(scores: Sequence[float], without: Sequence[float], with_passage: Sequence[float]) -> Curve:
-    """Return a measure over the share of questions with a passage, highest scores first.
-
-    Args:
-        scores: Q scores of a gate; questions with high scores get a passage.
-        without: Q values of the measure without a passage.
-        with_passage: Q values of the measure with the question's passage.
-
-    Raises:
-        ValueError: There is no question, the numbers of values differ, or a score is NaN.
-    """
+    """Return a measure over the share of questions with a passage, highest of the Q scores first."""
     if not len(scores) == len(without) == len(with_passage) or not len(scores):
         raise ValueError(
             f"expected as many scores as values without and with a passage, at least one, got {len(scores)}, "

@@ -51,13 +51,9 @@ def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Te
 
 
 def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Belief:
-    """Compute the belief in the gold answer from S sampled responses.
+    """Compute the belief in the gold answer, which has A aliases, from S sampled responses.
 
-    Args:
-        options: The options of SePer.
-        sampled: The responses.
-        answers: The gold answer, which has A aliases.
-        probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
+    ``probs`` are class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     draws = weigh(options, sampled)
     texts = draws.responses.texts
@@ -89,13 +85,7 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
 
 
 def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    """Return the semantic cluster of each of S texts, ``(S,)`` integers as in ``cluster_ids``.
-
-    Args:
-        options: The options of SePer.
-        texts: The responses.
-        probs: Class probabilities of the pairs of ``first_pairs`` and ``second_pairs``.
-    """
+    """Return the semantic cluster of each of S texts, ``(S,)`` as in ``cluster_ids``; ``probs`` as in ``belief``."""
     return cluster_ids(_equivalent(options, texts, probs), options.clusters)
 
 

@@ -74,11 +74,7 @@ def _greedy(linked: Tensor) -> Tensor:
 
 
 def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> list[tuple[float, list[int]]]:
-    """Return each cluster's probability mass and the positions of its members, heaviest cluster first.
-
-    Args:
-        cluster_ids: Cluster of each of S responses.
-        weights: Their S probabilities.
+    """Return each cluster's probability mass and the positions of its members among S responses, heaviest first.
 
     >>> heaviest_clusters([0, 1, 0], [0.25, 0.5, 0.125])
     [(0.5, [1]), (0.375, [0, 2])]

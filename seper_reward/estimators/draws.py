@@ -52,10 +52,7 @@ def drawn_by_mass(sampled: Responses) -> Draws:
     """Weigh each distinct response by its own probability, and divide the unseen mass among responses drawn once.
 
     Responses drawn once represent the unseen ones (Good-Turing estimate: Good, Biometrika 1953). Known leaves get no
-    unseen mass, since they were not drawn at random.
-
-    Args:
-        sampled: S responses with their draw probabilities (``has_mass``).
+    unseen mass, since they were not drawn at random. The draw probabilities must be known (``has_mass``).
     """
     responses, probs, counts, known = _with_known_leaves(sampled)
     probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
@@ -69,12 +66,10 @@ def drawn_by_mass(sampled: Responses) -> Draws:
 
 
 def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -> Draws:
-    """Treat the draws as a plain weighted sample whose probabilities are unknown.
+    """Treat S independent draws as a plain weighted sample whose probabilities are unknown.
 
-    Args:
-        sampled: S independent draws.
-        weights: ``(S,)`` weights that sum to 1, worth 1 / Σ weights² equal draws (Kish's effective sample size).
-        join: Whether equal draws are merged into one response; the official code keeps them apart.
+    The weights ``(S,)`` sum to 1, and are worth 1 / Σ weights² equal draws (Kish's effective sample size). With
+    ``join``, equal draws are merged into one response; the official code keeps them apart.
     """
     places, number, counts = _distinct(_keys(sampled) if join else range(len(weights)))
     joined = torch.zeros(len(places), dtype=torch.float64).index_add(0, number, weights.double())

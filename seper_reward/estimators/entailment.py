@@ -216,10 +216,8 @@ def new_entailment_model() -> tuple[Any, Any]:
 def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
     """Combine the class probabilities of a pair of texts that was judged in parts.
 
-    A hypothesis is entailed if each of its parts is entailed by some part of the premise.
-
-    Args:
-        probs: Per part of the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
+    A hypothesis is entailed if each of its parts is entailed by some part of the premise. ``probs`` has, per part of
+    the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
     """
 
     def entailment(row: Tensor) -> float:

@@ -129,12 +129,7 @@ class BeliefJudge:
         return [soft_estimate(options, row, answers, known) for row in question.responses]
 
     def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
-        """Return for each pair of answers to a question the probability that the first entails the second.
-
-        Args:
-            question: The question; ``""`` for texts without one.
-            pairs: The pairs.
-        """
+        """Return for each pair of answers to a question, or of plain texts, the probability that one entails two."""
         asked = SampledQuestion(question, (), ())
         self._learn([asked], [pairs])
         return {pair: float(probs[0]) for pair, probs in asked.known.items()}

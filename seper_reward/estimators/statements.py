@@ -82,12 +82,7 @@ class StatementEncoder:
         return len(self.encode([statement])["input_ids"][0])
 
     def encode(self, statements: Sequence[Statement], **options: Any) -> Any:
-        """Return the tokenizer's encoding of statements.
-
-        Args:
-            statements: Statements with short questions and answers, as returned by ``asked`` and ``parts``.
-            **options: Further arguments of the tokenizer.
-        """
+        """Return the tokenizer's encoding of statements whose texts come from ``asked`` and ``parts``."""
         return self._tokenizer(
             [self._joined(row.question, row.premise) for row in statements],
             [self._joined("" if self._question_once else row.question, row.hypothesis) for row in statements],
@@ -137,12 +132,7 @@ def _sentences(text: str) -> list[str]:
 def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Cut a text into parts that fit: in halves, at the sentence end or else the space nearest the middle.
 
-    Args:
-        text: The text.
-        fits: Whether a text is short enough; a single character counts as short enough.
-
-    Returns:
-        The parts in order, without space around them; the unchanged text if it fits.
+    Parts have no space around them; a text that fits is unchanged, and a single character always fits.
 
     >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
     ['It rained. We stayed in.', 'Nobody came.']

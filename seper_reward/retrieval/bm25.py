@@ -27,11 +27,7 @@ class BM25Retriever:
         self._index.index(tokens, show_progress=False)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first; fewer if fewer share a word with it.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
-        """
+        """Return the best passages of each question as ``Retriever.retrieve``; fewer if fewer share a word with it."""
         top_k = checked_top_k(top_k, len(self._passages))
         if not questions:
             return []

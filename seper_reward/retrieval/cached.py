@@ -37,11 +37,10 @@ class CachedRetriever:
         self._expected |= dict.fromkeys(queries)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first.
+        """Return the best passages of each question as ``Retriever.retrieve``.
 
-        Raises:
-            ValueError: ``top_k`` is below 1, or the retriever rejects one of these questions; announced queries that
-                it rejects are dropped.
+        Raises ``ValueError`` if the retriever rejects one of these questions; announced queries that it rejects are
+        dropped.
         """
         found = [self._found.get((each, top_k)) for each in questions]
         if None not in found:

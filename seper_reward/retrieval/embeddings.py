@@ -94,8 +94,7 @@ class Embedder:
 def compares_unit_vectors(encoder: Any) -> bool:
     """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product.
 
-    Raises:
-        ValueError: It is a different similarity.
+    Raises ``ValueError`` for another similarity.
     """
     similarity = encoder.similarity_fn_name
     if similarity not in ("cosine", "dot"):

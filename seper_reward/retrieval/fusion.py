@@ -27,11 +27,7 @@ class FusedRetriever:
         self._retrievers, self._depth = list(retrievers), checked_top_k(depth, depth)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first; in a tie, the passage found first.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
-        """
+        """Return the best passages of each question as ``Retriever.retrieve``; in a tie, the passage found first."""
         depth = max(self._depth, top_k)
         checked_top_k(top_k, depth)
         found = [retriever.retrieve(questions, depth) for retriever in self._retrievers]

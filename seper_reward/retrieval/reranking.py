@@ -22,11 +22,7 @@ class Reranker(Protocol):
 
 
 class CrossEncoderReranker:
-    """Orders passages by a cross-encoder's score of question and passage together.
-
-    Args:
-        model: A ``CrossEncoder`` of sentence-transformers with one output.
-    """
+    """Orders passages by a cross-encoder's score of question and passage together; the model has one output."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -42,11 +38,7 @@ class CrossEncoderReranker:
 
 
 class BiEncoderReranker:
-    """Orders passages by the similarity of a bi-encoder's embeddings.
-
-    Args:
-        encoder: A ``SentenceTransformer``.
-    """
+    """Orders passages by the similarity of a bi-encoder's embeddings."""
 
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder

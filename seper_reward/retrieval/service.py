@@ -82,14 +82,9 @@ class SearchService:
 
 
 def passages_in(answer: Any, source: str) -> tuple[Passage, ...]:
-    """Return the passages in the JSON response of a service.
+    """Return the passages in the JSON response of a service, in one of the forms in ``SearchService``.
 
-    Args:
-        answer: The response, in one of the forms in ``SearchService``.
-        source: Origin of the response, for errors.
-
-    Raises:
-        ValueError: The response has another form.
+    Raises ``ValueError`` for another form; ``source`` is its origin, for the message.
 
     >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]}, "here")
     (Passage(text='The mill burnt down.', title='', id='7'),)

@@ -35,11 +35,7 @@ class BaseWeights:
 
     @contextmanager
     def in_place(self, policy: Any) -> Iterator[None]:
-        """Put the copy into the policy, and restore the current weights when the block ends.
-
-        Args:
-            policy: The same policy, with unsharded weights.
-        """
+        """Put the copy into the policy with unsharded weights, and restore the current weights when the block ends."""
         weights = _adapted(policy)
         merged = [_on_host(each) for each in weights]
         try:

@@ -79,12 +79,7 @@ def read_reward_config(path: str | Path) -> RewardConfig:
 
 
 def configured_path() -> str | None:
-    """Check the settings of the file in ``SEPER_REWARD_CONFIG`` and return its path.
-
-    Raises:
-        ValueError: A setting is unknown or out of range.
-        OSError: There is no such file.
-    """
+    """Check the settings of the file in ``SEPER_REWARD_CONFIG``, and return its path; errors of ``read_reward``."""
     path = os.environ.get(CONFIG)
     if path is None:
         return None
@@ -98,13 +93,9 @@ def configured_path() -> str | None:
 def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
     """Return the rewards of ``SePerReward`` with the settings of the YAML file that ``SEPER_REWARD_CONFIG`` names.
 
-    Without that variable the reward has the embedded models and the default weights. The name is for the command
-    line of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``. Settings are checked on import, before
-    the trainer loads a model.
-
-    Args:
-        *args: Prompts and completions, as TRL passes them.
-        **columns: The other arguments of ``SePerReward.__call__``.
+    Without that variable the reward has the embedded models and the default weights. The name is for the command line
+    of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``. Settings are checked on import, before the
+    trainer loads a model.
     """
     return _reward(configured_path())(*args, **columns)
 

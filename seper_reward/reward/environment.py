@@ -57,8 +57,7 @@ class RetrievalEnvironment:
     def reset(self, **row: Any) -> str | None:
         """Remove the searches of the previous rollout; TRL calls this with the row of the data set.
 
-        Returns:
-            The question as the prompt if the data set has no column ``prompt``, else ``None``.
+        The question is returned as the prompt if the data set has no column ``prompt``.
         """
         self.turns, self.failure, self._row = [], None, row
         self._expect()

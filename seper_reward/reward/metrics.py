@@ -50,16 +50,9 @@ class RewardLog:
     def columns(
         self, name: str, rollouts: Sequence[Rollout], scores: Sequence[Score | None], log: Callable[[str, Any], None]
     ) -> None:
-        """Log the columns of TRL's table of completions.
+        """Log the columns of TRL's table of completions with the trainer's method ``log_extra``.
 
-        Args:
-            name: Name of the reward.
-            rollouts: The rollouts.
-            scores: Their scores; ``None`` for a rollout that could not be scored.
-            log: The trainer's method ``log_extra``.
-
-        Raises:
-            ValueError: Another reward of the trainer has the same name.
+        Raises ``ValueError`` if another reward of the trainer has the same name.
         """
         alone = _is_alone(name, log)
         for column, values in table_columns(rollouts, scores).items():
@@ -75,18 +68,10 @@ class RewardLog:
         profile: Profile,
         reused: Sequence[float],
     ) -> None:
-        """Log metrics; TRL averages them over processes and steps.
+        """Log metrics with the trainer's method ``log_metric``; TRL averages them over processes and steps.
 
-        Args:
-            name: Name of the reward.
-            rollouts: The rollouts.
-            scores: Their scores; ``None`` for a rollout that could not be scored.
-            log: The trainer's method ``log_metric``.
-            profile: Seconds of the call by part.
-            reused: For each belief 1 if it was in the cache, else 0.
-
-        Raises:
-            ValueError: Another reward of the trainer has the same name.
+        ``reused`` has for each belief 1 if it was in the cache, else 0. Raises ``ValueError`` if another reward of the
+        trainer has the same name.
         """
         prefix = "seper" if _is_alone(name, log) else name
         single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
@@ -162,11 +147,7 @@ def tools_of_trainer(log: Callable[..., None] | None) -> list[str]:
 
 
 def _is_alone(name: str, log: Callable[..., None]) -> bool:
-    """Return whether a trainer has only one reward with a ``RewardLog``; ``log`` is a method of the trainer.
-
-    Raises:
-        ValueError: Another such reward has the same name.
-    """
+    """Return whether a trainer has one reward with a ``RewardLog``; raise ``ValueError`` if two have the same name."""
     rewards = getattr(getattr(log, "__self__", None), "reward_funcs", ())
     names = [each.__name__ for each in rewards if isinstance(getattr(each, "log", None), RewardLog)]
     if names.count(name) > 1:
@@ -179,10 +160,6 @@ def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -
 
     ``searches`` are the queries, each with its gain; ``belief`` is the reader's belief before and after all searches.
     With TRL's own columns there are at most 6, which fit 80 characters.
-
-    Args:
-        rollouts: The rollouts.
-        scores: Their scores; ``None`` for a rollout that could not be scored.
     """
     beliefs = [score.beliefs if score is not None else () for score in scores]
     return {
@@ -237,10 +214,6 @@ def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None])
     """Return metrics as lists, with one value per rollout that has the metric; TRL's trainers average them.
 
     Rows of other environments are left out.
-
-    Args:
-        rollouts: The rollouts.
-        scores: Their scores; ``None`` for a rollout that could not be scored.
     """
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
     metrics = {

@@ -14,12 +14,8 @@ def prefetch_searches(trainer: GRPOTrainer, retriever: CachedRetriever) -> None:
     """Announce the queries of all rollouts to a retriever before TRL runs the first search.
 
     TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. This function
-    wraps the trainer's generation: after each turn all its queries are announced, and the first search retrieves them
-    in one batch. Rollouts and rewards stay the same.
-
-    Args:
-        trainer: The trainer before training, also a ``TurnCreditGRPOTrainer``.
-        retriever: The retriever that was given to ``environment_factory``.
+    wraps the generation of a trainer before training, also a ``TurnCreditGRPOTrainer``: after each turn all its
+    queries are announced, and the first search retrieves them in one batch. Rollouts and rewards stay the same.
 
     Raises:
         ValueError: The trainer has no tools.

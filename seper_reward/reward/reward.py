@@ -163,12 +163,10 @@ class SePerReward:
         return self.log.recording()
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
-        """Score rollouts in this process alone; each distinct pair of question and passages is measured once.
+        """Score rollouts in this process alone; ``None`` if one cannot be scored, with the reason in ``failures``.
 
-        If the reader's weights are sharded, all ranks must still call it together.
-
-        Returns:
-            One score per rollout; ``None`` if it cannot be scored, with the reason in ``failures``.
+        Each distinct pair of question and passages is measured once. If the reader's weights are sharded, all ranks
+        must still call it together.
         """
         return self._scores(rollouts, share=False)
 
@@ -177,12 +175,7 @@ class SePerReward:
 
         A server or an engine then works while the policy still generates. A reader in this process would compete with
         the policy for the processor, so it starts nothing. Rewards are the same; errors are reported when the rollout
-        is scored.
-
-        Args:
-            question: The question, as in the column.
-            answers: The gold answer, as in the column.
-            turns: The searches so far.
+        is scored. Question and answers are as in the columns; ``turns`` are the searches so far.
         """
         if not self._reader.works_ahead or self._is_shared_engine():
             return  # which rank queries a shared engine is decided when the reward is called
@@ -202,10 +195,7 @@ class SePerReward:
         """Return the reward of each message of the policy; the sum is exactly the rollout's reward.
 
         The reward of a message is the gain of its searches minus their price; the last one also has the reward of the
-        answer. There is one number per message of the policy, for trainers with a reward per turn.
-
-        Args:
-            rollout: A rollout of ``read_rollouts`` whose completion is a list of messages.
+        answer. The rollout is one of ``read_rollouts`` whose completion is a list of messages.
 
         Raises:
             UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or its messages are

@@ -159,18 +159,10 @@ def read_rollouts(
 def rows_of_others(
     name: str | None, names: Sequence[str | None] | None, environments: Sequence[Any] | None
 ) -> list[bool] | None:
-    """Return which rows belong to another environment than the named one.
+    """Return which rows belong to another environment than the named one; ``None`` if there is no name to compare.
 
-    Args:
-        name: Name of the environment whose rows are scored; ``None`` if no name is given.
-        names: Column ``environment`` of the data set.
-        environments: TRL's environments.
-
-    Returns:
-        One value per row; ``None`` if there is no name to compare.
-
-    Raises:
-        ValueError: The column is missing, or no environment records its searches.
+    ``names`` is the column ``environment`` of the data set. Raises ``ValueError`` if it is missing, or if no
+    environment records its searches.
     """
     if name is not None:
         if names is None:

@@ -84,11 +84,7 @@ class SearchTools:
         self.seen: Counter[str] = Counter()
 
     def see(self, completions: Iterable[Any]) -> None:
-        """Count the results in completions.
-
-        Raises:
-            SeveralToolsError: Several tools have results so far, and no names were given.
-        """
+        """Count the results in completions; then ``refuse_several``."""
         for completion in completions:
             try:
                 results = read_results(as_messages(completion)) if is_list(completion) else []
@@ -98,14 +94,7 @@ class SearchTools:
         self.refuse_several()
 
     def refuse_several(self, tools: Iterable[str] = ()) -> None:
-        """Raise if several tools have results and no names were given.
-
-        Args:
-            tools: Further tools of the policy, also without results so far.
-
-        Raises:
-            SeveralToolsError: There are several tools, and no names were given.
-        """
+        """Raise ``SeveralToolsError`` if ``tools`` and the results have several tools, and no names were given."""
         if self.names is None and len({*self.seen, *tools}) > 1:
             raise SeveralToolsError(
                 f"several tools have results, and no setting names the search tools, got {counted(self.seen, tools)}: "
@@ -159,9 +148,7 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
     """Return the results of tools before the policy's first message, and after each message of the policy.
 
     A result without a name is matched to the call with its id, else to the next call of the policy's last message.
-
-    Raises:
-        UnscorableError: A message is no mapping.
+    Raises ``UnscorableError`` if a message is no mapping.
     """
     results: list[list[Result]] = [[]]
     by_id: dict[str, Call] = {}

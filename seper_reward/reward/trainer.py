@@ -135,17 +135,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
 
 
 def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount: float, credit_baseline: str) -> None:
-    """Raise if settings of ``TurnCreditGRPOTrainer`` conflict.
-
-    Args:
-        weights: Weights of its ``SePerReward``.
-        arguments: TRL's arguments, or an object with their attributes.
-        discount: γ.
-        credit_baseline: Baseline of the advantages.
-
-    Raises:
-        ValueError: A setting is out of range, or conflicts with the weights or with TRL's settings.
-    """
+    """Raise ``ValueError`` if settings of ``TurnCreditGRPOTrainer`` conflict with weights or TRL's arguments."""
     if credit_baseline not in get_args(CreditBaseline):
         raise ValueError(
             f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
@@ -168,8 +158,7 @@ def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount:
 def messages_by_mask(mask: Tensor) -> Tensor:
     """Return for each token the index of its run of true values, from 0; -1 for false values.
 
-    Args:
-        mask: ``(T,)`` bool: whether the policy generated the token. TRL's tool results separate its messages.
+    ``mask`` is ``(T,)`` bool: whether the policy generated the token. TRL's tool results separate its messages.
 
     >>> messages_by_mask(torch.tensor([True, True, False, True, False])).tolist()
     [0, 0, -1, 1, -1]
@@ -182,11 +171,7 @@ def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
     r"""Return for each token the index of the policy's message, from 0; -1 for tokens of tagged passages.
 
     A message is text between passages that is not blank. Blank text and tokens without a text, as at the end, belong
-    to the message before them.
-
-    Args:
-        pieces: T texts of single tokens.
-        tag: Name of the tag around passages.
+    to the message before them. ``pieces`` are the T texts of single tokens.
 
     >>> messages_by_tag(["mill ", "<in", "fo>", "Ida", "</info>\n", "Ida", " Voss", ""], "info").tolist()
     [0, -1, -1, -1, -1, 1, 1, 1]

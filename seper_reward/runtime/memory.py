@@ -18,11 +18,7 @@ R = TypeVar("R")
 
 
 def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
-    """Return ``act(batch)``, one result per item; if the device runs out of memory, act on the halves instead.
-
-    Raises:
-        torch.OutOfMemoryError: Even one item does not fit.
-    """
+    """Return ``act(batch)``, one result per item; if the device runs out of memory, act on the halves instead."""
     try:
         return list(act(batch))
     except torch.OutOfMemoryError:
@@ -35,14 +31,9 @@ def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
 
 
 def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
-    """Group items of similar length into batches that fit into a budget when padded to their longest item.
+    """Group items of similar length into batches of at most ``budget`` tokens when padded to their longest item.
 
-    Args:
-        lengths: Number of tokens of each item; items of equal length must be comparable.
-        budget: Maximum number of tokens per batch; a longer item is a separate batch.
-
-    Yields:
-        Batches, from the shortest items to the longest.
+    Batches go from the shortest items (by tokens, then by value) to the longest; an item above the budget is a batch.
 
     >>> list(token_batches({"a": 2, "b": 5, "c": 1, "d": 3}, 6))
     [['c', 'a'], ['d'], ['b']]

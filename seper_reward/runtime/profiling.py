@@ -90,12 +90,7 @@ def profiling() -> Iterator[Profile]:
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
-    """Measure a block as a stage; does nothing outside of ``profiling``.
-
-    Args:
-        stage: Name of the stage.
-        tokens: Number of tokens that the block passes through a model.
-    """
+    """Measure a block as a stage that passes ``tokens`` through a model; does nothing outside of ``profiling``."""
     return _Stage(_profiles, stage, tokens) if _profiles else _OFF
 
 

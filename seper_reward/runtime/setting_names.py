@@ -57,13 +57,8 @@ class SettingNames:
     def flat(self, settings: Mapping[str, Any], begin: str, *, others: bool = False) -> dict[str, Any]:
         """Return the settings of a YAML file or of ``--set`` by the names of their fields.
 
-        Args:
-            settings: Flat keys and groups.
-            begin: Start of error messages: the file, or ``SET``.
-            others: Whether unknown flat keys are ignored.
-
-        Raises:
-            ValueError: A key is unknown or belongs in another place, or a group without a main key has a bare value.
+        Messages begin with ``begin``: the file, or ``SET``. With ``others``, unknown flat keys are ignored. Raises
+        ``ValueError`` if a key is unknown or belongs in another place, or a group without a main key has a bare value.
         """
         found: dict[str, Any] = {}
         unknown = []

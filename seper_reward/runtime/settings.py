@@ -26,11 +26,7 @@ def setting(default: Any, text: str, place: str | None = None, *, common: bool =
 def check_types(config: Any) -> None:
     """Check the types of values from YAML, which argparse has not checked: `seed: abc`, `strict: 3`, `dtype: int8`.
 
-    Args:
-        config: Object of a settings dataclass.
-
-    Raises:
-        ValueError: A value does not have the type of its field; the message names the expected type.
+    Raises ``ValueError`` with the name and the type of the field.
     """
     hints = get_type_hints(type(config))
     for each in fields(config):

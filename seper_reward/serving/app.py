@@ -39,15 +39,7 @@ def build_app(
     token: str | None = None,
     reading: Reading = DEFAULT_READING,
 ) -> FastAPI:
-    """Return the app.
-
-    Args:
-        worker: Worker that measures beliefs.
-        limits: Limits of a request.
-        weights: Default weights of ``/rewards``.
-        token: Bearer token of all requests except ``/health``; ``None`` if no token is required.
-        reading: Options for reading completions.
-    """
+    """Return the app; without a token, requests need none. ``weights`` are the default weights of ``/rewards``."""
     app = FastAPI(
         title="seper-reward", version=version("seper-reward"), description=__doc__, docs_url=None, redoc_url=None
     )

@@ -31,11 +31,7 @@ AnswersField = Annotated[
 
 
 def _plain(value: Any, depth: int = 0) -> None:
-    """Raise if a value cannot be represented as JSON.
-
-    Raises:
-        ValueError: A value is nested deeper than ``_DEEPEST``, a number is not finite, or a text is not Unicode.
-    """
+    """Raise ``ValueError`` for a value nested too deeply, a number that is not finite, or half a surrogate pair."""
     if depth > _DEEPEST:
         raise ValueError(f"expected lists and objects at most {_DEEPEST} deep")
     if isinstance(value, float) and not math.isfinite(value):

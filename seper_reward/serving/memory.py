@@ -29,11 +29,7 @@ def _texts(key: Key) -> Iterator[str]:
 
 
 class BeliefMemory:
-    """Beliefs by question, answers and passages.
-
-    Args:
-        most_bytes: Maximum bytes of keys and beliefs after ``forget``, as estimated by ``size_in_bytes``.
-    """
+    """Beliefs by question, answers and passages, of at most ``most_bytes`` (``size_in_bytes``) after ``forget``."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes, self._bytes = most_bytes, 0

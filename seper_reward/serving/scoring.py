@@ -35,12 +35,7 @@ class Limits:
 
 
 class Scoring:
-    """Submits requests to the worker, waits until their deadline, and returns results or reasons.
-
-    Args:
-        worker: Worker that measures beliefs.
-        limits: Limits of a request.
-    """
+    """Submits requests to the worker, waits until their deadline, and returns results or reasons."""
 
     def __init__(self, worker: Worker, limits: Limits) -> None:
         self._worker, self._limits = worker, limits
@@ -48,9 +43,8 @@ class Scoring:
     async def ask(self, asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
         """Return the measurements of each question, or the reason why there are none, in order.
 
-        Args:
-            asked: The questions; equal ones are measured once.
-            deadline: Seconds that the client waits; ``None`` for the server's limit.
+        Equal questions are measured once. ``deadline`` are the seconds that the client waits (``None``: the server's
+        limit).
 
         Raises:
             HTTPException: The request is too long (413), the queue is full (429), or the server is stopping (503).
@@ -91,12 +85,7 @@ class Scoring:
 
 
 def _outcome(answer: "asyncio.Future[Measured]") -> Measured | str:
-    """Return a finished future's result, or the reason why there is none.
-
-    Raises:
-        ConnectionError: The server's engine is unavailable.
-        WeightsMovedError: The engine's weights have changed.
-    """
+    """Return a finished future's result, or the reason why there is none; raise errors of the engine."""
     if not answer.done():
         answer.cancel()  # the worker skips cancelled questions
         return _LATE

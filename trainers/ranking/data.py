@@ -182,12 +182,7 @@ class Questions(NamedTuple):
 
 
 def read_questions(config: RankingConfig) -> Questions:
-    """Read the questions and split them by SHA-1 of their ids; clusters go by the smallest id.
-
-    Raises:
-        OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or a passage id has two texts.
-    """
+    """Read the questions and split them by SHA-1 of their ids; clusters go by the smallest id."""
     queries, corpus = read_input(config)
     return questions_by_split(spread(queries, config.limit), corpus, config)
 
@@ -206,17 +201,7 @@ def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passag
 def questions_by_split(
     queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig, turned: float = 0.0
 ) -> Questions:
-    """Split the questions.
-
-    Args:
-        queries: The questions.
-        corpus: Passages by id (default: the questions' own passages).
-        config: Shares of the splits, and ``split_by``.
-        turned: Share by which ids are rotated, to get another fold.
-
-    Raises:
-        ValueError: A split is empty, or a passage id has two texts.
-    """
+    """Split the questions; without a corpus, it is their own passages. ``turned`` rotates ids, for another fold."""
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
@@ -249,19 +234,10 @@ def split_questions(
 ) -> dict[str, list[Query]]:
     """Return the questions of ``train``, ``dev`` and ``test``, in input order; print the number of clusters.
 
-    If so few clusters leave a split empty by their hashes, they are split by the ranks of their hashes.
-
-    Args:
-        queries: The questions, with unique ids.
-        split_by: Keys that splits must not share (``shared_keys``); a cluster goes by its smallest id.
-        source: Name of the input, for the message.
-        test_share: Share of ``test``, as for ``split_of``.
-        dev_share: Share of ``dev``; with 0, ``dev`` may be empty.
-        turned: Share by which ids are rotated, to get another fold.
-        salt: Prefix of ids before hashing, for questions that were already chosen by the hash of their ids.
-
-    Raises:
-        ValueError: A split is empty that should not be; the message names the way out.
+    If so few clusters leave a split empty by their hashes, they are split by the ranks of their hashes. Clusters share
+    no key (``shared_keys``), and go by their smallest id. ``turned`` rotates ids, for another fold; ``salt`` is a
+    prefix of ids before hashing, for questions that were already chosen by the hash of their ids. A split that should
+    not be empty, but is, raises ``ValueError``.
     """
     together = clusters([shared_keys(query, split_by) for query in queries])
     largest = max(map(len, together), default=0)

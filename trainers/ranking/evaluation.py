@@ -58,13 +58,8 @@ class RankingReaders:
 def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
     """Load the readers that were not used for labelling, with their own default prompt and sampling options.
 
-    All readers share the entailment model and the cache of the labelling reader.
-
-    Args:
-        config: Settings, with the names of the readers.
-        scorer: Scorer of the labelling reader.
-        folder: Folder for the labels for gains.
-        data: Hash of the questions and passages (``data_key``).
+    All readers share the entailment model and the cache of the labelling reader. Labels for gains are in the folder,
+    by the hash of the data (``data_key``).
     """
     sampling = scorer.sampler.options
     scorers = {config.reader: scorer}
@@ -116,12 +111,9 @@ def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops
 def measure_rankings(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
 ) -> dict[str, dict[str, Any]]:
-    """Measure several rankings for the same questions; all processes must call this together.
+    """Measure several rankings for the same questions, by name; all processes must call this together.
 
-    Args:
-        rankings: Rankings by name, each with one tuple of passages per question.
-        queries: Questions with gold answers, and marks of relevance in the metadata of their passages.
-        readers: The readers to measure with, and the labels for gains.
+    Questions have gold answers, and marks of relevance in the metadata of their passages.
 
     Returns:
         By name, the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
@@ -160,12 +152,9 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: La
 def changes(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
 ) -> dict[str, Any]:
-    """Compare SePer before and after by question; questions that are not scored on both sides are left out.
+    """Compare SePer before and after by question, from rows of ``downstream`` in the same order.
 
-    Args:
-        before: Rows of ``downstream``.
-        after: Rows of ``downstream`` for the same questions, in the same order.
-        least: Minimum change of SePer, in [0, 1], that counts as a rise or fall.
+    Questions that are not scored on both sides are left out. A change below ``least``, in [0, 1], is a tie.
 
     Returns:
         Numbers of questions in which SePer rose (``wins``), fell (``losses``) or did neither (``ties``);
@@ -206,12 +195,8 @@ def changes(
 class RankingEvaluator(BaseEvaluator):
     """Measures a bi-encoder's ranking of the corpus by human marks, for sentence-transformers' trainer.
 
-    Args:
-        model: The whole bi-encoder. If the trainer has only its trained part, the main process embeds everything, and
-            other processes wait.
-        corpus: Passages by id.
-        queries: Held-out questions, with marks of relevance in the metadata of their passages.
-        hops: Number of retrievals per question.
+    It needs the whole bi-encoder. If the trainer has only its trained part, the main process embeds everything, and
+    other processes wait.
     """
 
     def __init__(

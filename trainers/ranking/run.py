@@ -87,14 +87,6 @@ def begin(
     """Read the questions, and load the labelling scorer and the other readers.
 
     If ``config.cache`` is not given, it is set to ``trainer_cache``.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Training arguments.
-        read: Function that reads the questions.
-
-    Raises:
-        ValueError: A launcher shards the weights, or a setting is out of range.
     """
     folder = Path(arguments.output_dir)
     _refuse_shards()
@@ -115,12 +107,7 @@ def _refuse_shards() -> None:
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
-    """Return the configured labeler, of sets of passages if ``sets`` is set.
-
-    Raises:
-        ValueError: The labeler cannot label sets, or a setting of sets is out of range.
-        OSError: A reranker cannot be loaded.
-    """
+    """Return the configured labeler, of sets of passages if ``sets`` is set."""
     sets = None if config.set_options is None else SetOptions(**config.set_options)
     return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
 
@@ -137,14 +124,8 @@ class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an 
 def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
     """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
 
-    For hops after the first, the query is ``next_query`` of the question and the given passages.
-
-    Args:
-        labeled: The labelled queries.
-        config: Settings of filters and scale; ``shortened`` chooses at most ``list_size`` passages of a row.
-
-    Raises:
-        NothingToLearn: No query is left.
+    For hops after the first, the query is ``next_query`` of the question and the given passages. Raises
+    ``NothingToLearn`` if no query is left.
     """
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
@@ -182,16 +163,7 @@ def claim_ranking_folder(
 ) -> None:
     """Write everything that decides the result into the folder, or compare it with the folder's content.
 
-    Args:
-        folder: Folder of the run.
-        config: Settings of the recipe.
-        arguments: Training arguments.
-        questions: Questions by split, and the corpus.
-        labeler: The labeler.
-        models: The models for training and retrieval, before training.
-
-    Raises:
-        ValueError: The folder contains a run with other settings, data, models or processes.
+    The models are those for training and retrieval, before training.
     """
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
@@ -207,9 +179,7 @@ def claim_ranking_folder(
 def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers: RankingReaders) -> dict[str, Any]:
     """Measure the test questions' rankings before and after training; all processes must call this together.
 
-    Returns:
-        The measures ``before`` and ``after``; ``questions``, results of ``changes`` by reader; ``test_questions``, the
-        number of test questions.
+    Returns the measures, ``questions``, the ``changes`` by reader, and the number of ``test_questions``.
     """
     measures = measure_rankings({"before": before, "after": after}, queries, readers)
     old_rows, new_rows = (measures[name].pop("questions") for name in ("before", "after"))
@@ -220,12 +190,7 @@ def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers
 def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
     """Write model card, results and plot into the folder, log them with the saved model, and print a table.
 
-    Args:
-        folder: Output folder, which contains the saved ``model/`` and ``labels.jsonl``.
-        results: Result of ``compare``, and further results to store.
-        card: Text of the model card.
-        tracked: The run in its trackers.
-        name: Name of the model in the trackers.
+    The folder contains the saved ``model/`` and ``labels.jsonl``; ``name`` is the model's name in the trackers.
     """
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
     write_json(folder / RESULTS, results)

@@ -18,10 +18,7 @@ def vectors_by_text(
 ) -> TextVectors:
     """Return the vectors of all texts of ``teacher_rows``; all processes must call this together.
 
-    Args:
-        model: The bi-encoder.
-        rows: The rows.
-        unit: Whether to normalise vectors to length 1 (default: if the model's similarity needs it).
+    ``unit`` normalises them to length 1 (default: if the model's similarity needs it).
     """
     embedder = Embedder(model, unit=unit)
     queries = list(dict.fromkeys(row["query"] for row in rows))
