@@ -74,7 +74,7 @@ def save_merged(adapter: Path, folder: Path, tokenizer: Any = None) -> None:
 
 
 def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:
-    """Load a bi-encoder by name: ``"embedded"``, a hub id or a folder; texts have at most ``max_seq_length`` tokens."""
+    """Load a bi-encoder, ``"embedded"``, a hub id or a folder; texts have at most ``max_seq_length`` tokens."""
     source = str(embedded_encoder_folder()) if name == EMBEDDED else name
     encoder = SentenceTransformer(source, device=model_device())
     if max_seq_length is not None:
