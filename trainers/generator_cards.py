@@ -76,7 +76,7 @@ def sft_card(
     data = f"{count} rows of `{config.data}`."
     if style is not None:
         kinds = ", ".join(f"{number} {kind}" for kind, number in examples.items())
-        data = f"{count} examples ({kinds}) of the task in `{config.policy}`, targets `{config.warmup_on}`."
+        data = f"{count} examples ({kinds}) of the task in `{config.policy}`."
     losses = [row for row in log if "loss" in row]
     rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
     rows += [["mean", cell(row["train_loss"])] for row in log if "train_loss" in row]

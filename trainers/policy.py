@@ -10,15 +10,12 @@ import hashlib
 import math
 import shlex
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import trl
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from transformers import TrainerCallback, TrainerState
@@ -50,12 +47,21 @@ from .generator_cards import policy_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
 from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
-from .policy_play import Bench, Episode, Played, Rules, fixed_rules, measure
+from .policy_play import Bench, Played, Rules, fixed_rules, measure
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
-from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
+from .runs import (
+    SETTINGS,
+    ThisMachine,
+    checkpoint_step,
+    decisive,
+    last_checkpoint,
+    locked,
+    project_completions_only,
+    suggest,
+    tracked_run,
+)
 
-_TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 _LENGTH = {"max_steps", "num_train_epochs"}
 _ANSWER = 8  # tokens to leave for the answer after the searches of a rollout
 _CREDIT = ("discount", "credit_baseline")  # settings of the credit of turns
@@ -124,16 +130,12 @@ class PolicyArguments(ThisMachine, GRPOConfig):
 
     help_group = "the trainer"
 
-    output_dir: str = field(
-        default="runs/policy", metadata={"help": "Folder of the run; the same command resumes there."}
+    output_dir: str = setting("runs/policy", "Folder of the run; the same command resumes there.")
+    max_completion_length: int = setting(128, "Maximum number of tokens of a rollout, including tool results.")
+    max_tool_calling_iterations: int | None = setting(
+        None, "Maximum number of rounds of tool calls (default: max_turns)."
     )
-    max_completion_length: int = field(
-        default=128, metadata={"help": "Maximum number of tokens of a rollout, including tool results."}
-    )
-    max_tool_calling_iterations: int | None = field(
-        default=None, metadata={"help": "Maximum number of rounds of tool calls (default: max_turns)."}
-    )
-    report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
+    report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,29 +184,6 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
     if not config.lora_r:
         return network.requires_grad_(True)
     return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
-
-
-@contextmanager
-def project_completions_only() -> Iterator[None]:
-    """Make TRL project only the completions' positions to the vocabulary, also on the CPU.
-
-    Without Triton, TRL also projects prompts and padding (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
-    which takes more than a quarter of the demo's step on a CPU. Losses are the same.
-    """
-    original = getattr(trl.trainer.utils, "_use_triton", None)
-    if original is None:
-        warnings.warn(
-            f"TRL {trl.__version__} differs from {_TRL_TESTED} in the projection to the vocabulary "
-            "(trl.trainer.utils._use_triton is missing): training is correct, but slower on a CPU",
-            stacklevel=2,
-        )
-        yield
-        return
-    trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or original(device)
-    try:
-        yield
-    finally:
-        trl.trainer.utils._use_triton = original
 
 
 class PriceWarmup(TrainerCallback):
@@ -257,11 +236,6 @@ def new_trainer(
     )
 
 
-def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights) -> SePerReward:
-    """Return a reward with the reader of the settings."""
-    return SePerReward(scorer, **asdict(weights), reader=config.reader)
-
-
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Log the numbers of results with the trainer's trackers."""
     trainer.log(
@@ -309,11 +283,6 @@ def no_room(lengths: Sequence[int], room: int) -> str | None:
         f"answer of {_ANSWER} tokens in max_completion_length={room}, so searching cannot pay for them; set at least "
         f"{max(lengths) + _ANSWER}"
     )
-
-
-def never_calls(episodes: Sequence[Episode | None]) -> bool:
-    """Return whether no episode has a call, valid or invalid: then there is no search to learn from."""
-    return not any(episode.queries or episode.failed for episode in episodes if episode is not None)
 
 
 def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
@@ -419,7 +388,8 @@ def learn(
         bench.reward.failures.clear()  # failures of the rules are not rollouts of the policy
         played = measure(trainer, bench, questions.test, "before")
         log_results(trainer, results_of(played, rules, "before"))
-        if process_state().is_main_process and never_calls(played["before"]):
+        calls = (episode.queries or episode.failed for episode in played["before"] if episode is not None)
+        if process_state().is_main_process and not any(calls):
             say(
                 "the policy never calls its search tool on held-out questions, so it has no search to learn from; "
                 "warm it up for longer: `seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`"
@@ -451,8 +421,10 @@ def prepared(
 ) -> tuple[GRPOTrainer, Bench]:
     """Return the trainer of the policy, and the bench that measures policies."""
     style = scorer.reader.prompts.style
-    reward = new_reward(config, scorer, config.weights)
-    judge = new_reward(config, scorer, replace(config.weights, answer_weight=0.0, gain_weight=1.0))
+    reward, judge = (
+        SePerReward(scorer, **asdict(weights), reader=config.reader)
+        for weights in (config.weights, replace(config.weights, answer_weight=0.0, gain_weight=1.0))
+    )
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)

@@ -3,7 +3,7 @@
 import functools
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,6 @@ from .ranking.data import OURS, Questions, split_questions
 SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response
-_CALLS = ("search", "another search")
-_TEXTS = ("prompt", "completion")
-_IGNORED = -100  # label of tokens without a loss
 #: Training facts of the embedded reader's adapter, rows of ``{question, answers}``.
 COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
 _SOURCES = (
@@ -222,19 +219,3 @@ def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any]
         raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
     completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds this token
     return {"prompt": prompt, "completion": completion, "kind": kind}
-
-
-def decision_rows(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, list[int]]]:
-    """Return rows of ``{input_ids, labels}`` with a loss only on the decision, from ``warm_up_rows``.
-
-    The decision is the whole call of a tool, which must be learned, or the first token of an answer, which decides
-    against a call. The rest of an answer stays the reader's own.
-    """
-    found = []
-    for row in rows:
-        prompt, completion = (tokenizer(row[name], add_special_tokens=False).input_ids for name in _TEXTS)
-        completion = [*completion, tokenizer.eos_token_id]
-        learned = len(completion) if row["kind"] in _CALLS else 1
-        labels = [*[_IGNORED] * len(prompt), *completion[:learned], *[_IGNORED] * (len(completion) - learned)]
-        found.append({"input_ids": [*prompt, *completion], "labels": labels})
-    return found

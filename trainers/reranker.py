@@ -9,7 +9,7 @@ a bi-encoder on its scores.
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +85,8 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
 
     unused = ("eval_strategy",)
 
-    output_dir: str = field(
-        default="runs/reranker",
-        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
-    )
-    eval_strategy: str = field(default="no", metadata={"help": "Time of evaluations: no."})
+    output_dir: str = setting("runs/reranker", "Folder of the run; the same command resumes there.")
+    eval_strategy: str = setting("no", "Time of evaluations: no.")
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:

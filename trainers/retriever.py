@@ -9,7 +9,7 @@ The same command resumes a killed run. Settings: the fields below, those of the 
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ from .ranking.losses import (
     kl_regularized,
     margin_mse,
     ranknet,
+    vectors_by_text,
 )
 from .ranking.run import (
     ListArguments,
@@ -62,7 +63,6 @@ from .ranking.run import (
     teacher_rows,
     training_label,
 )
-from .ranking.vectors import vectors_by_text
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -139,9 +139,8 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
     help_group = "the trainer"
 
-    output_dir: str = field(
-        default="runs/retriever",
-        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
+    output_dir: str = setting(
+        "runs/retriever", "Folder of the run; the same command resumes an interrupted run there."
     )
 
 

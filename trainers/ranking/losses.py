@@ -3,21 +3,22 @@
 The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.data_collator import SentenceTransformerDataCollator
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
-from seper_reward.retrieval.embeddings import compares_unit_vectors
-
-from .vectors import TextVectors
+from seper_reward.retrieval.embeddings import Embedder, compares_unit_vectors
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
+#: Vectors of shape ``(D,)`` by text, for ``query`` and ``passages``.
+TextVectors = Mapping[str, Mapping[str, Tensor]]
 _REFERENCE = "reference"  # key of the untrained model's vectors in a batch
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
@@ -244,3 +245,19 @@ class ListCollator(SentenceTransformerDataCollator):
         """Return the model's inputs for one side, ``query`` or ``passages``."""
         task = "query" if name == "query" else "document"  # the route of a model with two encoders
         return self.preprocess_fn(texts, prompt=prompt, task=task)  # type: ignore[no-any-return]
+
+
+def vectors_by_text(
+    model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool | None = None
+) -> TextVectors:
+    """Return the vectors of all texts of ``teacher_rows``; all processes must call this together.
+
+    ``unit`` normalises them to length 1 (default: if the model's similarity needs it).
+    """
+    embedder = Embedder(model, unit=unit)
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
+    return {
+        "query": dict(zip(queries, torch.from_numpy(embedder.questions(queries)), strict=True)),
+        "passages": dict(zip(passages, torch.from_numpy(embedder.passages(passages, share=True)), strict=True)),
+    }

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import read_lines, write_json
 from seper_reward.runtime.run_folder import claim_settings
+from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
@@ -46,26 +47,18 @@ class ListArguments(ThisMachine, BaseTrainingArguments):
 
     help_group = "the trainer"
 
-    per_device_train_batch_size: int = field(
-        default=8, metadata={"help": "Number of questions, each with its list of passages, per step and process."}
+    per_device_train_batch_size: int = setting(
+        8, "Number of questions, each with its list of passages, per step and process."
     )
-    learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate."})
-    lr_scheduler_type: str = field(default="linear", metadata={"help": "Schedule of the learning rate after warm-up."})
-    warmup_steps: float = field(default=0.1, metadata={"help": "Warm-up steps; below 1 a share of all steps."})
-    eval_strategy: str = field(
-        default="epoch", metadata={"help": "Time of evaluations on the dev questions: no, steps or epoch."}
-    )
-    save_strategy: str = field(
-        default="epoch", metadata={"help": "Time of checkpoints to resume from: no, steps or epoch."}
-    )
-    save_total_limit: int | None = field(default=1, metadata={"help": "Number of checkpoints to keep."})
-    logging_steps: float = field(
-        default=10, metadata={"help": "Number of steps between logs; below 1 a share of all steps."}
-    )
-    bf16: bool | None = field(
-        default=None, metadata={"help": "Whether to train with bf16 autocast (default: if it is fast)."}
-    )
-    report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
+    learning_rate: float = setting(5e-5, "Peak learning rate.")
+    lr_scheduler_type: str = setting("linear", "Schedule of the learning rate after warm-up.")
+    warmup_steps: float = setting(0.1, "Warm-up steps; below 1 a share of all steps.")
+    eval_strategy: str = setting("epoch", "Time of evaluations on the dev questions: no, steps or epoch.")
+    save_strategy: str = setting("epoch", "Time of checkpoints to resume from: no, steps or epoch.")
+    save_total_limit: int | None = setting(1, "Number of checkpoints to keep.")
+    logging_steps: float = setting(10, "Number of steps between logs; below 1 a share of all steps.")
+    bf16: bool | None = setting(None, "Whether to train with bf16 autocast (default: if it is fast).")
+    report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
         self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()  # type: ignore[has-type]
