@@ -20,8 +20,7 @@ from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.serving.bodies import BeliefsBody, QueryBody, RewardsBody, UtilitiesBody
-from seper_reward.serving.contracts import DEFAULT_READING, Reading, read_bodies
+from seper_reward.serving.bodies import BeliefsBody, QueryBody, Reading, RewardsBody, UtilitiesBody, read_bodies
 from seper_reward.serving.docs_page import docs_page
 from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
@@ -37,7 +36,7 @@ def build_app(
     limits: Limits,
     weights: RewardWeights,
     token: str | None = None,
-    reading: Reading = DEFAULT_READING,
+    reading: Reading = Reading(),
 ) -> FastAPI:
     """Return the app; without a token, requests need none. ``weights`` are the default weights of ``/rewards``."""
     app = FastAPI(
@@ -56,7 +55,13 @@ def build_app(
     async def beliefs(body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
         """Beliefs given sets of passages, and the probability that a text states a gold answer; for `SePerReward`."""
         found = await scoring.ask([each.asked for each in body.asked], deadline)
-        return _results([None if isinstance(each, str) else _measured(each) for each in found], found)
+        results = [
+            None
+            if isinstance(each, str)
+            else {"beliefs": list(map(belief_json, each.beliefs)), "supports": list(each.supports)}
+            for each in found
+        ]
+        return _results(results, found)
 
     @app.post("/rewards")
     async def rewards(body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
@@ -148,10 +153,6 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, Any] | N
             }
         )
     return {"seper": baseline.seper, "baseline": belief_json(baseline), "utilities": rows}
-
-
-def _measured(measured: Measured) -> dict[str, Any]:
-    return {"beliefs": list(map(belief_json, measured.beliefs)), "supports": list(measured.supports)}
 
 
 def _parts(score: Score) -> dict[str, Any]:

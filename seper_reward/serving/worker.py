@@ -1,18 +1,20 @@
 """The worker of a server: the one thread that owns the models, and batches the questions of all clients."""
 
 import logging
+import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from seper_reward.scorer import SePerScorer
-from seper_reward.serving.memory import BeliefMemory, Key
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
 _log = logging.getLogger(__name__)
+_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; most of a response's bytes are its tensor
+Key = tuple[Any, ...]  # question, answers, and the passages' texts
 
 
 class FullError(Exception):
@@ -155,7 +157,8 @@ class Worker:
         except BaseException as error:  # raised again in the thread of the constructor
             loaded.set_exception(error)
             return
-        block = self._block or _default_block(scorer)
+        by_device = 16 if scorer.entailment.device.type == "cpu" else 256
+        block = self._block or scorer.sampler.prompts_ahead or by_device
         loaded.set_result(found)
         while jobs := self._next_block(block):
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
@@ -237,6 +240,45 @@ def _size(job: _Job) -> int:
     return len(job.asked.contexts) + len(job.asked.texts)
 
 
-def _default_block(scorer: SePerScorer) -> int:
-    """Return the default number of contexts in one batch."""
-    return scorer.sampler.prompts_ahead or (16 if scorer.entailment.device.type == "cpu" else 256)
+def size_in_bytes(key: Key, belief: Belief) -> int:
+    """Return an estimate of the bytes of a belief and its key."""
+    numbers = sum(map(len, belief.sampled.token_ids)) + sum(map(len, belief.support))
+    texts = sum(map(sys.getsizeof, (*_texts(key), *belief.responses)))
+    return _OF_BELIEF + _OF_RESPONSE * len(belief.responses) + _OF_NUMBER * numbers + texts
+
+
+def _texts(key: Key) -> Iterator[str]:
+    for part in key:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _texts(part)
+
+
+class BeliefMemory:
+    """Beliefs by question, answers and passages, of at most ``most_bytes`` (``size_in_bytes``) after ``forget``.
+
+    The least recently used belief is evicted first.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __getitem__(self, key: Key) -> Belief:
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
+
+    def __setitem__(self, key: Key, belief: Belief) -> None:
+        known = self._entries.pop(key, None)
+        size = size_in_bytes(key, belief)
+        self._entries[key] = (belief, size)
+        self._bytes += size - (known[1] if known else 0)
+
+    def forget(self) -> None:
+        """Evict the least recently used beliefs until the remaining ones fit into ``most_bytes``."""
+        while self._bytes > self._most_bytes:
+            self._bytes -= self._entries.popitem(last=False)[1][1]
