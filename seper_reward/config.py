@@ -520,12 +520,7 @@ class SetsConfig:
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
-    """Load the reader and the entailment model, and open the cache.
-
-    Args:
-        config: Names and options of both models.
-        seed: Seed of sampling.
-        reader: A loaded reader, which replaces the config's reader and engine.
+    """Load the reader and the entailment model, and open the cache; a loaded ``reader`` replaces the config's.
 
     Raises:
         OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.

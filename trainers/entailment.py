@@ -46,15 +46,7 @@ _INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature"}  # settings wi
 
 
 class LabeledPair(NamedTuple):
-    """One training or test example: does ``premise`` entail ``hypothesis``?
-
-    Attributes:
-        premise: The premise.
-        hypothesis: The hypothesis.
-        label: A class of ``LABELS``.
-        source: Name of the pair's data set.
-        question: The question that both texts answer; blank if they are statements.
-    """
+    """One training or test example: does ``premise`` entail ``hypothesis``? ``label`` is a class of ``LABELS``."""
 
     premise: str
     hypothesis: str

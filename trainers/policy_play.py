@@ -27,13 +27,8 @@ _ENTROPIES = ("entropy", "semantic_entropy")
 class Bench(NamedTuple):
     """Components that measure policies and rules.
 
-    Attributes:
-        reward: The policy's reward, also used for the reader's answers.
-        judge: A reward for searches only, with the same reader and price; it measures beliefs.
-        tool: Function that creates a search tool.
-        tokenizer: The policy's tokenizer, to count tokens.
-        max_turns: Maximum number of searches per question.
-        needed: The reader's SePer without a search below which a question needs one.
+    ``reward`` is the policy's, also used for the reader's answers; ``judge`` has the same reader and price, and
+    measures beliefs. A question needs a search if the reader's SePer without one is below ``needed``.
     """
 
     reward: SePerReward

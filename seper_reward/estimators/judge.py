@@ -52,13 +52,9 @@ class EntailmentModel(Protocol):
 
 @dataclass(frozen=True)
 class SampledQuestion:
-    """A question and the responses to it in several contexts.
+    """A question with its gold answer, and the responses to it in several contexts.
 
-    Attributes:
-        question: The question.
-        answers: Its gold answer.
-        responses: The sampled responses, per context.
-        known: Class probabilities of the pairs judged so far; ``BeliefJudge`` adds to them.
+    ``known`` are the class probabilities of the pairs judged so far; ``BeliefJudge`` adds to them.
     """
 
     question: str
@@ -247,12 +243,9 @@ class _StatedText:
 
 @dataclass(frozen=True)
 class _Reading:
-    """The two readings of a text that may state an alias.
+    """The readings of a text that may state an alias: the text, and the text without the question's words.
 
-    Attributes:
-        alias: The alias, with values spelled as in the texts.
-        texts: The text, and the text without the question's words.
-        holds: Whether the text contains the alias; then the higher score of both texts counts, else the lower.
+    If the text contains (``holds``) the alias, the higher score of both counts, else the lower.
     """
 
     alias: str

@@ -56,12 +56,7 @@ _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
 class Claim(NamedTuple):
-    """A pair of texts whose values have the same spelling.
-
-    Attributes:
-        premise: The text that may entail.
-        hypothesis: The text that may be entailed.
-    """
+    """A pair of texts whose values have the same spelling: the premise may entail the hypothesis."""
 
     premise: str
     hypothesis: str

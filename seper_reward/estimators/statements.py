@@ -23,13 +23,7 @@ _FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alo
 
 
 class Statement(NamedTuple):
-    """A question and two answers to it: does the premise entail the hypothesis?
-
-    Attributes:
-        premise: The answer that may entail the hypothesis.
-        hypothesis: The answer that may follow from the premise.
-        question: The question; blank for texts without one.
-    """
+    """A question (blank for texts without one) and two answers to it: does the premise entail the hypothesis?"""
 
     premise: str
     hypothesis: str

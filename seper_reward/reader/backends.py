@@ -15,13 +15,9 @@ def load_sampler(
     engine: EngineOptions = EngineOptions(),
     **sampling: Any,
 ) -> Sampler:
-    """Load the reader's sampler.
+    """Load the reader's sampler: on servers if the engine has URLs, else in this process.
 
-    Args:
-        reader: Name of the reader, or the loaded reader.
-        options: Options of loading and running the reader; for an engine, of loading its tokenizer.
-        engine: Servers and request options; without a URL the reader runs in this process.
-        **sampling: Fields of ``SamplingOptions``.
+    ``sampling`` are fields of ``SamplingOptions``; on an engine, ``options`` are those of its tokenizer.
 
     Raises:
         ValueError: An engine is given together with a loaded reader.

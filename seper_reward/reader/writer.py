@@ -14,13 +14,8 @@ _NEXT_TURN = "\nUser:"
 class Writer:
     """A reader that continues conversations at temperature 0, with the cache of its short answers.
 
-    Args:
-        reader: The reader, in this process or on servers. Without a chat template, each turn begins with the name of
-            its role, and the name of the next role ends a text.
-        max_new_tokens: Maximum length of a text in tokens, >= 1; prompts are cut to leave room for it.
-
-    Raises:
-        ValueError: ``max_new_tokens`` is below 1.
+    Prompts are cut to leave room for a text of ``max_new_tokens`` >= 1. Without a chat template, each turn begins with
+    the name of its role, and the name of the next role ends a text.
     """
 
     def __init__(self, reader: PromptedReader, max_new_tokens: int) -> None:

@@ -9,14 +9,7 @@ from seper_reward.types import Passage
 
 
 class BM25Retriever:
-    """BM25 over a corpus in memory, with English stop words and stemming.
-
-    Args:
-        corpus: Passages by id.
-
-    Raises:
-        ValueError: No passage has a word that is not a stop word.
-    """
+    """BM25 over a corpus in memory, by id, with English stop words and stemming; it must have a word to search for."""
 
     def __init__(self, corpus: Mapping[str, Passage]) -> None:
         self._passages = list(corpus.values())

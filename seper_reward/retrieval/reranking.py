@@ -53,11 +53,7 @@ class BiEncoderReranker:
 
 
 def load_reranker(name: str) -> Reranker:
-    """Return a reranker by name.
-
-    Args:
-        name: ``"minilm"``, the embedded all-MiniLM-L6-v2, which compares embeddings, or the folder or hub id of a
-            cross-encoder, such as one that ``trainers.reranker`` saved.
+    """Return a reranker by name: ``"minilm"``, which compares embeddings, or a cross-encoder's folder or hub id.
 
     Raises:
         OSError: The model cannot be loaded, or a library is not installed.

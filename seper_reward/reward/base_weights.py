@@ -14,10 +14,7 @@ from torch import Tensor
 
 
 class BaseWeights:
-    """Copy, in CPU memory, of the base weights that have an adapter.
-
-    Args:
-        policy: The policy with unsharded weights, before its first synchronisation with an engine.
+    """Copy, in CPU memory, of the base weights that have an adapter, from a policy with unsharded weights.
 
     Raises:
         ValueError: An adapted weight is quantized, so a copy of its numbers does not undo a merge.

@@ -53,9 +53,6 @@ class RewardConfig(ScorerConfig):
 def read_reward(path: str | Path) -> SePerReward:
     """Make a reward with the settings of a YAML file, and load its models if it has no URL.
 
-    Args:
-        path: File with settings of ``RewardConfig`` and ``RewardWeights``; omitted settings have their defaults.
-
     Raises:
         ValueError: The file is no mapping, or a setting is unknown or out of range; the message names it.
         OSError: The file or a model cannot be loaded; the message names the remedy.

@@ -26,17 +26,10 @@ _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any o
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """The weights of a reward, which are also its settings in YAML files and on command lines.
+    """The weights of a reward, which are also its settings in YAML files and on command lines; see ``SePerReward``.
 
-    Attributes:
-        answer_weight: Weight of the policy's answer, >= 0; with 0 answers are not judged.
-        gain_weight: Weight of the ΔSePer of the searches, >= 0; with 0 no passage is read.
-        price: Price λ of a search, also of a failed call, in units of belief, >= 0.
-        closed_book: Whether SePer(q, A) is subtracted from the answer. All rollouts of a question then earn less by
-            the same amount, which changes nothing if a trainer subtracts the mean of their group.
-
-    Raises:
-        ValueError: A weight or the price is no number or negative.
+    ``closed_book`` lowers all rewards of a question by the same amount, which changes nothing if a trainer subtracts
+    the mean of their group. A weight or price below 0 raises ``ValueError``.
     """
 
     help_group = "the reward"

@@ -47,7 +47,7 @@ def read_rollout_log(
     search_tools: SearchTools | Sequence[str] | None = None,
     answer_pattern: str | None = None,
 ) -> list[LoggedRollout]:
-    """Read a log of rollouts; an unusable row becomes a rollout with the reason in ``problem``.
+    """Read a log of rollouts (JSON, JSONL, CSV, Parquet); an unusable row has the reason in its rollout's ``problem``.
 
     Three layouts are recognised by their fields. *Searches*: ``{question, answers, searches: [{query?, passages}],
     answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages;
@@ -56,21 +56,8 @@ def read_rollout_log(
     the user's last message in ``prompt`` or, if prompt and completion are one list of messages, the user's first
     message. A trace of verifiers 0.4 (``{task: {data}, nodes}``) is read as the messages of its last branch, with the
     fields of its task. Gold answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or
-    ``ground_truth``.
-
-    Args:
-        path: JSON, JSONL (also .gz), CSV or Parquet.
-        answers: Gold answers by question, for rows without gold answers.
-        passage_tag: Name of the tag around passages, for completions that are one text.
-        search_tools: Names of the tools whose results are searches, for completions of messages; ``None`` if there is
-            only one tool.
-        answer_pattern: Regular expression of the answer, as in ``read_rollouts``.
-
-    Raises:
-        OSError: The file cannot be read.
-        BadRowError: A line is not JSON.
-        ValueError: The pattern is no regular expression.
-        SeveralToolsError: Several tools have results, and none is named.
+    ``ground_truth``; rows without any have those in ``answers``, by question. The other options, and errors, are those
+    of ``read_rollouts``.
     """
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     if answer_pattern is not None:

@@ -32,13 +32,9 @@ _MISSING = re.compile(
 
 
 class Result(NamedTuple):
-    """A message of a tool.
+    """A message of a tool: the tool's name, if known, the first text among the call's arguments, and the text.
 
-    Attributes:
-        tool: Name of the tool; ``None`` if neither the message nor a call has a name.
-        query: First text among the arguments of the call; "" if there is none.
-        text: Text of the message.
-        failed: Whether the message is the error of a failed call.
+    ``failed`` is true for the error of a failed call.
     """
 
     tool: str | None

@@ -23,17 +23,9 @@ class Place(NamedTuple):
 
 
 class SettingNames:
-    """The names of all settings of some classes.
+    """The names of all settings of some dataclasses: the type and place of each, and the fields of each group.
 
-    Args:
-        kinds: The dataclasses.
-
-    Attributes:
-        hints: Type of each field.
-        places: Place of each field that has one.
-        groups: Field of each key of each group.
-        about: A sentence about each group.
-        flags: Fields that are flags: flat and common settings.
+    Settings that are flat or common are ``flags``; ``about`` has a sentence about each group.
     """
 
     def __init__(self, kinds: tuple[type, ...]) -> None:

@@ -179,14 +179,7 @@ def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading completions. They are settings of the server: a client's pattern could run forever.
-
-    Attributes:
-        passage_tag: Name of the tag around the passages of a search in completions that are texts, such as
-            ``information``; each such block is a search. ``None`` if there is no such tag.
-        answer_pattern: Regular expression of the answer (``read_rollouts``).
-        search_tools: Names of the tools whose results are searches; ``None`` for the only tool of a request.
-    """
+    """Options for reading completions (``read_rollouts``), set on the server: a client's pattern could run forever."""
 
     passage_tag: str | None = None
     answer_pattern: str | None = None

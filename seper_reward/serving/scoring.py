@@ -21,13 +21,7 @@ _LATE = "not measured before the deadline"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a request.
-
-    Attributes:
-        body: Maximum bytes of a request's body.
-        tokens: Maximum tokens of the contexts and texts of one request (``estimated_tokens``).
-        deadline: Maximum duration of a request in seconds; clients can set less.
-    """
+    """Limits of a request: bytes of its body, ``estimated_tokens`` of its contexts and texts, and seconds."""
 
     body: int
     tokens: int

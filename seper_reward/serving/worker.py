@@ -27,15 +27,7 @@ class ClosedError(Exception):
 
 @dataclass
 class Counts:
-    """Counts of a worker's work so far.
-
-    Attributes:
-        blocks: Blocks measured.
-        measured: Contexts whose beliefs were measured, or found in the scorer's cache.
-        reused: Requested contexts whose beliefs were in memory, or were measured for another request of the block.
-        unscorable: Questions that cannot be scored.
-        errors: Questions whose measurement failed for another reason.
-    """
+    """Counts of a worker's work so far; see ``Numbers`` for their meaning."""
 
     blocks: int = 0
     measured: int = 0
@@ -118,15 +110,10 @@ class Worker:
         return self._thread.is_alive()
 
     def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
-        """Accept the questions of one request, either all or none.
+        """Accept the questions of one request, either all or none; return one future per question.
 
-        Returns:
-            One future per question, which has an ``UnscorableError`` if the question cannot be scored. A question
-            whose future is cancelled before its block starts is not measured.
-
-        Raises:
-            FullError: The queue is full.
-            ClosedError: The worker is stopping.
+        A question that cannot be scored gets an ``UnscorableError``. One whose future is cancelled before its block
+        starts is not measured. Raises ``FullError`` if the queue is full, ``ClosedError`` if the worker is stopping.
         """
         jobs = list(map(_Job, asked))
         size = sum(map(_size, jobs))

@@ -34,12 +34,9 @@ Rankings = Sequence[tuple[Passage, ...]]
 
 @dataclass(frozen=True)
 class RankingReaders:
-    """The readers for measuring rankings, and the labels for graded gains.
+    """The readers for measuring rankings with ``top_k`` passages; only the first was also used for labelling.
 
-    Attributes:
-        scorers: Scorers by name of the reader. Only the first reader was also used for labelling.
-        gains: Store of ΔSePer labels used as gains of nDCG; ``None`` leaves this measure out.
-        top_k: Number of passages in a reader's prompt.
+    ``gains`` is a store of ΔSePer labels used as gains of nDCG; ``None`` leaves this measure out.
     """
 
     scorers: Mapping[str, SePerScorer]

@@ -164,12 +164,9 @@ def kl_regularized(
 class ListLoss(nn.Module):
     """A loss over each question's list of passages, for sentence-transformers' trainer.
 
-    Args:
-        model: The bi-encoder.
-        loss: Function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
-        in_batch: Whether the loss has the similarities with the other questions' passages as its third argument.
-        reference: Whether an ``in_batch`` loss also has both kinds of similarities of the reference as arguments,
-            whose vectors come from the collator.
+    The loss is a function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding; if
+    ``in_batch``, also of the similarities with the other questions' passages; with ``reference``, also of both kinds
+    of similarities of the reference, whose vectors come from the collator.
     """
 
     def __init__(

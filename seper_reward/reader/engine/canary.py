@@ -28,12 +28,7 @@ class WeightsMovedError(OSError):
 
 @dataclass(frozen=True)
 class Reading:
-    """The log-probabilities of the likeliest tokens of a greedy response.
-
-    Attributes:
-        tokens: The T tokens of the response, as the server names them.
-        log_probs: For each of them, natural-log probabilities by token.
-    """
+    """T tokens of a greedy response, and for each of them the natural-log probabilities of the likeliest tokens."""
 
     tokens: tuple[str, ...]
     log_probs: tuple[Mapping[str, float], ...]
@@ -81,13 +76,7 @@ def read_canary(answer: Mapping[str, Any]) -> Reading:
 
 
 class Canary:
-    """Confirms that a server still has the weights of a reading.
-
-    Args:
-        read: Reads the canary's prompt on the server.
-        reference: The reading to compare with.
-        server: The server and the name of the weights, for messages.
-    """
+    """Confirms that a server still has the weights of a reference reading; ``server`` names both, for messages."""
 
     def __init__(self, read: Callable[[], Awaitable[Reading]], reference: Reading, server: str) -> None:
         self._read, self._server = read, server

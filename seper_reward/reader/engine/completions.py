@@ -12,14 +12,9 @@ _TOKEN_ID = "token_id:"
 
 @dataclass(frozen=True)
 class Completion:
-    """A response returned by a server.
+    """A server's response: T token ids (or texts, if it returns no ids), and their natural-log probabilities.
 
-    Attributes:
-        tokens: T token ids, or the T tokens' texts if the server returns no ids.
-        log_probs: T natural-log probabilities of the tokens.
-        text: Text of the response.
-        ended: Whether the response ended before the maximum length.
-        stop_string: Whether it ended at a stop string.
+    ``ended`` is false at the maximum length; ``stop_string`` is true if a stop string ended the response.
     """
 
     tokens: list[Any]

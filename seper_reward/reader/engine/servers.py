@@ -41,17 +41,7 @@ def check_url(url: str) -> None:
 
 
 class Server:
-    """A server and its load; ``timeout`` is in seconds.
-
-    Args:
-        url: Base URL, such as ``http://localhost:8000/v1``.
-        timeout: Maximum wait for an answer, in seconds.
-        retries: Number of retries by the client library of a request without an answer, with exponential back-off.
-
-    Raises:
-        OSError: The library ``openai`` is not installed.
-        ValueError: The URL is not an HTTP address, or contains a possible secret.
-    """
+    """A server and its load; ``timeout`` is in seconds, and the client library retries with exponential back-off."""
 
     def __init__(self, url: str, timeout: float, retries: int) -> None:
         check_url(url)
@@ -142,9 +132,6 @@ class Server:
 
 class ServerPool:
     """Sends requests to the servers of one model from a separate thread, ``capacity`` at a time.
-
-    Args:
-        engine: Servers of one model and request options.
 
     Raises:
         ConnectionError: A server does not answer.

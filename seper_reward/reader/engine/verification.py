@@ -31,11 +31,8 @@ class Completes(Protocol):
 class Verifier:
     """Compares a server's tokens and log-probabilities with those of the expected reader.
 
-    Attributes:
-        model: Name of the model on the server.
-        options: Sampling options.
-        encode: Function from a text to token ids as on servers, with all of the tokenizer's special tokens.
-        decode: Function from the tokens of a response to text.
+    ``encode`` returns token ids as on servers, with all of the tokenizer's special tokens; ``decode`` the text of a
+    response.
     """
 
     model: str

@@ -7,7 +7,7 @@ response does not depend on other calls, their order, or the number of processes
 import copy
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -36,7 +36,7 @@ from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError, unwrap
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
 ALGORITHM = 5  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
@@ -89,11 +89,6 @@ class ResponseSampler:
         cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: Any
     ) -> "ResponseSampler":
         """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
-
-        Args:
-            reader: A name for ``load_reader``, or a loaded model.
-            options: Options of loading and running the reader.
-            **sampling: Fields of ``SamplingOptions``.
 
         Raises:
             OSError: The model is neither a folder nor on the hub; the message names the fix.
@@ -173,13 +168,8 @@ class ResponseSampler:
         ``max_new_tokens``, or if its text has no token.
         """
         encoded, errors = self._encoded(prompts)
-        tokens: dict[str, list[int]] = {}
-        blank: dict[str, UnscorableError] = {}
-        for text in dict.fromkeys(texts):
-            try:
-                tokens[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-            except UnscorableError as error:
-                blank[text] = error
+        encode = functools.partial(encode_response, self.tokenizer, longest=self.options.max_new_tokens)
+        tokens, blank = _values_and_errors(encode, texts)
         pairs = list(zip(prompts, texts, strict=True))
         usable = [(prompt, text) for prompt, text in pairs if prompt in encoded and text in tokens]
         forcing = self._forcing(encoded, usable, tokens)
@@ -254,14 +244,8 @@ class ResponseSampler:
 
     def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
         """Return the token ids of prompts that fit, and the errors of other prompts."""
-        encoded: dict[str, list[int]] = {}
-        errors: dict[str, UnscorableError] = {}
-        for prompt in dict.fromkeys(prompts):
-            try:
-                encoded[prompt] = encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
-            except UnscorableError as error:
-                errors[prompt] = error
-        return encoded, errors
+        room = self._window - self.options.max_new_tokens
+        return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
 
     def _apart(self, encoded: dict[str, list[int]]) -> list[tuple[Layout, dict[str, list[int]]]]:
         """Divide prompts into groups that may share batches, each with its layout.
@@ -327,3 +311,14 @@ class ResponseSampler:
         """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)
+
+
+def _values_and_errors(
+    act: Callable[[str], list[int]], texts: Iterable[str]
+) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
+    """Return the value of each distinct text, and the errors of texts without one."""
+    found = {text: attempt(functools.partial(act, text)) for text in dict.fromkeys(texts)}
+    return (
+        {text: value for text, value in found.items() if not isinstance(value, UnscorableError)},
+        {text: error for text, error in found.items() if isinstance(error, UnscorableError)},
+    )

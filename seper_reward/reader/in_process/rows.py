@@ -50,12 +50,7 @@ class Row:
 class RowWriter:
     """Creates rows, draws their tokens from logits, ends them, and turns them into responses.
 
-    Args:
-        model: Causal language model, whose generation settings contain end tokens.
-        tokenizer: Its tokenizer.
-        name: Name of the reader, for errors.
-        options: Options of drawing tokens and ending responses.
-        end_tokens: Ids of the tokens that end a response (default: those of model and tokenizer).
+    Responses end with ``end_tokens`` (default: those of the model's generation settings and its tokenizer).
     """
 
     def __init__(

@@ -22,16 +22,9 @@ _BATCH = 16  # prompts whose given texts are scored at once; few, because the lo
 
 @dataclass(frozen=True)
 class Forcing:
-    """Given texts after prompts, scored in batches.
+    """Given texts (token ids by text) after prompts (token ids by prompt), scored in batches of ``budget`` tokens.
 
-    Attributes:
-        model: Causal language model in eval mode.
-        pad_id: Id of the tokenizer's padding token.
-        layout: Layout of the texts of a prompt.
-        budget: Maximum number of tokens in a batch.
-        encoded: Token ids of each prompt.
-        pairs: Prompts and texts; equal pairs are scored once.
-        tokens: Token ids of each text.
+    Equal pairs are scored once.
     """
 
     model: Any
