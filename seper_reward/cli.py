@@ -105,7 +105,9 @@ def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) ->
     try:
         following = command(arguments)
     except (OSError, ValueError) as error:
-        if name.startswith(_TRAIN) and isinstance(error, ValueError) and not _is_message(error):
+        # a message of ours helps; errors of other libraries need their traceback
+        ours = is_ours(traceback.extract_tb(error.__traceback__)[-1].filename)
+        if name.startswith(_TRAIN) and isinstance(error, ValueError) and not ours:
             raise
         print(f"seper-reward {name}: {error}", file=sys.stderr)
         return 2
@@ -116,8 +118,3 @@ def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) ->
     if following and os.environ.get("RANK", "0") == "0":
         print(f"next: {following}", file=sys.stderr)  # stderr: stdout may be parsed as JSON
     return 0
-
-
-def _is_message(error: ValueError) -> bool:
-    """Return whether our code raised an error, whose message helps; errors of other libraries need their traceback."""
-    return is_ours(traceback.extract_tb(error.__traceback__)[-1].filename)

@@ -285,17 +285,6 @@ def no_room(lengths: Sequence[int], room: int) -> str | None:
     )
 
 
-def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
-    """Return the questions that the reader can score; measures all of them without a search.
-
-    The beliefs are cached for the reward and for resuming a killed run.
-    """
-    splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
-    beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
-    kept = {name: [query for query in rows if next(beliefs) is not None] for name, rows in splits.items()}
-    return Questions(questions.corpus, **kept)
-
-
 def publish(
     folder: Path, name: str, queries: Sequence[Query], played: Played, rules: Rules, policy: str, log: Any
 ) -> dict[str, Any]:
@@ -375,7 +364,11 @@ def learn(
 ) -> None:
     """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it."""
     folder = Path(arguments.output_dir)
-    questions = scorable(questions, scorer)
+    # only questions that the reader can score; their beliefs are cached, for the reward and to resume a killed run
+    splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
+    beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
+    kept = {name: [query for query in rows if next(beliefs) is not None] for name, rows in splits.items()}
+    questions = Questions(questions.corpus, **kept)
     trainer, bench = prepared(config, arguments, loaded, scorer, questions)
     style = scorer.reader.prompts.style
     lengths = gather_in_order(

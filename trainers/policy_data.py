@@ -18,7 +18,7 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, Query, UnscorableError
+from seper_reward.types import Belief, Passage, Query, UnscorableError, attempt
 
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, found_by, simple_searches
 from .ranking.data import OURS, Questions, split_questions
@@ -28,11 +28,8 @@ CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response
 #: Training facts of the embedded reader's adapter, rows of ``{question, answers}``.
 COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
-_SOURCES = (
-    "nq-open oracle",
-    "hotpotqa",
-    "2wikimultihopqa",
-)  # prefixes of the field ``source`` of its other training sets
+# prefixes of the field ``source`` of its other training sets
+_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
@@ -154,7 +151,9 @@ def _after_searches(
     replies: list[_Reply] = []
     for turn, (before, call, after) in enumerate(_searches(query.question, messages, tool, max_turns)):
         replies.append((before, call, "search" if not turn else "another search"))
-        answer = _answer_with(scorer, query, found_by(tool))
+        passages = tuple(dict.fromkeys(found_by(tool)))
+        beliefs = attempt(functools.partial(scorer.beliefs, query.question, query.answers, [passages]))
+        answer = None if isinstance(beliefs, UnscorableError) else _likeliest(beliefs[0], right=True)
         if answer is not None:
             replies.append((after, _answer(answer), "after a search"))
     return replies
@@ -186,15 +185,6 @@ def rollout_lengths(
         *_, (_, _, whole) = _searches(query.question, prompt, tool, max_turns)
         lengths.append(tokens(whole) - tokens(prompt))
     return lengths
-
-
-def _answer_with(scorer: SePerScorer, query: Query, passages: Sequence[Passage]) -> str | None:
-    """Return the reader's likeliest right answer with passages; ``None`` if it has none."""
-    try:
-        (belief,) = scorer.beliefs(query.question, query.answers, [tuple(dict.fromkeys(passages))])
-    except UnscorableError:
-        return None
-    return _likeliest(belief, right=True)
 
 
 def _likeliest(belief: Belief, right: bool = False) -> str | None:

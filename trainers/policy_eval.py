@@ -156,7 +156,15 @@ def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dic
         rows = [run[name] for run in runs if name in run]
         shared = [key for key, value in rows[0].items() if all(isinstance(row.get(key), float) for row in rows)]
         if len(rows) == len(runs):
-            found[name] = {key: _over_seeds([row[key] for row in rows]) for key in shared}
+            columns = {key: [row[key] for row in rows] for key in shared}
+            found[name] = {
+                key: {
+                    "mean": rounded(statistics.fmean(values)),
+                    "sd": rounded(statistics.stdev(values)) if len(values) > 1 else 0.0,
+                    "interval": interval_over_seeds(values),
+                }
+                for key, values in columns.items()
+            }
     return found
 
 
@@ -209,14 +217,6 @@ def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], 
 
 def _by_question(rows: Sequence[Mapping[str, Any]], name: str, measure: str = "accuracy") -> dict[str, float]:
     return _means_by_question((row["id"], row[measure]) for row in rows if row["by"] == name)
-
-
-def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
-    return {
-        "mean": rounded(statistics.fmean(values)),
-        "sd": rounded(statistics.stdev(values)) if len(values) > 1 else 0.0,
-        "interval": interval_over_seeds(values),
-    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:

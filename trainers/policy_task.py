@@ -138,15 +138,12 @@ def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[B
     All processes must call this together; they share the work. With a cache, measurements of a killed run are reused.
     """
     asked = [Asked(query.question, query.answers, ((),)) for query in queries]
-    found = beliefs_of(scorer, asked, "closed-book beliefs")
-    return [_belief(query, beliefs) for query, beliefs in zip(queries, found, strict=True)]
-
-
-def _belief(query: Query, beliefs: list[Belief] | UnscorableError) -> Belief | None:
-    if isinstance(beliefs, UnscorableError):
-        say(f"question id={query.id!r} left out: {beliefs}")
-        return None
-    return beliefs[0]
+    found: list[Belief | None] = []
+    for query, beliefs in zip(queries, beliefs_of(scorer, asked, "closed-book beliefs"), strict=True):
+        if isinstance(beliefs, UnscorableError):
+            say(f"question id={query.id!r} left out: {beliefs}")
+        found.append(None if isinstance(beliefs, UnscorableError) else beliefs[0])
+    return found
 
 
 class SearchTool:

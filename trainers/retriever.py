@@ -282,7 +282,7 @@ class RetrieverRun:
         statistics = label_statistics(labeled, self._config.margin)
         log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
         with stopwatch(seconds, "training"):
-            history = self._learn(model, labeled, self._round_arguments(folder))
+            history = self._learn(model, labeled, replace(self._arguments, output_dir=str(folder / "checkpoints")))
         log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
         process_state().wait_for_everyone()
         if process_state().is_main_process:
@@ -302,9 +302,6 @@ class RetrieverRun:
 
     def _round_folder(self, number: int) -> Path:
         return self.folder / f"round-{number}"
-
-    def _round_arguments(self, folder: Path) -> SentenceTransformerTrainingArguments:
-        return replace(self._arguments, output_dir=str(folder / "checkpoints"))
 
     def _evaluator(self, model: SentenceTransformer) -> RankingEvaluator | None:
         if self._arguments.eval_strategy == "no" or not self._questions.dev:

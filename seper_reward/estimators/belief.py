@@ -64,7 +64,8 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     best = join_answers(draws.weights, support, options.aliases, items)
     matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases, items)
     soft = estimate(draws, best)
-    own = _drawn(options, sampled, draws)
+    # entropies do not use the gold answer's own probability
+    own = drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
     clusters = dict(zip(draws.responses.texts, ids.tolist(), strict=True))
     own_ids = ids if own is draws else torch.tensor([clusters[text] for text in own.responses.texts])
     return Belief(
@@ -86,7 +87,9 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
 
 def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
     """Return the semantic cluster of each of S texts, ``(S,)`` as in ``cluster_ids``; ``probs`` as in ``belief``."""
-    return cluster_ids(_equivalent(options, texts, probs), options.clusters)
+    # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
+    both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in texts] for one in texts]
+    return cluster_ids(torch.tensor(both), options.clusters)  # of (S, S) bool
 
 
 def soft_estimate(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Estimate:
@@ -106,11 +109,6 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
         log_probs = without_end_token(log_probs, sampled.finished)
     weighting = "uniform" if options.weighting == "mass" else options.weighting
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
-
-
-def _drawn(options: Estimator, sampled: Responses, draws: Draws) -> Draws:
-    """Return the draws weighed without the gold answer's own probability, which entropies do not use."""
-    return drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:
@@ -139,12 +137,6 @@ def _support(
 
 def _reads_backward(options: Estimator) -> bool:
     return options.kernel != "forward" or options.match in ("equivalent", "no_contradiction")
-
-
-def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
-    both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in responses] for one in responses]
-    return torch.tensor(both)  # (S, S) bool
 
 
 def _entails(options: Estimator, class_probs: Tensor) -> bool:

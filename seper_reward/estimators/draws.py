@@ -98,16 +98,22 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
 
     values, unseen = values.double(), draws.unseen_mass
     known = float(draws.seen @ values)
-    mean, spread = _unseen(draws.stand_ins, values)
+    # mean and variance over the unseen part, from the stand-ins and the prior's observations
     count = float(draws.stand_ins.sum())
+    observations = count + 2 * _PRIOR
+    mean = (float(draws.stand_ins @ values) + _PRIOR) / observations
+    spread = (float(draws.stand_ins @ values.square()) + _PRIOR) / observations - mean**2
     variance = spread / (count + 2)
     total = mean * (1 - mean) / variance - 1  # the posterior's equivalent number of observations of 0 or 1
     tail = (1 - CONFIDENCE) / 2
     low, high = beta.ppf([tail, 1 - tail], mean * total, (1 - mean) * total)
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
+    std_error = unseen * math.sqrt(variance)
+    if not bool(draws.seen.any()):
+        std_error = min(math.sqrt(spread * observations / count**2), 0.5)  # the largest one of a number in [0, 1]
     return Estimate(
         value,
-        std_error=unseen * math.sqrt(variance) if bool(draws.seen.any()) else _error_of_mean(spread, count),
+        std_error,
         low=min(value, known + unseen * float(low)),
         high=max(value, known + unseen * float(high)),
     )
@@ -138,18 +144,6 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
         low=value - math.hypot(one.value - one.low, other.high - other.value),
         high=value + math.hypot(one.high - one.value, other.value - other.low),
     )
-
-
-def _unseen(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
-    """Return mean and variance of a value over the unseen part, from the stand-ins and the prior's observations."""
-    observations = float(stand_ins.sum()) + 2 * _PRIOR
-    mean = (float(stand_ins @ values) + _PRIOR) / observations
-    return mean, (float(stand_ins @ values.square()) + _PRIOR) / observations - mean**2
-
-
-def _error_of_mean(spread: float, count: float) -> float:
-    """Return the standard error of the mean of ``count`` draws; their variance includes the prior's observations."""
-    return min(math.sqrt(spread * (count + 2 * _PRIOR) / count**2), 0.5)  # the largest deviation of a number in [0, 1]
 
 
 def _keys(sampled: Responses) -> Sequence[object]:

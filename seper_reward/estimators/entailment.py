@@ -102,8 +102,9 @@ class EntailmentScorer:
         if questions is None:
             questions = [""] * len(pairs)
         if verbatim:
+            asked = {each: f"{each}?" if each and not each.endswith("?") else each for each in set(questions)}
             rows = [
-                Statement(premise, hypothesis, _with_question_mark(question))
+                Statement(premise, hypothesis, asked[question])
                 for (premise, hypothesis), question in zip(pairs, questions, strict=True)
             ]
         else:
@@ -224,11 +225,6 @@ def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
         return float(row[0])
 
     return min((max(claim, key=entailment) for claim in probs), key=entailment)
-
-
-def _with_question_mark(question: str) -> str:
-    """Return the question in the form that sepermetric/seper passes to the entailment model."""
-    return f"{question}?" if question and not question.endswith("?") else question
 
 
 def _surface(text: str) -> str:

@@ -1,10 +1,9 @@
 """Retrieval utility from beliefs (ΔSePer, arXiv:2503.01478, eq. 11): pure."""
 
 import math
-from collections.abc import Sequence
 
 from seper_reward.estimators.draws import difference
-from seper_reward.types import Belief, Estimate, Query, Utility
+from seper_reward.types import Belief, Estimate, Utility
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
@@ -47,9 +46,3 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
         low=(soft.low + change) / 2,
         high=(soft.high + change) / 2,
     )
-
-
-def query_utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
-    """Return the utility of each passage of a query, from one belief per context: no passage, then each passage."""
-    baseline, *others = beliefs
-    return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]

@@ -25,12 +25,8 @@ _ARGUMENT = re.compile(r"\b[a-z_]*(?:think|reason)[a-z_]*\b")
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
-_RESERVED_ARGUMENTS = {
-    "chat_template",
-    "tokenize",
-    "add_generation_prompt",
-    "date_string",
-}  # arguments of ``_rendered``
+# arguments of ``_rendered``
+_RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
 #: shares, but shorter, because a policy reads it in every rollout.

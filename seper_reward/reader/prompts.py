@@ -83,7 +83,9 @@ class PromptStyle:
         ['Passage: [1] Ida.', '[2] Bob.', 'Question: Who?']
         """
         template = self.passages_prompt if passages else self.closed_book_prompt
-        return fill_template(template, reference=_reference(passages), question=question)
+        numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
+        reference = "\n".join(numbered if len(passages) > 1 else passages)
+        return fill_template(template, reference=reference, question=question)
 
 
 _PAPER_CLOSED = (
@@ -281,12 +283,6 @@ class PromptBuilder:
         if len(offsets) <= tokens:
             return text
         return text[: offsets[tokens][0]].rstrip()
-
-
-def _reference(passages: Sequence[str]) -> str:
-    """Return the value of ``{reference}``: a single passage unchanged, or the non-empty ones of several, numbered."""
-    numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
-    return "\n".join(numbered if len(passages) > 1 else passages)
 
 
 def fill_template(template: str, **fields: str) -> str:

@@ -143,12 +143,6 @@ class ResponseEnds:
         return sorted(self._end_tokens.union(itertools.compress(may, same)))
 
 
-def padding_id(tokenizer: Any) -> int:
-    """Return the padding token: the tokenizer's own, or any token, because models ignore padding."""
-    ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-    return next(token for token in ids if token is not None)
-
-
 def usage(tokenizer: Any, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
     """Return the calls and tokens of prompts and their responses, for a profile."""
     return {

@@ -19,7 +19,8 @@ def next_query(question: str, read: Sequence[Passage]) -> str:
     >>> next_query("Who runs the mill?", [Passage("The mill is Ida Voss's.", title="Hallow")])
     "Who runs the mill? [SEP] Hallow: The mill is Ida Voss's."
     """
-    return _SEPARATOR.join([question, *(_first_words(each.full_text, _WORDS_READ // len(read)) for each in read)])
+    texts = (" ".join(each.full_text.split()[: _WORDS_READ // len(read)]) for each in read)
+    return _SEPARATOR.join([question, *texts])
 
 
 def next_hop(query: Query, read: Sequence[Passage]) -> Query:
@@ -59,7 +60,3 @@ def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top
         (*known, *sorted((each for each in ranks if each not in known), key=ranks.__getitem__))[:top_k]
         for known, ranks in zip(read, best_ranks, strict=True)
     ]
-
-
-def _first_words(text: str, most: int) -> str:
-    return " ".join(text.split()[:most])

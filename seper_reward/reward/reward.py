@@ -17,7 +17,7 @@ from seper_reward.data.stated import compile_answer_pattern
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.metrics import RewardLog, Scored, tools_of_trainer
+from seper_reward.reward.metrics import RewardLog, Scored
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score, read_rollouts, rows_of_others
 from seper_reward.reward.tools import SearchTools
@@ -126,11 +126,17 @@ class SePerReward:
         def read() -> list[Rollout]:
             others = rows_of_others(self.environment, environment, environments)
             if environments is None and passages is None:
-                self.search_tools.refuse_several(tools_of_trainer(log_metric or log_extra))
+                tools = getattr(getattr(log_metric or log_extra, "__self__", None), "tools", None) or ()
+                self.search_tools.refuse_several([each.__name__ for each in tools if hasattr(each, "__name__")])
             columns = (question, answers, completions, passages, environments, self.passage_tag, others)
             return read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
 
-        rollouts = _on_all_ranks(read) if share else read()
+        if share:
+            from seper_reward.reward.shared import agreed  # imported here: needs torch, which a client may lack
+
+            rollouts = agreed(read)
+        else:
+            rollouts = read()
         if environments is None and passages is None and not self.weights.answer_weight:
             self.log.warn_of_blindness(rollouts, self.passage_tag)
         self.log.warn_of_tools(self.search_tools)
@@ -237,13 +243,6 @@ class SePerReward:
         if not rollout.answers and rollout.problem != OTHERS:
             self.failures[rollout.problem or "no gold answer"] += 1
         return self.weights.score(rollout, measured) if isinstance(measured, Measured) else None
-
-
-def _on_all_ranks(act: Callable[[], T]) -> T:
-    """Return the result of ``act`` on this rank; if it fails on one rank, all raise."""
-    from seper_reward.reward.shared import agreed  # imported here: needs torch, which a client may lack
-
-    return agreed(act)
 
 
 class AsyncSePerReward(SePerReward):

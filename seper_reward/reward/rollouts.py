@@ -143,7 +143,8 @@ def read_rollouts(
             "AsyncGRPOTrainer does not pass environments: add the columns, or give the environment a get_reward"
         )
     count = next(len(column) for column in (question, environments) if column is not None)
-    others = others if others is not None else [_is_other(each) for each in environments or [None] * count]
+    if others is None:
+        others = [each is not None and not _records(each) for each in environments or [None] * count]
     columns = (question, answers, completions, environments, passages)
     rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
@@ -179,10 +180,6 @@ def rows_of_others(
     return None
 
 
-def _is_other(environment: Any) -> bool:
-    return environment is not None and not _records(environment)
-
-
 def _records(environment: Any) -> bool:
     """Return whether an environment records its searches."""
     return hasattr(environment, "turns")
@@ -197,7 +194,8 @@ def _rollout(
     row: Sequence[Any], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
 ) -> Rollout:
     question, answers, completion, environment, passages = row
-    question, answers = _known(question, environment, "question"), _known(answers, environment, "answers")
+    question = getattr(environment, "question", None) if question is None else question
+    answers = getattr(environment, "answers", None) if answers is None else answers
     if not _records(environment):
         environment = None
     try:
@@ -209,11 +207,14 @@ def _rollout(
         turns = _turns(seen, environment, passages)
         before, *calls = map(len, found)
         shown = before == 0 and sum(calls) == len(turns)
+        last = messages[-1] if messages else {}
+        # a completion that was cut off after a search has no answer
+        cut = last.get("role") != "assistant" or last.get("tool_calls")
         rollout = Rollout(
             _text(question, "question"),
             read_answers(answers, _text),
             turns,
-            _last_answer(messages, pattern),
+            "" if cut else stated_answer(text_of(last), pattern),
             calls=tuple(calls) if shown else (),
             failed=sum(failed),
             failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),
@@ -222,11 +223,6 @@ def _rollout(
         return rollout if all(map(is_unicode, texts)) else _unusable("the rollout contains half a surrogate pair")
     except UnscorableError as error:
         return _unusable(str(error))
-
-
-def _known(value: Any, environment: Any, name: str) -> Any:
-    """Return the value of the column, or the environment's attribute if it is ``None``."""
-    return getattr(environment, name, None) if value is None else value
 
 
 def _unusable(problem: str) -> Rollout:
@@ -317,10 +313,3 @@ def _passage(value: Any, name: str) -> Passage:
         text = _text(value.get("text"), f"{name}.text")
         return Passage(text, _text(title, f"{name}.title") if title else "", str(value.get("id", "")))
     return Passage(_text(value, name))
-
-
-def _last_answer(messages: Sequence[Any], pattern: re.Pattern[str] | None) -> str:
-    last = messages[-1] if messages else {}
-    # a completion that was cut off after a search has no answer
-    cut = last.get("role") != "assistant" or last.get("tool_calls")
-    return "" if cut else stated_answer(text_of(last), pattern)

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from seper_reward.batching import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
-from seper_reward.types import Asked, Belief, Measure, Measured, Responses, UnscorableError
+from seper_reward.types import Asked, Measure, Measured, Responses, UnscorableError
 
 _UNEVEN = 1.2  # largest part, relative to the mean, without dividing a question
 
@@ -102,8 +102,5 @@ def _drop_tokens(measured: Measured | UnscorableError) -> Measured | UnscorableE
     """Return measurements without the tokens of the responses, which a reward does not need."""
     if isinstance(measured, UnscorableError):
         return measured
-    return replace(measured, beliefs=tuple(map(_without_tokens, measured.beliefs)))
-
-
-def _without_tokens(belief: Belief) -> Belief:
-    return replace(belief, sampled=Responses(belief.responses, ()))
+    beliefs = (replace(belief, sampled=Responses(belief.responses, ())) for belief in measured.beliefs)
+    return replace(measured, beliefs=tuple(beliefs))

@@ -94,7 +94,9 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
                     self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)
                 ]
             else:
-                by_message = _advantages_by_group(gather_object(earned), size, self.discount)[here]
+                known = [credit if isinstance(credit, Credit) else None for credit in gather_object(earned)]
+                groups = (known[start : start + size] for start in range(0, len(known), size))
+                by_message = [row for group in groups for row in message_advantages(group, self.discount)][here]
             shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
@@ -190,13 +192,6 @@ def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
                 messages[place] = number
         start = closes
     return messages
-
-
-def _advantages_by_group(earned: Sequence[Credit | str], size: int, discount: float) -> list[list[float]]:
-    """Return the advantages of each rollout's messages; every ``size`` rollouts in a row are a group."""
-    known = [credit if isinstance(credit, Credit) else None for credit in earned]
-    groups = (known[start : start + size] for start in range(0, len(known), size))
-    return [advantages for group in groups for advantages in message_advantages(group, discount)]
 
 
 def _subtract_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:

@@ -29,8 +29,10 @@ def check_types(config: Any) -> None:
     Raises ``ValueError`` with the name and the type of the field.
     """
     hints = get_type_hints(type(config))
-    for each in fields(config):
-        _check_type(each.name, getattr(config, each.name), hints[each.name])
+    for name, value in ((each.name, getattr(config, each.name)) for each in fields(config)):
+        if not fits(value, hints[name]):
+            expected = " or ".join(map(_type_name, _alternatives(hints[name])))
+            raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -40,12 +42,6 @@ def fits(value: Any, hint: Any) -> bool:
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _check_type(name: str, value: Any, hint: Any) -> None:
-    if not fits(value, hint):
-        expected = " or ".join(map(_type_name, _alternatives(hint)))
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -19,7 +19,6 @@ from seper_reward.estimators.utility import utility
 from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.serving.bodies import BeliefsBody, QueryBody, Reading, RewardsBody, UtilitiesBody, read_bodies
 from seper_reward.serving.docs_page import docs_page
 from seper_reward.serving.middleware import Numbers, RequestGuard
@@ -68,11 +67,22 @@ def build_app(
         """Rewards of rollouts, with their parts."""
         rollouts = read_bodies(body.rollouts, reading)
         scored = await scoring.score(rollouts, body.weights(weights), deadline)
+        credited = [credit_of(rollout, score) for rollout, (score, _) in zip(rollouts, scored, strict=True)]
         return {
             "rewards": [None if each is None else each.reward for each, _ in scored],
             "reasons": [reason for _, reason in scored],
-            "scores": [None if each is None else _parts(each) for each, _ in scored],
-            "turn_rewards": [_turn_rewards(*pair) for pair in zip(rollouts, scored, strict=True)],
+            "scores": [
+                None
+                if score is None
+                else {
+                    "baseline_seper": score.beliefs[0].seper if score.beliefs else None,
+                    "gains": list(score.gains),
+                    "cost": score.cost,
+                    "answer_support": score.answer,
+                }
+                for score, _ in scored
+            ],
+            "turn_rewards": [None if isinstance(each, str) else turn_rewards(each) for each in credited],
         }
 
     @app.get("/health")
@@ -153,18 +163,3 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, Any] | N
             }
         )
     return {"seper": baseline.seper, "baseline": belief_json(baseline), "utilities": rows}
-
-
-def _parts(score: Score) -> dict[str, Any]:
-    beliefs = score.beliefs
-    return {
-        "baseline_seper": beliefs[0].seper if beliefs else None,
-        "gains": list(score.gains),
-        "cost": score.cost,
-        "answer_support": score.answer,
-    }
-
-
-def _turn_rewards(rollout: Rollout, scored: tuple[Score | None, str | None]) -> list[float] | None:
-    credit = credit_of(rollout, scored[0])
-    return None if isinstance(credit, str) else turn_rewards(credit)

@@ -103,9 +103,8 @@ class RequestGuard:
         try:
             await app(scope, bounded, watched)
         finally:
-            path = getattr(
-                scope.get("route"), "path", "other"
-            )  # the route, since clients could send any number of paths
+            # the route, since clients could send any number of paths
+            path = getattr(scope.get("route"), "path", "other")
             self._numbers.add(path, status, time.perf_counter() - start)
 
     @property

@@ -82,21 +82,16 @@ def begin(
     If ``config.cache`` is not given, it is set to ``trainer_cache``.
     """
     folder = Path(arguments.output_dir)
-    _refuse_shards()
+    fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
+    if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
+        raise ValueError(
+            f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process to "
+            "rank and be saved; launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
+        )
     config.cache = config.cache or trainer_cache(folder)
     questions = read(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
-
-
-def _refuse_shards() -> None:
-    """Raise for Accelerate's FSDP and ZeRO-3: each process needs the whole model to rank passages and save it."""
-    fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
-    if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
-        raise ValueError(
-            f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process; "
-            "launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
-        )
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:

@@ -275,7 +275,10 @@ def known_leaves(
     width = max(_GIVEN_TOKENS // len(given), longest)
     waiting = [list(own) for own in given]
     while any(waiting):
-        now = [_that_fit(own, width) for own in waiting]
+        now = []  # the longest prefix of each prompt's texts that fits into the width
+        for own in waiting:
+            ends = itertools.accumulate(len(row.read) for row in own)
+            now.append(own[: sum(end <= width for end in ends)])
         waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
         with timed("prefill", tokens=sum(len(row.read) for these in now for row in these)):
             forced = decoder.forced_logits([[row.read for row in these] for these in now])
@@ -284,12 +287,6 @@ def known_leaves(
                 leaf(row, torch.cat([logits[prompt, None], after])) for row, after in zip(these, rest, strict=True)
             )
     return leaves
-
-
-def _that_fit(given: Sequence[GivenResponse], tokens: int) -> Sequence[GivenResponse]:
-    """Return the longest prefix of the texts that has at most ``tokens`` tokens."""
-    ends = itertools.accumulate(len(row.read) for row in given)
-    return given[: sum(end <= tokens for end in ends)]
 
 
 def _stacked(caches: Sequence[Any]) -> Any:

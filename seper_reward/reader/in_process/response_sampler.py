@@ -30,7 +30,7 @@ from seper_reward.reader.in_process.self_check import (
 from seper_reward.reader.in_process.teacher_forcing import Forcing, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
-from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, padding_id
+from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
@@ -78,8 +78,9 @@ class ResponseSampler:
         self._budget = self.max_batch_tokens or token_budget(model)
         self._given_layout = options.layout
         self.layout: Layout = options.layout or choose_layout(model)
-        # the padding token has no effect, so tokenizers without one can be used
-        self._pad_id = padding_id(tokenizer)
+        # models ignore padding, so any token does if the tokenizer has none
+        ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+        self._pad_id: int = next(token for token in ids if token is not None)
         self._window = window_of(model) or tokenizer.model_max_length
         self._switch = rope_switch(model)
         self._rows = RowWriter(model, tokenizer, name, self.options)
