@@ -2,7 +2,6 @@
 
 import functools
 import random
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from tqdm.auto import tqdm
 from transformers.utils import get_json_schema
 
 from seper_reward.data.answers import normalize_answer
-from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.queries import pool_passages
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of, spread
 from seper_reward.reader.prompts import PromptStyle
@@ -21,7 +20,7 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Passage, Query, UnscorableError, attempt
 
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, found_by, simple_searches
-from .ranking.data import OURS, Questions, split_questions
+from .ranking.data import Questions, read_source, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML
@@ -64,13 +63,7 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
 
 def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
     """Return the questions of one input selected by the task, and its corpus."""
-    examples, corpus = read_examples(str(OURS.get(source, source)), task.corpus, task.input_options)
-    if examples.about:
-        print(examples.about, file=sys.stderr)
-    if examples.rejected:
-        first = examples.rejected[0]
-        print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    queries: Sequence[Query] = examples.queries
+    queries, corpus = read_source(source, task.corpus, task)
     if corpus is None:  # also of unused questions, which must not make searching easier
         corpus, queries = pool_passages(queries)
     name = Path(source).name.partition(".")[0]

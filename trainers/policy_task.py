@@ -44,8 +44,7 @@ class PolicyTaskConfig(InputConfig):
         common=True,
     )
     corpus: str | None = setting(
-        None,
-        f"{CORPUS_HELP} (default: the passages of all questions of the input, and the demo's corpus).",
+        None, f"{CORPUS_HELP} (default: the passages of all questions of the input, and the demo's corpus)."
     )
     groups: list[str] = setting(
         [],
@@ -64,13 +63,9 @@ class PolicyTaskConfig(InputConfig):
     eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
-        0.125,
-        "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead.",
+        0.125, "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead."
     )
-    split_by: SplitBy = setting(
-        "question",
-        SPLIT_BY_HELP,
-    )
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     retriever: str = setting(
         "bm25",
         "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, the folder of "

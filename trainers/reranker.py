@@ -17,7 +17,7 @@ import torch
 from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
-from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
+from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
 from seper_reward.estimators.entailment import load_entailment
@@ -49,8 +49,6 @@ from .ranking.run import (
 )
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
-LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
-
 
 @dataclass
 class RerankerConfig(RankingConfig):
@@ -65,16 +63,9 @@ class RerankerConfig(RankingConfig):
     )
     dev_share: float = setting(0.0, "Share of questions to leave out of training (for other experiments).")
     retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")
-    loss: str = setting(
-        "ranknet",
-        "Loss: ranknet (pairs of passages, harmful below useless ones) or lambda (nDCG; labels below 0 count as 0 "
-        "unless shift raises them).",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
         if self.pair_tokens is not None and self.pair_tokens < 2:
             raise ValueError(f"pair_tokens must be at least 2, got {self.pair_tokens}")
 
@@ -109,7 +100,7 @@ def train(
     arguments: CrossEncoderTrainingArguments,
 ) -> list[dict[str, float]]:
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log."""
-    return fit(model, teacher_rows(labeled, config), LOSSES[config.loss](model, mini_batch_size=-1), arguments)
+    return fit(model, teacher_rows(labeled, config), RankNetLoss(model, mini_batch_size=-1), arguments)
 
 
 def fit(

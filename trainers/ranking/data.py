@@ -47,10 +47,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
     )
     dev_share: float = setting(0.125, "Share of questions for evaluation during training; may be 0.")
-    split_by: SplitBy = setting(
-        "question",
-        SPLIT_BY_HELP,
-    )
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     labeler: str = setting(
         "delta_seper",
         "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
@@ -113,13 +110,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "Unit to which labels are rounded, >= 0, since smaller differences are noise; 0 does not round.",
         "targets.resolution",
     )
-    shift: float = setting(0.0, "Number added to the labels after clipping.", "targets.shift")
-    clip_low: float | None = setting(
-        None,
-        "Lower bound to clip labels at; 0 makes harmful passages equal to useless ones (default: no bound).",
-        "targets.clip_low",
-    )
-    clip_high: float | None = setting(None, "Upper bound to clip labels at (default: no bound).", "targets.clip_high")
     eval_readers: list[str] = setting(
         ["plain"],
         "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct, no adapter), "
@@ -189,13 +179,20 @@ def read_questions(config: RankingConfig) -> Questions:
 
 def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passage] | None]:
     """Read all questions and the corpus; ``None`` if the corpus consists of the questions' own passages."""
-    examples, corpus = read_examples(str(OURS.get(config.input, config.input)), config.corpus, config.input_options)
+    return read_source(config.input, config.corpus, config)
+
+
+def read_source(
+    source: str, corpus: str | None, config: InputConfig
+) -> tuple[Sequence[Query], dict[str, Passage] | None]:
+    """Read questions, also bundled ones, and a corpus; report the layout and unusable rows on standard error."""
+    examples, passages = read_examples(str(OURS.get(source, source)), corpus, config.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    return examples.queries, corpus
+    return examples.queries, passages
 
 
 def questions_by_split(

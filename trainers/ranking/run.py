@@ -15,7 +15,7 @@ from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
-from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
+from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import cell, measures_table
 from seper_reward.reports.tracking import Run
@@ -110,7 +110,7 @@ class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an 
 
 
 def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
-    """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
+    """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk and rounded.
 
     For hops after the first, the query is ``next_query`` of the question and the given passages. Raises
     ``NothingToLearn`` if no query is left.
@@ -124,8 +124,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         differing = [shortened(row, config.list_size) for row in differing]
     kept = []
     for row in differing:
-        rounded = quantize(torch.tensor(row.labels), config.resolution)
-        targets = transform(rounded, shift=config.shift, low=config.clip_low, high=config.clip_high)
+        targets = quantize(torch.tensor(row.labels), config.resolution)
         if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
             passages = [passage.full_text for passage in row.query.passages]
             kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
