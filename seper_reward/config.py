@@ -111,15 +111,13 @@ class EstimatorConfig(JudgeConfig):
     )
     weighting: Weighting | None = setting(
         None,
-        "Weight of a response: mass (its probability, and a share of the mass that was not sampled), uniform (all "
-        "equal), sequence (its probability among the sampled ones) or mean_token (geometric mean of its tokens' "
-        "probabilities) (default: the preset's).",
+        "Weight of a response: mass (its probability, and a share of the mass that was not sampled), uniform, sequence "
+        "(its probability among the sampled ones) or mean_token (per token) (default: the preset's).",
         "estimator.weighting",
     )
     end_token: EndToken | None = setting(
         None,
-        "Whether the token that ends a response (end-of-sequence, or the end of a stop string) counts in its weight: "
-        "counted or left_out (default: the preset's).",
+        "Whether the token that ends a response counts in its weight: counted or left_out (default: the preset's).",
         "estimator.end_token",
     )
     aliases: Aliases | None = setting(
@@ -130,8 +128,7 @@ class EstimatorConfig(JudgeConfig):
     )
     hard_aliases: Aliases | None = setting(
         None,
-        "How several gold answers are combined in hard SePer: as in aliases; any counts all clusters that match an "
-        "answer (default: the preset's, which is the value of aliases for default and paper, and any for official).",
+        "The same in hard SePer, where any counts all clusters that match an answer (default: the preset's).",
         "estimator.hard_aliases",
     )
     kernel: Kernel | None = setting(
@@ -142,16 +139,14 @@ class EstimatorConfig(JudgeConfig):
     )
     match: Match | None = setting(
         None,
-        "When a response counts as correct in hard SePer: threshold (its support reaches threshold), equivalent "
-        "(both directions reach threshold), argmax (entailment is the likeliest class) or no_contradiction "
-        "(contradiction is in neither direction the likeliest class, and not both are neutral) (default: the "
-        "preset's).",
+        "When a response counts as correct in hard SePer: threshold (its support reaches threshold), equivalent (both "
+        "directions do), argmax (entailment is the likeliest class) or no_contradiction (contradiction is in no "
+        "direction the likeliest class, and not both are neutral) (default: the preset's).",
         "estimator.match",
     )
     floor: float | None = setting(
         None,
-        "Support, in [0, 1), of wrong answers by this entailment model; it counts as 0, and higher support is "
-        "rescaled to [0, 1] (default: the preset's, which is 0).",
+        "Support, in [0, 1), that counts as 0; higher support is rescaled to [0, 1] (default: the preset's).",
         "estimator.floor",
     )
     threshold: float | None = setting(
@@ -161,21 +156,20 @@ class EstimatorConfig(JudgeConfig):
     )
     clusters: Clusters | None = setting(
         None,
-        "How responses with the same meaning are clustered: components (linked directly or through other responses), "
-        "complete (all pairs of a cluster are linked) or greedy (in the order of the samples; later clusters can take "
-        "members of earlier ones) (default: the preset's).",
+        "How responses with the same meaning are clustered: components (linked directly or through others), complete "
+        "(all pairs are linked) or greedy (in the order of the samples) (default: the preset's).",
         "estimator.clusters",
     )
     judged_by: JudgedBy | None = setting(
         None,
-        "Cluster members that are compared with the answer in hard SePer: members (mean over all) or first (the first "
-        "member) (default: the preset's).",
+        "Members of a cluster that decide whether it is correct: members (mean over all) or first (default: the "
+        "preset's).",
         "estimator.judged_by",
     )
     judged_texts: JudgedTexts | None = setting(
         None,
-        "Texts for the entailment model: cleaned (without surrounding quotes and full stop; equal and blank texts "
-        "need no model) or verbatim (unchanged, but the question always ends in '?') (default: the preset's).",
+        "Texts for the entailment model: cleaned (without surrounding quotes and full stop; rules come first) or "
+        "verbatim (with the question, ending in '?') (default: the preset's).",
         "estimator.judged_texts",
     )
 

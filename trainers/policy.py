@@ -187,12 +187,7 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
 
 
 class PriceWarmup(TrainerCallback):
-    """Increases the price of a reward linearly from 0 at the first step.
-
-    Args:
-        reward: The reward; before and after training it has its full price.
-        steps: Number of steps to the full price, >= 0; below 1 a share of all steps.
-    """
+    """Increases the price of a reward linearly from 0, over steps or (below 1) a share of all steps."""
 
     def __init__(self, reward: SePerReward, steps: float) -> None:
         self._reward, self._steps, self._whole = reward, steps, reward.weights

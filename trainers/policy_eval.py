@@ -39,18 +39,12 @@ def held_out_file(folder: Path, name: str = "results") -> Path:
 
 
 def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
-    """Return measures of episodes with their 95 % bootstrap intervals over questions.
+    """Return the ``MEASURES`` of episodes with their 95 % bootstrap intervals over questions (``intervals``).
 
-    ``search_rate_needed``, ``search_rate_not_needed`` and the rates of groups are shares of questions with a search.
-    ``decision_f1`` is the F1 of the decision to search, with needed searches as positives:
-    2 · both / (searched + needed).
-
-    Args:
-        episodes: Episodes, one or several per question; a question's episodes are resampled together.
-
-    Returns:
-        The ``MEASURES``, ``search_rate_GROUP`` and ``unscored``, the share of episodes that could not be scored;
-        ``intervals`` by measure, from ``interval_over_questions``. Measures without episodes are left out.
+    ``search_rate_needed``, ``search_rate_not_needed`` and ``search_rate_GROUP`` are shares of questions with a search.
+    ``decision_f1`` is the F1 of the decision to search, with needed searches as positives: 2 · both / (searched +
+    needed). ``unscored`` is the share of episodes that could not be scored. A question's episodes are resampled
+    together; measures without episodes are left out.
     """
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, Callable[[Episode], tuple[float, float]]] = {

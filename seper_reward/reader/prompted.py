@@ -107,19 +107,13 @@ class PromptedReader:
     def responses(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
     ) -> list[list[Responses] | UnscorableError]:
-        """Sample the responses to several questions in their ``contexts``.
+        """Sample the responses to several questions in their ``contexts``, of which an empty one is the baseline.
 
         Prompts without a passage are a separate batch, so a question's baseline does not depend on its passages; an
-        engine makes its own batches. Low digits of the results depend on the other questions.
-
-        Args:
-            asked: The questions; an empty context is the baseline.
-            answers: Per question, texts whose ``known_leaves`` are added to its responses, each once and only texts
-                with a token (default: none). Samplers without ``knows_leaves`` add none.
-
-        Returns:
-            Per question one ``Responses`` per context, or its error: it is longer than the reader's window, or see
-            ``sample``, which also raises.
+        engine makes its own batches. Low digits of the results depend on the other questions. ``answers`` are texts
+        per question whose ``known_leaves`` are added to its responses, each once and only texts with a token (default:
+        none); samplers without ``knows_leaves`` add none. A question has an error if it is longer than the reader's
+        window; see also ``sample``.
         """
         prompts = list(map(self._prompts_or_error, asked))
         texts = [self.prompts.response_texts(own) for own in answers] if answers else [[] for _ in asked]
@@ -160,17 +154,11 @@ class PromptedReader:
         closed_book: Collection[str] = (),
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, Responses | UnscorableError]:
-        """Sample responses to prompts as one batch, or read them from the cache; return them by prompt.
+        """Sample responses to prompts of ``prompts`` as one batch, or read them from the cache; return them by prompt.
 
-        Args:
-            prompts: Prompts from the builder ``prompts``.
-            closed_book: The prompts without a passage.
-            given: For some of the prompts, texts whose ``known_leaves`` are added to the responses.
-
-        Returns:
-            Per prompt its responses, or its error: it is empty or longer than the reader's window, or half of its
-            responses begin with thoughts. For ``closed_book`` prompts, where no passage can be the cause, thoughts
-            raise.
+        Texts ``given`` for a prompt are added to its responses as ``known_leaves``. A prompt has an error if it is
+        empty or longer than the reader's window, or half of its responses begin with thoughts. For ``closed_book``
+        prompts, where no passage can be the cause, thoughts raise ``ValueError``.
         """
         key = self.sampling
 

@@ -78,9 +78,6 @@ class ReaderOptions(LoadOptions):
             ``"reread"`` uses no cache, which is slow and works with any causal model (default: chosen by the
             architecture).
         chat_template: Text of a chat template (Jinja) in place of the tokenizer's own.
-
-    Raises:
-        ValueError: ``layout`` is unknown.
     """
 
     layout: Layout | None = None

@@ -73,14 +73,11 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
 
 @dataclass(frozen=True)
 class GivenResponse:
-    """A given text as a response.
+    """A given text as a response; ``token_ids`` have no end token, and one more than the maximum if it is too long.
 
-    Attributes:
-        text: The response.
-        token_ids: Its token ids, without an end token; ``max_new_tokens + 1`` of them if it is too long.
-        read: The token ids that the reader scores.
-        ends: Tokens that would end the response right after ``read`` without changing its text; empty at the maximum
-            length, where no end is needed, and ``None`` if the text cannot be a response.
+    The reader scores the tokens ``read``. ``ends`` are tokens that would end the response right after them without
+    changing its text: empty at the maximum length, where no end is needed, and ``None`` if the text cannot be a
+    response.
     """
 
     text: str
@@ -90,16 +87,9 @@ class GivenResponse:
 
 
 class ResponseEnds:
-    """The tokens that end a response, and the end of its text.
+    """The tokens that end a response, and the end of its text, for a reader with ``size`` token ids.
 
-    Args:
-        tokenizer: The reader's tokenizer.
-        options: Stop strings and maximum length of a response.
-        end_tokens: Ids of the tokens that end a response.
-        size: Number of token ids of the reader.
-
-    Attributes:
-        may_end_stop: For each token id, whether it can complete a stop string.
+    ``may_end_stop`` has for each token id whether it can complete a stop string.
     """
 
     def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:

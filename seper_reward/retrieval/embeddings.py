@@ -55,13 +55,9 @@ class Embedder:
     def passages(self, texts: Sequence[str], cache_dir: Path | None = None, share: bool = False) -> np.ndarray:
         """Return fp32 vectors of shape (number of texts, dimension); at least one text is needed.
 
-        Args:
-            texts: The passages' texts.
-            cache_dir: Folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
-                Interrupted commands thus resume, and only new passages of a corpus are embedded. ``None`` stores
-                nothing.
-            share: Whether each process embeds only its share; all processes must then call this together, and each
-                gets all vectors.
+        ``cache_dir`` is a folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
+        Interrupted commands thus resume, and only new passages of a corpus are embedded. With ``share`` all processes
+        must call this together: each embeds its share, and gets all vectors.
         """
         processes = process_state().num_processes if share else 1
         size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))

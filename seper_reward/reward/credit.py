@@ -41,13 +41,10 @@ from seper_reward.reward.rollouts import Rollout, Score
 
 @dataclass(frozen=True)
 class Credit:
-    """Rewards of the parts of a rollout.
+    """Rewards of the parts of a rollout: of each search and of the answer.
 
-    Attributes:
-        calls: Number of searches of each message, in order; at least one message.
-        searches: Reward of each search, in order.
-        answer: Reward of the answer.
-        others: Remaining reward of each message, such as the price of its failed calls; empty if all are 0.
+    ``calls`` is the number of searches of each message, at least one message. ``others`` are remaining rewards of
+    messages, such as the price of failed calls; empty if all are 0.
     """
 
     calls: tuple[int, ...]

@@ -27,13 +27,6 @@ class ExpectsTurns(Protocol):
 class RetrievalEnvironment:
     """The search tool of one rollout, with a record of its searches; ``environment_factory`` makes it for TRL.
 
-    Args:
-        retriever: Retriever that finds the passages.
-        top_k: Number of passages per search.
-        max_turns: Maximum number of searches per rollout; a further one returns a message instead of passages.
-        cut: Function that shortens a passage for the policy.
-        reward: Reward that measures beliefs during the rollout; ``None`` to measure them at its end.
-
     Attributes:
         turns: The searches so far.
         failure: Error of the retriever. TRL passes errors of tools to the policy and goes on. Rewards raise this

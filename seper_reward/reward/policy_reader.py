@@ -65,16 +65,11 @@ class PolicyReader:
         """Read with the weights of a trainer of TRL from now on; call it before training.
 
         One prompt is sampled with the trainer's settings, and its log-probabilities are compared with teacher-forced
-        ones: gradient checkpointing and train mode would change them silently. Sharded weights (FSDP, ZeRO-3) are
-        gathered on every rank while the reader runs, as TRL gathers them for generation. If the trainer merges the
-        adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a copy of the adapted
-        base weights, which is made here.
-
-        Raises:
-            ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the weights
-                are sharded in another way, in which they cannot be gathered; or they are quantized, and a merge
-                would change them.
-            RuntimeError: The log-probabilities differ.
+        ones: gradient checkpointing and train mode would change them silently, and raise ``RuntimeError``. Sharded
+        weights (FSDP, ZeRO-3) are gathered on every rank while the reader runs, as TRL gathers them for generation. If
+        the trainer merges the adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a
+        copy of the adapted base weights, which is made here. Raises ``ValueError`` if the scorer's tokenizer is not
+        the policy's, or its weights cannot be gathered or copied.
         """
         if self.weights == "separate":
             raise ValueError("reader='separate' has its own weights; attach is for policy-base and policy")

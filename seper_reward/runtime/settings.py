@@ -8,14 +8,10 @@ PLACE, COMMON = "place", "common"  # keys of a field's metadata, next to argpars
 
 
 def setting(default: Any, text: str, place: str | None = None, *, common: bool = False) -> Any:
-    """Return a dataclass field for a setting.
+    """Return a dataclass field for a setting with a help text; a list as default is copied for each object.
 
-    Args:
-        default: Default value; a list is copied for each object.
-        text: Help text.
-        place: ``group.key``: the setting is ``key`` in the mapping ``group`` of a YAML file, and
-            ``--set group.key=...`` on a command line (default: no group, and a flag with the name of the field).
-        common: Whether a setting with a place is also a flag, with the name of the field.
+    A setting with a place ``group.key`` is ``key`` in the mapping ``group`` of a YAML file, and ``--set
+    group.key=...`` on a command line; others, and ``common`` ones, are also flags with the name of the field.
     """
     metadata = {"help": text, PLACE: place, COMMON: common}
     if isinstance(default, list):

@@ -38,11 +38,8 @@ class Scoring:
         """Return the measurements of each question, or the reason why there are none, in order.
 
         Equal questions are measured once. ``deadline`` are the seconds that the client waits (``None``: the server's
-        limit).
-
-        Raises:
-            HTTPException: The request is too long (413), the queue is full (429), or the server is stopping (503).
-            ConnectionError: The server's engine is unavailable.
+        limit). Raises ``HTTPException`` if the request is too long (413), the queue is full (429), or the server is
+        stopping (503), and ``ConnectionError`` if the engine is unavailable.
         """
         if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
             most = self._limits.tokens

@@ -110,12 +110,10 @@ def measure_rankings(
 ) -> dict[str, dict[str, Any]]:
     """Measure several rankings for the same questions, by name; all processes must call this together.
 
-    Questions have gold answers, and marks of relevance in the metadata of their passages.
-
-    Returns:
-        By name, the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
-        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` for k passages (with the suffix
-        ``_READER`` for readers not used for labelling), and ``questions``: the rows of ``downstream`` by reader.
+    Questions have gold answers, and marks of relevance in the metadata of their passages. The measures are those of
+    ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains (``ndcg@5_gain``, ..., of the top 5),
+    ``seper@k`` and ``exact_match@k`` for k passages (with the suffix ``_READER`` for readers not used for labelling),
+    and ``questions``: the rows of ``downstream`` by reader.
     """
     gold = [gold_relevance(query) for query in queries]
     measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
@@ -151,14 +149,11 @@ def changes(
 ) -> dict[str, Any]:
     """Compare SePer before and after by question, from rows of ``downstream`` in the same order.
 
-    Questions that are not scored on both sides are left out. A change below ``least``, in [0, 1], is a tie.
-
-    Returns:
-        Numbers of questions in which SePer rose (``wins``), fell (``losses``) or did neither (``ties``);
-        ``win_ratio``, the share of questions wrong before that are right after, and ``lose_ratio``, the share of
-        questions wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5;
-        ``None`` if there are no such questions); and ``most_changed``, the 20 questions with the greatest change, with
-        the passages in the reader's prompt.
+    Questions that are not scored on both sides are left out; a change below ``least``, in [0, 1], is a tie.
+    ``win_ratio`` is the share of questions wrong before that are right after, ``lose_ratio`` the share of questions
+    wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5; ``None`` if
+    there are no such questions). ``most_changed`` are the 20 questions with the greatest change, with the passages in
+    the reader's prompt.
     """
     both = [
         (old, new)

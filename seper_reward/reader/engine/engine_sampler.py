@@ -135,14 +135,9 @@ class EngineSampler:
     ) -> list[Responses | UnscorableError]:
         """Sample N responses for each prompt, with the chat template already applied, all prompts at once.
 
-        Equal prompts are sampled once. ``given`` has no effect: ``leaves`` need separate requests.
-
-        Returns:
-            Per prompt, its ``Responses``, without ``token_ids`` if the server returns none; or the error of a prompt
-            that is empty or too long, that the server rejects, or whose answer is incomplete.
-
-        Raises:
-            ConnectionError: No server answered, after all retries.
+        Equal prompts are sampled once. ``given`` has no effect: ``leaves`` need separate requests. ``token_ids`` are
+        empty if the server returns none. A prompt has an error if it is empty or too long, or the server rejects it or
+        answers only in part. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         self.expect(prompts)
         futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
@@ -208,11 +203,9 @@ class EngineSampler:
         return other
 
     def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:
-        """Compare the log-probabilities of sampled tokens with those of the same tokens as a prompt.
+        """Raise if the log-probabilities of sampled tokens differ from those of the same tokens as a prompt.
 
-        Raises:
-            RuntimeError: The difference is greater.
-            UnscorableError: The server returns no token ids, or no log-probabilities of prompts.
+        ``tolerance`` is the maximum mean difference in nats; a greater one raises ``RuntimeError``.
         """
         responses = unwrap(self.sample([prompt])[0])
         log_probs = [row.tolist() for row in responses.token_log_probs]

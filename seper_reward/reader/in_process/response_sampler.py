@@ -222,12 +222,9 @@ class ResponseSampler:
 
         A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
         calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
-        mean over a response's tokens (default: the difference explained by rounding in the model's dtype).
-
-        Raises:
-            RuntimeError: The difference is greater, or a call fails. Reasons: the layout does not suit the
-                architecture, train mode, gradient checkpointing without a cache.
-            UnscorableError: The logits are NaN.
+        mean over a response's tokens (default: the difference explained by rounding in the model's dtype); a greater
+        difference raises ``RuntimeError``. Reasons: the layout does not suit the architecture, train mode, gradient
+        checkpointing without a cache.
         """
         if problem := self._decoding_problem(prompt, tolerance):
             raise RuntimeError(problem)

@@ -22,17 +22,11 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 class Row:
     """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
 
-    Attributes:
-        noise: A random 64-bit word per token, which decides the token.
-        prompt: Index of the prompt in the batch.
-        sample: Number of the sample, from 0.
-        token_ids: Tokens drawn so far.
-        log_probs: Natural-log probabilities of the tokens under the model at temperature 1.
-        draw_log_prob: Natural-log probability of the tokens in the distribution from which they are drawn.
-        slots: Slots of this response's tokens in the line of a tree.
-        line: Line of the cache for this response, if samples have separate lines.
-        text: The response, once it has finished.
-        finished: Whether it has ended with end-of-sequence or a stop string.
+    A random 64-bit word of ``noise`` decides each token. ``log_probs`` are natural-log probabilities of the tokens
+    under the model at temperature 1; ``draw_log_prob`` is that of all tokens in the distribution from which they are
+    drawn. A tree has the tokens in the ``slots`` of the prompt's line; if samples have separate lines of the cache,
+    this one's is ``line``. ``text`` is set once the response has ended, which is ``finished`` at end-of-sequence or a
+    stop string.
     """
 
     noise: Sequence[int]

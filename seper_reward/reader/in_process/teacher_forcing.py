@@ -90,14 +90,8 @@ def forced_logits(
     continuation, in ``reread`` without padding. With long rope, a continuation uses the factors of its whole row, like
     a plain call of the model.
 
-    Args:
-        model: Causal language model in eval mode.
-        lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
-        pad_id: Id of the tokenizer's padding token.
-        layout: Layout of the continuations of a prompt, from ``choose_layout``.
-
-    Returns:
-        Per line and continuation, ``(T + 1, V)`` logits: of its T tokens, and of the token after them.
+    ``lines`` are one batch of (prompt ids, continuations' ids), with continuations of T > 0 tokens; each gets ``(T +
+    1, V)`` logits.
     """
     switch = rope_switch(model)
     trees: dict[bool, list[int]] = {}  # lines that share a batch with all their continuations
