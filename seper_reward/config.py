@@ -111,7 +111,7 @@ class EstimatorConfig(JudgeConfig):
     )
     weighting: Weighting | None = setting(
         None,
-        "Weight of a response: mass (its probability, and a share of the mass that was not sampled), uniform, sequence "
+        "Weight of a response: mass (its probability, and a share of the mass not sampled), uniform, sequence "
         "(its probability among the sampled ones) or mean_token (per token) (default: the preset's).",
         "estimator.weighting",
     )
