@@ -59,9 +59,8 @@ class _Client:
 class SePerClient(_Client):
     """A scorer behind ``seper-reward serve``; several threads may share it.
 
-    Args:
-        url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Time limit of a call with all attempts, in seconds, > 0.
+    The ``url`` is an address such as ``http://scorer:8100``; ``timeout`` is the limit of a call with all attempts, in
+    seconds.
 
     Raises:
         ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.

@@ -12,12 +12,9 @@ from typing import NamedTuple
 
 
 class Curve(NamedTuple):
-    """A measure over the share of questions that get a passage.
+    """A measure, as a mean over all questions, over the share of questions that get a passage, from 0 to 1.
 
-    Attributes:
-        coverage: Shares of questions with a passage, from 0 (never) to 1 (always); one step per distinct score.
-        value: Mean of the measure over all questions, with and without a passage, at each share.
-        thresholds: Threshold of the score at each share: halfway between neighbouring scores, inf at 0 and -inf at 1.
+    There is one step per distinct score; its threshold is halfway between neighbouring scores, inf at 0 and -inf at 1.
     """
 
     coverage: tuple[float, ...]

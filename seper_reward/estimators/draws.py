@@ -21,14 +21,11 @@ _MIN_ODDS = 0.02  # the resolution of a few tens of responses
 
 @dataclass(frozen=True)
 class Draws:
-    """The distinct responses among S draws, and the probability mass that each represents.
+    """The L distinct responses among S draws (in order of the first draw, then undrawn known leaves), and their mass.
 
-    Attributes:
-        responses: The L distinct responses, in order of their first draw, then the known leaves that were not drawn.
-        counts: ``(L,)`` integers: number of times each was drawn.
-        weights: ``(L,)`` estimated mass that each response represents; the weights sum to 1.
-        seen: ``(L,)`` known part of ``weights``: the responses' own probabilities, or 0.
-        stand_ins: ``(L,)`` number of draws from the unseen part that each response is worth, >= 0.
+    All tensors are ``(L,)``. ``counts`` are numbers of draws. ``weights`` are the estimated mass that each response
+    represents, with sum 1; ``seen`` is its known part: the responses' own probabilities, or 0. ``stand_ins`` are the
+    numbers of draws from the unseen part that each response is worth, >= 0.
     """
 
     responses: Responses

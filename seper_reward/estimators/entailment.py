@@ -36,16 +36,10 @@ _BATCH_TOKENS = 8192  # default, per forward pass
 
 
 class EntailmentScorer:
-    """Scores whether one answer entails another, with a sequence classifier.
+    """Scores whether one answer entails another, with a sequence classifier in eval mode.
 
-    Args:
-        model: Classifier in eval mode whose ``config.id2label`` names an entailment class.
-        tokenizer: Its tokenizer.
-        name: Name of the model in provenance files.
-        max_batch_tokens: Maximum number of tokens (pairs times padded length) per forward pass.
-
-    Raises:
-        ValueError: ``id2label`` names no entailment class.
+    Its ``config.id2label`` must name an entailment class. ``max_batch_tokens`` limits pairs times padded length per
+    forward pass; ``name`` is the model's in provenance files.
     """
 
     def __init__(
@@ -150,10 +144,8 @@ class EntailmentScorer:
 def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
-    Args:
-        name: ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such
-            an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
-        options: Revision, dtype, device, and whether custom code of the model may run.
+    The name is ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such an
+    adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
 
     Raises:
         OSError: The model is neither a folder nor on the hub; the message names the fix.

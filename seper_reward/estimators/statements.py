@@ -35,11 +35,8 @@ class StatementEncoder:
 
     The question is prepended to the premise and to the hypothesis, as in the paper (arXiv:2503.01478, section 3). If
     the model's config sets ``question_once``, as the embedded model's does, it is prepended to the premise only.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        config: The model's config. ``trained_answer_tokens`` is the length of a premise or hypothesis that the model
-            was trained to read (default: the length of its window).
+    ``trained_answer_tokens`` of the config is the length of a premise or hypothesis that the model was trained to read
+    (default: the length of its window).
     """
 
     def __init__(self, tokenizer: Any, config: Any) -> None:

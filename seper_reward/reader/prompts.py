@@ -29,13 +29,7 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """An example question and answer, shown before the actual question.
-
-    Attributes:
-        question: The question.
-        answer: The response shown to the reader as its own.
-        passage: Passage with the answer; empty for a closed-book example.
-    """
+    """A question and the answer shown as the reader's own before the actual question, closed-book or with a passage."""
 
     question: str
     answer: str
@@ -156,17 +150,10 @@ def prompt_style(
 
 
 class PromptBuilder:
-    """Renders a question and passages to prompt texts for one tokenizer.
+    """Renders a question and passages to prompt texts for one tokenizer, with its chat template if it has one.
 
-    Args:
-        tokenizer: The reader's tokenizer; its chat template is used if it has one.
-        style: The wording, or its name in ``STYLES``.
-        chat: The tokenizer's chat template (default: with default options).
-        max_prompt_tokens: Maximum length of a prompt in tokens; passages are cut to fit, the question never.
-        max_passage_tokens: Maximum length of a single passage in tokens, >= 1 (default: only the prompt's limit).
-
-    Raises:
-        ValueError: The style is unknown, or ``max_passage_tokens`` is below 1.
+    Passages are cut to fit ``max_prompt_tokens``, the question never; a single passage has at most
+    ``max_passage_tokens`` >= 1 tokens (default: only the prompt's limit).
     """
 
     def __init__(
@@ -190,10 +177,8 @@ class PromptBuilder:
     def build(self, question: str, passages: Sequence[Passage] = ()) -> str:
         """Return the prompt text, with passages cut (all to one common length) until it fits.
 
-        The question is never cut. Several passages are numbered; without any, the prompt is the style's baseline.
-
-        Raises:
-            UnscorableError: The question alone is longer than ``max_prompt_tokens``.
+        The question is never cut: alone too long, it raises ``UnscorableError``. Several passages are numbered;
+        without any, the prompt is the style's baseline.
         """
         question = self.as_data(question)
         if not passages and self.style.baseline == "placebo":
@@ -207,8 +192,7 @@ class PromptBuilder:
     def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> str:
         """Return the result of ``render`` with the passages' texts, cut (all to one length) to ``most`` tokens.
 
-        Raises:
-            UnscorableError: The prompt is too long even with empty passages.
+        Raises ``UnscorableError`` if the prompt is too long even with empty passages.
         """
         texts = [self.as_data(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:

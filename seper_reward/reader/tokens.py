@@ -14,10 +14,8 @@ from seper_reward.types import UnscorableError
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
     """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
-    A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt.
-
-    Raises:
-        UnscorableError: The prompt is empty, or longer than ``room``.
+    A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt. An
+    empty or longer prompt raises ``UnscorableError``.
     """
     if not prompt:
         raise UnscorableError("prompts must not be empty, got ''")

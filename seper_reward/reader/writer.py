@@ -34,10 +34,8 @@ class Writer:
     def prompt(self, passages: Sequence[Passage], turns: Callable[[Sequence[str]], Sequence[Turn]]) -> str:
         """Return the prompt of a conversation, with its passages cut until it fits the reader's window.
 
-        ``turns`` returns the conversation with given texts of the passages; the last turn is the user's.
-
-        Raises:
-            UnscorableError: The conversation is too long even with empty passages.
+        ``turns`` returns the conversation with given texts of the passages; the last turn is the user's. Raises the
+        error of ``PromptBuilder.fit``.
         """
         most = self._reader.sampler.max_prompt_tokens
         return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)

@@ -19,18 +19,11 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 
 
 class Embedder:
-    """Embeds questions and passages.
+    """Embeds questions and passages with a ``SentenceTransformer``, by its ``query`` and ``document`` prompts and routes.
 
-    Args:
-        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any, and its
-            routes, if it has one encoder for questions and another for passages.
-        batch_size: Number of texts per forward pass; texts of similar length share one.
-        dtype: The dtype of the encoder's matrix products: ``torch.float32`` does not change the encoder, a shorter
-            dtype is autocast; ``None`` uses bf16 if the device is faster with it (``fast_dtype``).
-        unit: Whether vectors are scaled to length 1; ``None`` decides by the encoder's similarity.
-
-    Raises:
-        ValueError: The encoder's similarity is neither cosine nor dot product.
+    Texts of similar length share a forward pass. The ``dtype`` is that of matrix products: ``torch.float32`` does not
+    change the encoder, a shorter dtype is autocast; ``None`` uses bf16 if the device is faster with it
+    (``fast_dtype``). Vectors are scaled to length 1 if ``unit`` (default: by the encoder's similarity).
     """
 
     def __init__(

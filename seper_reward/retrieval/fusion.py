@@ -11,14 +11,8 @@ _DAMPING = 60  # the paper's constant: larger values flatten the weights of the 
 class FusedRetriever:
     """Merges the results of several retrievers by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    A passage's score is the sum of 1 / (60 + rank) over the retrievers that return it in their ``depth`` best.
-
-    Args:
-        retrievers: At least one retriever; all have the same corpus.
-        depth: Number of passages from each retriever, >= 1; at least ``top_k``.
-
-    Raises:
-        ValueError: There is no retriever, or ``depth`` is below 1.
+    A passage's score is the sum of 1 / (60 + rank) over the retrievers, all over the same corpus, that return it in
+    their ``depth`` best, >= 1 and at least ``top_k``.
     """
 
     def __init__(self, retrievers: Sequence[Retriever], depth: int = 100) -> None:

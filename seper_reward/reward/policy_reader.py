@@ -18,14 +18,9 @@ _PROBE = "Question: Who wrote Hamlet?\nAnswer:"
 class PolicyReader:
     """Provides a scorer that reads with its own weights or with the trainer's.
 
-    Args:
-        scorer: Scorer that measures beliefs, or a client of a scoring server; ``None`` loads the embedded models on
-            first use.
-        weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` read with the
-            trainer's weights, without and with its adapter, after ``attach``.
-
-    Raises:
-        ValueError: ``weights`` is unknown, or is not ``"separate"`` although ``scorer`` is a client.
+    Without a scorer, or a client of a scoring server, the embedded models are loaded on first use. The weights
+    ``"separate"`` are the scorer's own, which a client needs; ``"policy-base"`` and ``"policy"`` are the trainer's,
+    without and with its adapter, after ``attach``.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:

@@ -194,8 +194,7 @@ def _rollout(
     row: Sequence[Any], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
 ) -> Rollout:
     question, answers, completion, environment, passages = row
-    question = getattr(environment, "question", None) if question is None else question
-    answers = getattr(environment, "answers", None) if answers is None else answers
+    question, answers = _known(question, environment, "question"), _known(answers, environment, "answers")
     if not _records(environment):
         environment = None
     try:
@@ -223,6 +222,11 @@ def _rollout(
         return rollout if all(map(is_unicode, texts)) else _unusable("the rollout contains half a surrogate pair")
     except UnscorableError as error:
         return _unusable(str(error))
+
+
+def _known(value: Any, environment: Any, name: str) -> Any:
+    """Return the value of the column, or the environment's attribute if it is ``None``."""
+    return getattr(environment, name, None) if value is None else value
 
 
 def _unusable(problem: str) -> Rollout:

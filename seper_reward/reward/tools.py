@@ -57,17 +57,10 @@ class Call(NamedTuple):
 
 
 class SearchTools:
-    """Names of the tools whose results are searches; without names, the only tool that has results.
+    """Names of the tools whose results are searches; without ``names``, the only tool that has results.
 
-    Args:
-        names: The names; ``None`` for the only tool.
-
-    Attributes:
-        names: The given names, or ``None``.
-        seen: Number of results of each tool so far, without failed calls.
-
-    Raises:
-        ValueError: The names are no list of texts, or the list is empty.
+    ``seen`` counts the results of each tool so far, without failed calls. Names that are no list of texts raise
+    ``ValueError``.
     """
 
     def __init__(self, names: Iterable[str] | None = None) -> None:

@@ -36,12 +36,9 @@ class LoadedModel(NamedTuple):
 class LoadOptions:
     """Options of loading a model from the hub or a folder.
 
-    Attributes:
-        revision: Branch, tag or commit on the hub; pin a commit for reproducible labels.
-        dtype: ``"auto"`` (see ``fast_dtype``), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        device: Device of the model (default: this process's accelerator, else the CPU).
-        trust_remote_code: Whether Python code of the model's repository may run.
-        max_batch_tokens: Maximum number of tokens per batch (default: the default of the class that uses the model).
+    Pin a commit as ``revision`` for reproducible labels. The ``dtype`` is ``"auto"`` (``fast_dtype``), ``"float32"``,
+    ``"bfloat16"`` or ``"float16"``; the default ``device`` is this process's accelerator, else the CPU. Python code of
+    the model's repository runs only with ``trust_remote_code``.
     """
 
     revision: str | None = None

@@ -20,12 +20,9 @@ MODEL_STAGES = ("prefill", "decode", "entailment")
 class Profile:
     """Seconds and tokens by stage; time in a nested stage counts only for the nested stage.
 
-    Attributes:
-        seconds: Seconds by stage, summed over threads.
-        tokens: Tokens by stage: of prompts and given texts (prefill), of responses (decode), drawn from logits (draw),
-            and of judged pairs with padding (entailment).
-        counts: Work of the reader without cached prompts: ``calls`` (prompts), ``prompt_tokens``, and
-            ``response_tokens`` of all responses.
+    ``seconds`` are summed over threads. ``tokens`` are those of prompts and given texts (prefill), of responses
+    (decode), drawn from logits (draw), and of judged pairs with padding (entailment). ``counts`` are the reader's work
+    without cached prompts: ``calls``, ``prompt_tokens``, and ``response_tokens`` of all responses.
     """
 
     def __init__(self) -> None:

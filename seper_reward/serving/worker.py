@@ -52,26 +52,15 @@ class _Job:
 
 
 class Worker:
-    """Measures submitted questions block by block in its own thread.
+    """Measures submitted questions block by block in its own thread, the only one that loads and uses the scorer.
 
-    A block contains waiting questions of any client, up to ``block`` contexts. A context of several requests is
-    measured once. For example, a question's baseline is shared by all clients, in the same block and later, while it
-    is in memory.
-
-    Args:
-        load: Function that loads the scorer; called in the worker's thread, the only thread that uses the scorer.
-        block: Maximum number of contexts in one batch, >= 1; a question is never divided. ``None`` for the number of
-            prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU.
-        queue: Maximum number of waiting contexts; a request beyond it is refused, unless the queue is empty.
-        memory: Maximum bytes of the beliefs in memory; the least recently used one is evicted first.
-
-    Attributes:
-        counts: Counts of the work so far.
-        about: Names of the models and other settings that affect a belief (``SePerScorer.fingerprint``).
-        window: Maximum length of the reader's prompt in tokens; longer contexts are cut.
-
-    Raises:
-        Exception: Any error of ``load``.
+    A block contains waiting questions of any client, up to ``block`` contexts, but at least one question (default: the
+    number of prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU). A context of several requests
+    is measured once. For example, a question's baseline is shared by all clients, in the same block and later, while
+    it is in memory. Beliefs take at most ``memory`` bytes; the least recently used one is evicted first. A request
+    beyond ``queue`` waiting contexts is refused, unless the queue is empty. ``about`` is ``SePerScorer.fingerprint``,
+    and ``window`` the maximum length of the reader's prompt in tokens. Errors of ``load`` are raised by the
+    constructor.
     """
 
     def __init__(

@@ -52,8 +52,7 @@ def read_completions(
 ) -> list[Completion]:
     """Return the ``count`` completions of a server's answer, ordered by index; ``decode`` returns the text of ids.
 
-    Raises:
-        UnscorableError: A response, a log-probability or a finish reason is missing.
+    Raises ``UnscorableError`` if a response, a log-probability or a finish reason is missing.
     """
     try:
         completions = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]

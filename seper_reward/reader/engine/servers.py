@@ -133,10 +133,8 @@ class Server:
 class ServerPool:
     """Sends requests to the servers of one model from a separate thread, ``capacity`` at a time.
 
-    Raises:
-        ConnectionError: A server does not answer.
-        ValueError: A server lacks the model, or has several and none is named; or a URL is missing or invalid.
-        OSError: The library ``openai`` is not installed.
+    Raises ``ConnectionError`` if a server does not answer, and ``ValueError`` if it lacks the model, or has several
+    and none is named.
     """
 
     def __init__(self, engine: EngineOptions) -> None:
