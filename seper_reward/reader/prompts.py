@@ -29,7 +29,7 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """A question and the answer shown as the reader's own before the actual question, closed-book or with a passage."""
+    """A question and the answer shown as the reader's own before the actual question, maybe with a passage."""
 
     question: str
     answer: str

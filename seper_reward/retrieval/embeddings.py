@@ -19,7 +19,7 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 
 
 class Embedder:
-    """Embeds questions and passages with a ``SentenceTransformer``, by its ``query`` and ``document`` prompts and routes.
+    """Embeds questions and passages with a ``SentenceTransformer`` and its prompts and routes for both.
 
     Texts of similar length share a forward pass. The ``dtype`` is that of matrix products: ``torch.float32`` does not
     change the encoder, a shorter dtype is autocast; ``None`` uses bf16 if the device is faster with it
