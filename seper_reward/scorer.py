@@ -13,8 +13,8 @@ from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator
 from seper_reward.estimators.utility import utility
-from seper_reward.reader.backends import load_sampler
 from seper_reward.reader.chat import ChatOptions
+from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.reader.prompts import Baseline, PromptStyle

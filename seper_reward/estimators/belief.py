@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from seper_reward.estimators.clustering import cluster_ids
+from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
 from seper_reward.estimators.draws import (
     Draws,
     drawn_by_mass,
@@ -16,7 +16,6 @@ from seper_reward.estimators.draws import (
     has_mass,
     log_odds,
 )
-from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,

@@ -26,13 +26,13 @@ from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, TOLERANCE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler, SamplingOptions
 from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.pretrained import EMBEDDED
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
@@ -320,3 +320,25 @@ class EngineSampler:
 
     def _before_stop(self, text: str) -> str | None:
         return cut_at_stop(text, self.options.stop, thought=self.options.thought)
+
+
+def load_sampler(
+    reader: str | LoadedModel,
+    *,
+    options: ReaderOptions = ReaderOptions(),
+    engine: EngineOptions = EngineOptions(),
+    **sampling: Any,
+) -> Sampler:
+    """Load the reader's sampler: on servers if the engine has URLs, else in this process.
+
+    ``sampling`` are fields of ``SamplingOptions``; on an engine, ``options`` are those of its tokenizer.
+
+    Raises:
+        ValueError: An engine is given together with a loaded reader.
+        ConnectionError: The engine does not answer.
+    """
+    if not engine.urls:
+        return ResponseSampler.from_pretrained(reader, options, **sampling)
+    if isinstance(reader, LoadedModel):
+        raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {reader.name!r}")
+    return EngineSampler.from_pretrained(reader, engine=engine, options=options, **sampling)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
-from seper_reward.reader.in_process.masks import attention_mask, left_pad
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.sampler import Layout
 from seper_reward.reader.tokens import GivenResponse
@@ -312,3 +311,16 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     shortest = min(map(len, sequences)) - 1
     agree = (len({ids[position] for ids in sequences}) == 1 for position in range(shortest))
     return next((position for position, same in enumerate(agree) if not same), shortest)
+
+
+def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return the left-padded token ids of L sequences and their mask, ``(L, T)`` each."""
+    longest = max(map(len, sequences))
+    ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
+    mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])
+    return ids, mask
+
+
+def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the additive mask ``(L, 1, T, slots)`` for ``seen``, ``(L, T, slots)`` bool: slots visible to a query."""
+    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.decoding import TreeDecoder
+from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
 from seper_reward.reader.in_process.layout import keep_logits, rope_switch
-from seper_reward.reader.in_process.masks import left_pad
 from seper_reward.reader.sampler import Layout
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.profiling import timed
