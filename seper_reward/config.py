@@ -516,9 +516,7 @@ class SetsConfig:
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
     """Load the reader and the entailment model, and open the cache; a loaded ``reader`` replaces the config's.
 
-    Raises:
-        OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.
-        ValueError: A setting is out of range.
+    Raises ``OSError`` if a model, the cache or a server cannot be opened; the message names the way out.
     """
     given = ("num_samples", "top_p", "temperature", "max_new_tokens")
     sampling = {name: getattr(config, name) for name in given}

@@ -125,18 +125,11 @@ def _ask(style: PromptStyle) -> str:
 
 def _use(model: str, adapter: bool, prompt: str) -> str:
     """Return code that loads the model and generates after a prompt."""
-    peft = adapter and not needs_merging(model)
-    kind = "AutoPeftModelForCausalLM" if peft else "AutoModelForCausalLM"
-    lines = [
-        *(["from peft import AutoPeftModelForCausalLM", "from transformers import AutoTokenizer"] if peft else []),
-        *([] if peft else ["from transformers import AutoModelForCausalLM, AutoTokenizer"]),
-        "",
-        *(
-            [f'# PATH: the folder "{MERGED}" of the run; its adapter alone needs seper-reward']
-            if adapter and not peft
-            else []
-        ),
-        'tokenizer = AutoTokenizer.from_pretrained("PATH")',
-        f'model = {kind}.from_pretrained("PATH")',
-    ]
-    return "\n".join([*lines, prompt + _GENERATE])
+    imports, kind, note = "from transformers import AutoModelForCausalLM, AutoTokenizer", "AutoModelForCausalLM", ""
+    if adapter and needs_merging(model):
+        note = f'# PATH: the folder "{MERGED}" of the run; its adapter alone needs seper-reward\n'
+    elif adapter:
+        kind = "AutoPeftModelForCausalLM"
+        imports = f"from peft import {kind}\nfrom transformers import AutoTokenizer"
+    load = f'tokenizer = AutoTokenizer.from_pretrained("PATH")\nmodel = {kind}.from_pretrained("PATH")'
+    return f"{imports}\n\n{note}{load}\n{prompt}{_GENERATE}"

@@ -90,18 +90,11 @@ def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -
 
 @loaded_whole()
 def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
-    """Load a causal language model to sample responses from.
+    """Load a causal language model to sample responses from; another model raises ``ValueError``.
 
-    Args:
-        name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"`` (the
-            same without an adapter), a hub id, a local model folder, or a folder with an adapter of PEFT for any of
-            these, which is merged.
-        options: Revision, dtype, device, and whether custom code of the model may run.
-
-    Raises:
-        OSError: The model is neither a folder nor on the hub, or its adapter cannot be merged; the message names the
-            fix.
-        ValueError: The model is not a causal language model.
+    The name is ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"``
+    (the same without an adapter), a hub id, a local model folder, or a folder with an adapter of PEFT for any of
+    these, which is merged. A model that cannot be loaded raises ``OSError``, which names the fix.
     """
     from transformers import AutoModelForCausalLM
 

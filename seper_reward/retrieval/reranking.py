@@ -55,9 +55,7 @@ class BiEncoderReranker:
 def load_reranker(name: str) -> Reranker:
     """Return a reranker by name: ``"minilm"``, which compares embeddings, or a cross-encoder's folder or hub id.
 
-    Raises:
-        OSError: The model cannot be loaded, or a library is not installed.
-        ValueError: The model is not a cross-encoder: its scores would come from a new, random head.
+    Raises ``ValueError`` if the model is not a cross-encoder: its scores would come from a new, random head.
     """
     library = need("sentence_transformers", "retrieval")
     device = "cpu" if no_accelerator() else None

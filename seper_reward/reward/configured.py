@@ -53,9 +53,7 @@ class RewardConfig(ScorerConfig):
 def read_reward(path: str | Path) -> SePerReward:
     """Make a reward with the settings of a YAML file, and load its models if it has no URL.
 
-    Raises:
-        ValueError: The file is no mapping, or a setting is unknown or out of range; the message names it.
-        OSError: The file or a model cannot be loaded; the message names the remedy.
+    Raises ``ValueError`` if a setting is unknown or out of range, ``OSError`` if the file or a model cannot be loaded.
     """
     config = read_reward_config(path)
     return SePerReward(

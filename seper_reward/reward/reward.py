@@ -249,15 +249,9 @@ class AsyncSePerReward(SePerReward):
     """A ``SePerReward`` with asynchronous calls, with the same arguments and the same rewards.
 
     TRL's trainers await their asynchronous rewards together, so the servers of several rewards work in parallel. A
-    call runs in a thread and does not block the trainer's event loop.
-
-    Args:
-        scorer: The URL of ``seper-reward serve``, a client of it, or a scorer in front of an engine.
-        **settings: Further arguments of ``SePerReward``.
-
-    Raises:
-        ValueError: The reader runs in this process, and rewards would only wait for each other; or an argument of
-            ``SePerReward`` is out of range.
+    call runs in a thread and does not block the trainer's event loop. The scorer is the URL of ``seper-reward serve``,
+    a client of it, or a scorer in front of an engine; with a reader in this process, where rewards would only wait for
+    each other, it raises ``ValueError``.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | str", **settings: Any) -> None:

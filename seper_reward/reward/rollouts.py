@@ -99,27 +99,14 @@ def read_rollouts(
     """Return one rollout per row; an unusable row becomes a rollout with the reason in ``problem``.
 
     A rollout's searches come from the ``turns`` of its environment, else from the column ``passages`` (one search),
-    else from the completion: messages of search tools (``read_tool_message``) and text between passage tags. TRL
-    rolls back results that are too long, so only as many ``turns`` count as the completion has results. The error of
-    a failed call is no result. Numbers are read as texts.
+    else from the completion: messages of search tools (``read_tool_message``) and text between passage tags. TRL rolls
+    back results that are too long, so only as many ``turns`` count as the completion has results. The error of a
+    failed call is no result. Numbers are read as texts.
 
-    Args:
-        question: Column of questions; if it is missing or ``None``, the environment's attribute counts.
-        answers: Column of gold answers: the aliases of each answer; if the answer is a list, the aliases of each item.
-            If the column is missing or ``None``, the environment's attribute counts.
-        completions: TRL's completions, texts or lists of messages; ``None`` if they are unknown: rollouts then have
-            no answer, and all searches of the environment.
-        passages: Column of passages, of one search per row; ``None`` if there is no such column.
-        environments: TRL's environments; ``None`` if the trainer has none.
-        passage_tag: Name of the tag around passages in a policy's text, such as ``information``; ``None`` if there is
-            no such tag.
-        others: Whether each row belongs to another environment; ``None`` if these are the rows whose environment does
-            not record its searches (``turns``).
-        answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
-            the answer; a completion without a match has no answer. ``None`` reads the usual marks
-            (``stated_answer``).
-        search_tools: Names of the tools whose results are searches; ``None`` if there is only one tool. Results and
-            errors of other tools are ignored. In an environment that records its searches, only its own tools count.
+    Columns and options are those of ``SePerReward``. If ``question`` or ``answers`` is missing or ``None``, the
+    environment's attribute counts. Without ``completions``, rollouts have no answer, and all searches of the
+    environment. ``others`` marks the rows of another environment (default: those whose environment does not record its
+    searches, ``turns``). In an environment that records its searches, only its own tools count.
 
     Raises:
         ValueError: A column has another type: ``question`` is one text, or no row of ``answers`` or ``passages`` is a

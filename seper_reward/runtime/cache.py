@@ -23,19 +23,12 @@ from seper_reward.runtime.profiling import timed
 
 
 class Cache:
-    """A key-value store of JSON values in one SQLite file; safe for several processes on one machine.
+    """A key-value store of JSON values in one SQLite file, created with its folder; safe for processes on one machine.
 
     Damaged entries count as missing. If the file can no longer be read or written, for example on a full disk, a
-    warning is issued and values are computed without it.
-
-    Args:
-        path: The file; created with its folder if missing. ``":memory:"`` keeps the entries in this process. On a
-            network file system the cache is only as safe as the system's file locks: with several machines, use a
-            local file on each.
-
-    Raises:
-        ValueError: The file exists and is not a cache, or one of an earlier version.
-        OSError: The file cannot be opened.
+    warning is issued and values are computed without it. ``":memory:"`` keeps the entries in this process. On a
+    network file system the cache is only as safe as the system's file locks: with several machines, use a local file
+    on each. A file that is no cache, or one of an earlier version, raises ``ValueError``.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -91,9 +91,7 @@ class ResponseSampler:
     ) -> "ResponseSampler":
         """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
 
-        Raises:
-            OSError: The model is neither a folder nor on the hub; the message names the fix.
-            ValueError: The model is not a decoder, or fails ``check``.
+        Raises the errors of ``load_reader``, and ``ValueError`` if the reader fails ``check``.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
