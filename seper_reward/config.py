@@ -9,18 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from seper_reward.data.formats.recognise import parse_columns
 from seper_reward.data.queries import InputOptions
-from seper_reward.estimators.seper import (
-    Aliases,
-    Clusters,
-    EndToken,
-    Estimator,
-    JudgedBy,
-    JudgedTexts,
-    Kernel,
-    Match,
-    Preset,
-    Weighting,
-)
+from seper_reward.estimators.seper import Estimator, Preset
 from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
@@ -105,80 +94,15 @@ class EstimatorConfig(JudgeConfig):
 
     estimator: Preset = setting(
         "default",
-        "Preset of the options from weighting to judged_texts: default, paper, or official (the authors' code).",
+        "Preset of the options of SePer: default, paper, or official (the authors' code); single ones are in Python.",
         "estimator.preset",
         common=True,
-    )
-    weighting: Weighting | None = setting(
-        None,
-        "Weight of a response: mass (its probability, and a share of the mass not sampled), uniform, sequence "
-        "(its probability among the sampled ones) or mean_token (per token) (default: the preset's).",
-        "estimator.weighting",
-    )
-    end_token: EndToken | None = setting(
-        None,
-        "Whether the token that ends a response counts in its weight: counted or left_out (default: the preset's).",
-        "estimator.end_token",
-    )
-    aliases: Aliases | None = setting(
-        None,
-        "How several gold answers are combined: any (the best match of each response), mean over answers, or max (the "
-        "answer with the most mass) (default: the preset's).",
-        "estimator.aliases",
-    )
-    hard_aliases: Aliases | None = setting(
-        None,
-        "The same in hard SePer, where any counts all clusters that match an answer (default: the preset's).",
-        "estimator.hard_aliases",
-    )
-    kernel: Kernel | None = setting(
-        None,
-        "Direction of the entailment that supports an answer: forward (response entails answer), max of both "
-        "directions, or bidirectional (minimum of both directions) (default: the preset's).",
-        "estimator.kernel",
-    )
-    match: Match | None = setting(
-        None,
-        "When a response counts as correct in hard SePer: threshold (its support reaches threshold), equivalent (both "
-        "directions do), argmax (entailment is the likeliest class) or no_contradiction (contradiction is in no "
-        "direction the likeliest class, and not both are neutral) (default: the preset's).",
-        "estimator.match",
-    )
-    floor: float | None = setting(
-        None,
-        "Support, in [0, 1), that counts as 0; higher support is rescaled to [0, 1] (default: the preset's).",
-        "estimator.floor",
-    )
-    threshold: float | None = setting(
-        None,
-        "Least support of a correct response with match=threshold, in (0, 1] (default: the preset's).",
-        "estimator.threshold",
-    )
-    clusters: Clusters | None = setting(
-        None,
-        "How responses with the same meaning are clustered: components (linked directly or through others), complete "
-        "(all pairs are linked) or greedy (in the order of the samples) (default: the preset's).",
-        "estimator.clusters",
-    )
-    judged_by: JudgedBy | None = setting(
-        None,
-        "Members of a cluster that decide whether it is correct: members (mean over all) or first (default: the "
-        "preset's).",
-        "estimator.judged_by",
-    )
-    judged_texts: JudgedTexts | None = setting(
-        None,
-        "Texts for the entailment model: cleaned (without surrounding quotes and full stop; rules come first) or "
-        "verbatim (with the question, ending in '?') (default: the preset's).",
-        "estimator.judged_texts",
     )
 
     @property
     def estimator_options(self) -> Estimator:
-        """The options of SePer: those of the preset, overridden by the given ones."""
-        return Estimator.preset(
-            self.estimator, **_drop_none({option.name: getattr(self, option.name) for option in fields(Estimator)})
-        )
+        """The options of SePer, those of the preset."""
+        return Estimator.preset(self.estimator)
 
 
 @dataclass
