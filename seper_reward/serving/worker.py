@@ -74,24 +74,14 @@ class Worker:
         self.counts = Counts()
         self._block, self._queue = block, queue
         self._jobs: deque[_Job] = deque()
-        self._waiting = 0  # contexts and texts of all jobs
-        self._closed = False
+        self.waiting = 0  # contexts and texts of all jobs
+        self.closed = False  # whether it has stopped accepting questions
         self._changed = threading.Condition()
         self._beliefs = BeliefMemory(memory)
         loaded: Future[tuple[dict[str, Any], int]] = Future()
         self._thread = threading.Thread(target=self._run, args=(load, loaded), name="scorer", daemon=True)
         self._thread.start()
         self.about, self.window = loaded.result()
-
-    @property
-    def waiting(self) -> int:
-        """Number of contexts and texts in the queue."""
-        return self._waiting
-
-    @property
-    def closed(self) -> bool:
-        """Whether the worker has stopped accepting questions."""
-        return self._closed
 
     @property
     def alive(self) -> bool:
@@ -107,19 +97,19 @@ class Worker:
         jobs = list(map(_Job, asked))
         size = sum(map(_size, jobs))
         with self._changed:
-            if self._closed:
+            if self.closed:
                 raise ClosedError
-            if self._waiting and self._waiting + size > self._queue:
+            if self.waiting and self.waiting + size > self._queue:
                 raise FullError
             self._jobs.extend(jobs)
-            self._waiting += size
+            self.waiting += size
             self._changed.notify()
         return [job.answer for job in jobs]
 
     def close(self) -> None:
         """Stop accepting questions."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify()
 
     def join(self) -> None:
@@ -142,13 +132,13 @@ class Worker:
     def _next_block(self, block: int) -> list[_Job]:
         """Wait for jobs and return the next block; an empty list if the worker is closed and no job is left."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed)
+            self._changed.wait_for(lambda: self._jobs or self.closed)
             jobs: list[_Job] = []
             size = 0
             while self._jobs and (not jobs or size + _size(self._jobs[0]) <= block):
                 jobs.append(self._jobs.popleft())
                 size += _size(jobs[-1])
-            self._waiting -= size
+            self.waiting -= size
             return jobs
 
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
