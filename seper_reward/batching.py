@@ -32,15 +32,7 @@ def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
 def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
     """Measure the beliefs of many questions in batches of ``scorer.batch_size``, with a progress bar.
 
-    All processes must call this together; they share the work.
-
-    Args:
-        scorer: Scorer that measures the beliefs.
-        asked: Questions with their contexts.
-        title: Title of the progress bar.
-
-    Returns:
-        Per question its beliefs, or its error.
+    All processes must call this together; they share the work. Returns per question its beliefs, or its error.
     """
 
     def measure(batch: Sequence[Asked]) -> list[list[Belief] | UnscorableError]:
@@ -59,22 +51,11 @@ def measure_shared(
     reader: PromptedReader | None = None,
     unit: str = "question",
 ) -> list[R]:
-    """Measure items batch by batch, with a progress bar; processes share the batches.
+    """Measure items batch by batch, with a progress bar; processes share the batches, and get all results in order.
 
-    All processes must call this together, and get all results. Batches do not depend on the number of processes, so
-    neither do results.
-
-    Args:
-        items: The items, such as questions.
-        measure: Function of a batch that returns one picklable result per item.
-        title: Title of the progress bar.
-        size: Number of items per batch.
-        reader: Reader of the items, which are then ``Query`` or ``Asked``: an engine starts on the next items while a
-            batch is measured (default: no reader).
-        unit: Unit of the progress bar.
-
-    Returns:
-        The results in the order of the items.
+    All processes must call this together. Batches do not depend on the number of processes, so neither do results.
+    ``measure`` returns one picklable result per item of a batch. With a ``reader`` the items are ``Query`` or
+    ``Asked``, and an engine starts on the next items while a batch is measured.
     """
     mine: Any = shard(in_batches(items, size))
     bar = tqdm(total=sum(map(len, mine)), desc=title, unit=unit, disable=not process_state().is_main_process)

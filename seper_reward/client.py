@@ -37,15 +37,7 @@ _LETTERS = 4  # of a token
 
 
 class _Client:
-    """Base of both clients.
-
-    Args:
-        url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Time limit of a call with all attempts, in seconds, > 0.
-
-    Raises:
-        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
-    """
+    """Base of both clients, which check the URL and the timeout."""
 
     def __init__(self, url: str, timeout: float = 600.0) -> None:
         parts = urlsplit(url)
@@ -67,9 +59,8 @@ class _Client:
 class SePerClient(_Client):
     """A scorer behind ``seper-reward serve``; several threads may share it.
 
-    Args:
-        url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Time limit of a call with all attempts, in seconds, > 0.
+    The ``url`` is an address such as ``http://scorer:8100``; ``timeout`` is the limit of a call with all attempts, in
+    seconds.
 
     Raises:
         ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
@@ -96,10 +87,7 @@ class SePerClient(_Client):
                 self._http.send(self._http.build_request("POST", **call.request()))
 
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        """Measure beliefs and texts of several questions, many in one request.
-
-        Returns:
-            Per question its measures, or the error that prevents them.
+        """Measure beliefs and texts of several questions, many in one request; per question an error may replace them.
 
         Raises:
             ConnectionError: The server did not answer in time, or failed.
@@ -117,10 +105,7 @@ class SePerClient(_Client):
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as in ``SePerScorer.beliefs``.
 
-        Raises:
-            UnscorableError: The question cannot be scored.
-            ConnectionError: The server did not answer in time, or failed.
-            ValueError: The server rejects the request.
+        Errors are those of ``measure``; a question that cannot be scored raises ``UnscorableError``.
         """
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return _beliefs(self.measure([asked]))
@@ -133,21 +118,12 @@ class SePerClient(_Client):
 
         Returns:
             Per query a dict with ``baseline`` and ``utilities``; ``None`` if it cannot be scored.
-
-        Raises:
-            ConnectionError: The server did not answer in time, or failed.
-            ValueError: The server rejects the request.
         """
         results: list[dict[str, Any] | None] = self.post("/utilities", {"queries": list(queries)})["results"]
         return results
 
     def post(self, path: str, body: Any) -> Any:
-        """Send a JSON body, with retries, and return the JSON of the response.
-
-        Raises:
-            ConnectionError: The server did not answer in time, or failed.
-            ValueError: The server rejects the request.
-        """
+        """Send a JSON body, with retries, and return the JSON of the response; errors are those of ``measure``."""
         call = _Call(self, path, body)
         while True:
             try:
@@ -161,15 +137,7 @@ class SePerClient(_Client):
 
 
 class AsyncSePerClient(_Client):
-    """``SePerClient`` with coroutines; the tasks of one event loop may share it.
-
-    Args:
-        url: Address of the server, such as ``http://scorer:8100``.
-        timeout: Time limit of a call with all attempts, in seconds, > 0.
-
-    Raises:
-        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
-    """
+    """``SePerClient`` with coroutines; the tasks of one event loop may share it."""
 
     @cached_property
     def _http(self) -> httpx2.AsyncClient:
@@ -236,9 +204,7 @@ class _Call:
     def refused(self, response: httpx2.Response) -> bool:
         """Return whether a busy server rejected the request, which can then be retried.
 
-        Raises:
-            ValueError: The request is invalid.
-            ConnectionError: The server failed.
+        Raises ``ValueError`` if the request is invalid, ``ConnectionError`` if the server failed.
         """
         if response.is_success:
             return False
@@ -248,11 +214,7 @@ class _Call:
         raise kind(f"{self._client.url}{self._path} answered {response.status_code}: {_message(response)}")
 
     def pause(self, problem: str, response: httpx2.Response | None = None) -> float:
-        """Return the seconds to wait before the next attempt.
-
-        Raises:
-            ConnectionError: No time is left for another attempt.
-        """
+        """Return the seconds to wait before the next attempt; raise ``ConnectionError`` if no time is left for it."""
         pause: float = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * random.uniform(0.5, 1.0)
         after = response.headers.get("Retry-After", "") if response is not None else ""
         pause = max(pause, float(after) if after.isdigit() else 0.0)
@@ -311,12 +273,7 @@ def _parts(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
 
 
 def estimated_tokens(asked: Asked, window: int | None = None) -> int:
-    """Return an estimate of the tokens of contexts and texts, from the number of characters.
-
-    Args:
-        asked: A question with its contexts and texts.
-        window: Maximum length of the reader's prompt in tokens; longer ones are cut. ``None`` for no limit.
-    """
+    """Return an estimate of the tokens of contexts and texts, by characters; contexts are cut to ``window`` tokens."""
     total = 0
     for context in asked.contexts:
         letters = len(asked.question) + sum(len(passage.text) + len(passage.title) for passage in context)

@@ -98,12 +98,7 @@ def parse(kind: type[C], arguments: list[str], program: str) -> C:
 
 
 def parse_all(kinds: tuple[type, ...], arguments: list[str], program: str) -> tuple[Any, ...]:
-    """Return the settings of a command, from its arguments and the YAML file named in them.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: A setting is unknown, or out of range.
-    """
+    """Return the settings of a command, from its arguments and the YAML file named in them."""
     about = f"{kinds[0].__doc__} --config FILE.yaml reads any of these settings from a file; flags override it."
     return parse_settings(kinds, arguments, program, about)
 
@@ -117,19 +112,9 @@ def read_input(
     answers_needed: bool = True,
     retrieved: bool = False,
 ) -> tuple["Examples", dict[str, Any] | None]:
-    """Read questions and a corpus, and write the recognised layout to standard error.
+    """Read questions and a corpus (``None`` for none), and write the recognised layout to standard error.
 
-    Args:
-        source: Place of the questions, as in ``--input``.
-        corpus: Place of the corpus; ``None`` for none.
-        config: How both are read.
-        limit: Number of questions to use; a stream reads no more than these.
-        answers_needed: Whether a question without a gold answer is unusable.
-        retrieved: Whether passages are retrieved later: questions then need no passages.
-
-    Raises:
-        OSError: A file or dataset cannot be read.
-        ValueError: A file does not have the format of its name.
+    With ``retrieved``, passages are retrieved later, so questions need none. Errors are those of ``read_examples``.
     """
     from seper_reward.data.queries import read_examples
     from seper_reward.runtime.distributed import process_state
@@ -222,11 +207,7 @@ class Plotted(Protocol):
     """A result with a figure."""
 
     def plot(self, path: Path) -> None:
-        """Plot the result into an image file, whose extension sets the format (svg, png, pdf).
-
-        Raises:
-            OSError: matplotlib is not installed, or the path cannot be written.
-        """
+        """Plot the result into an image file, whose extension sets the format (svg, png, pdf)."""
         ...
 
 
@@ -234,14 +215,9 @@ class Plotted(Protocol):
 def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], None]]:
     """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
 
-    The trackers start with the block: a missing tracker fails before anything is measured.
-
-    Args:
-        name: Name of the command, and type of the run in the trackers.
-        config: Settings of the command; if ``plot`` is one of them, a result with a figure is plotted there.
-
-    Raises:
-        OSError: A tracker is not installed or cannot start a run, or a file cannot be written.
+    The trackers start with the block: a missing tracker fails before anything is measured. ``name`` is the command,
+    and the type of the run in the trackers. A result with a figure is plotted into the setting ``plot``, if there is
+    one. Raises ``OSError`` if a tracker cannot start, or a file cannot be written.
     """
     from seper_reward.reports.tracking import Run
     from seper_reward.runtime.distributed import process_state

@@ -9,18 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from seper_reward.data.formats.recognise import parse_columns
 from seper_reward.data.queries import InputOptions
-from seper_reward.estimators.seper import (
-    Aliases,
-    Clusters,
-    EndToken,
-    Estimator,
-    JudgedBy,
-    JudgedTexts,
-    Kernel,
-    Match,
-    Preset,
-    Weighting,
-)
+from seper_reward.estimators.seper import Estimator, Preset
 from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
@@ -105,86 +94,15 @@ class EstimatorConfig(JudgeConfig):
 
     estimator: Preset = setting(
         "default",
-        "Preset of the options from weighting to judged_texts: default, paper, or official (the authors' code).",
+        "Preset of the options of SePer: default, paper, or official (the authors' code); single ones are in Python.",
         "estimator.preset",
         common=True,
-    )
-    weighting: Weighting | None = setting(
-        None,
-        "Weight of a response: mass (its probability, and a share of the mass that was not sampled), uniform (all "
-        "equal), sequence (its probability among the sampled ones) or mean_token (geometric mean of its tokens' "
-        "probabilities) (default: the preset's).",
-        "estimator.weighting",
-    )
-    end_token: EndToken | None = setting(
-        None,
-        "Whether the token that ends a response (end-of-sequence, or the end of a stop string) counts in its weight: "
-        "counted or left_out (default: the preset's).",
-        "estimator.end_token",
-    )
-    aliases: Aliases | None = setting(
-        None,
-        "How several gold answers are combined: any (the best match of each response), mean over answers, or max (the "
-        "answer with the most mass) (default: the preset's).",
-        "estimator.aliases",
-    )
-    hard_aliases: Aliases | None = setting(
-        None,
-        "How several gold answers are combined in hard SePer: as in aliases; any counts all clusters that match an "
-        "answer (default: the preset's, which is the value of aliases for default and paper, and any for official).",
-        "estimator.hard_aliases",
-    )
-    kernel: Kernel | None = setting(
-        None,
-        "Direction of the entailment that supports an answer: forward (response entails answer), max of both "
-        "directions, or bidirectional (minimum of both directions) (default: the preset's).",
-        "estimator.kernel",
-    )
-    match: Match | None = setting(
-        None,
-        "When a response counts as correct in hard SePer: threshold (its support reaches threshold), equivalent "
-        "(both directions reach threshold), argmax (entailment is the likeliest class) or no_contradiction "
-        "(contradiction is in neither direction the likeliest class, and not both are neutral) (default: the "
-        "preset's).",
-        "estimator.match",
-    )
-    floor: float | None = setting(
-        None,
-        "Support, in [0, 1), of wrong answers by this entailment model; it counts as 0, and higher support is "
-        "rescaled to [0, 1] (default: the preset's, which is 0).",
-        "estimator.floor",
-    )
-    threshold: float | None = setting(
-        None,
-        "Least support of a correct response with match=threshold, in (0, 1] (default: the preset's).",
-        "estimator.threshold",
-    )
-    clusters: Clusters | None = setting(
-        None,
-        "How responses with the same meaning are clustered: components (linked directly or through other responses), "
-        "complete (all pairs of a cluster are linked) or greedy (in the order of the samples; later clusters can take "
-        "members of earlier ones) (default: the preset's).",
-        "estimator.clusters",
-    )
-    judged_by: JudgedBy | None = setting(
-        None,
-        "Cluster members that are compared with the answer in hard SePer: members (mean over all) or first (the first "
-        "member) (default: the preset's).",
-        "estimator.judged_by",
-    )
-    judged_texts: JudgedTexts | None = setting(
-        None,
-        "Texts for the entailment model: cleaned (without surrounding quotes and full stop; equal and blank texts "
-        "need no model) or verbatim (unchanged, but the question always ends in '?') (default: the preset's).",
-        "estimator.judged_texts",
     )
 
     @property
     def estimator_options(self) -> Estimator:
-        """The options of SePer: those of the preset, overridden by the given ones."""
-        return Estimator.preset(
-            self.estimator, **_drop_none({option.name: getattr(self, option.name) for option in fields(Estimator)})
-        )
+        """The options of SePer, those of the preset."""
+        return Estimator.preset(self.estimator)
 
 
 @dataclass
@@ -392,11 +310,7 @@ class InputConfig:
 
     @property
     def input_options(self) -> InputOptions:
-        """Options of reading the questions.
-
-        Raises:
-            ValueError: A word of ``columns`` names nothing, ``separator`` is empty, or ``run_depth`` is below 1.
-        """
+        """Options of reading the questions; a word of ``columns`` that names nothing raises ``ValueError``."""
         if self.run_depth < 1:
             raise ValueError(f"run_depth must be at least 1, got {self.run_depth}")
         if self.separator == "":
@@ -524,16 +438,9 @@ class SetsConfig:
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
-    """Load the reader and the entailment model, and open the cache.
+    """Load the reader and the entailment model, and open the cache; a loaded ``reader`` replaces the config's.
 
-    Args:
-        config: Names and options of both models.
-        seed: Seed of sampling.
-        reader: A loaded reader, which replaces the config's reader and engine.
-
-    Raises:
-        OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.
-        ValueError: A setting is out of range.
+    Raises ``OSError`` if a model, the cache or a server cannot be opened; the message names the way out.
     """
     given = ("num_samples", "top_p", "temperature", "max_new_tokens")
     sampling = {name: getattr(config, name) for name in given}
@@ -557,20 +464,10 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
 
 
 def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
-    """Load a scorer for each of several readers, with the other settings of the config.
+    """Load a scorer for each of several readers, by name, with the other settings of the config.
 
-    Args:
-        config: Names and options of the models.
-        readers: Names as in the setting ``reader``, or ``TOKENIZER@URL`` for a reader on a server; without any, the
-            config's reader.
-        seed: Seed of sampling.
-
-    Returns:
-        The scorers, by these names.
-
-    Raises:
-        OSError: A model or the cache cannot be loaded, or a server cannot be reached; the message names the way out.
-        ValueError: A setting is out of range.
+    Names are as in the setting ``reader``, or ``TOKENIZER@URL`` for a reader on a server; without any, the config's
+    reader is loaded. Errors are those of ``load_scorer``.
     """
     if not readers:
         return {config.reader: load_scorer(config, seed)}
@@ -583,11 +480,7 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
-    """Return the prompt style of a reader of this name.
-
-    Raises:
-        ValueError: A prompt lacks a field, or the placebo is blank.
-    """
+    """Return the prompt style of a reader of this name; a prompt without its field raises ``ValueError``."""
     return prompt_style(
         config.prompt or reader_defaults(reader).prompt,
         closed_book_prompt=config.closed_book_prompt,
@@ -598,11 +491,7 @@ def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
 
 
 def chat_options(config: ScorerConfig) -> ChatOptions:
-    """Return the options for rendering the reader's chat template.
-
-    Raises:
-        ValueError: A setting is out of range, or ``chat_template_kwargs`` is not a mapping.
-    """
+    """Return the options for rendering the reader's chat template; invalid ones raise ``ValueError``."""
     variables = config.chat_template_kwargs or {}
     if isinstance(variables, str):  # from the command line
         with contextlib.suppress(ValueError):

@@ -12,9 +12,9 @@ from seper_reward.data.queries import as_query
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator
-from seper_reward.estimators.utility import query_utilities
-from seper_reward.reader.backends import load_sampler
+from seper_reward.estimators.utility import utility
 from seper_reward.reader.chat import ChatOptions
+from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.reader.prompts import Baseline, PromptStyle
@@ -163,8 +163,11 @@ class SePerScorer:
         """
         records = list(map(as_query, queries))
         asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
-        measured = map(unwrap, self.measure(asked))
-        return [query_utilities(query, found.beliefs) for query, found in zip(records, measured, strict=True)]
+        measured = (unwrap(found).beliefs for found in self.measure(asked))
+        return [
+            [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, beliefs, strict=True)]
+            for query, (baseline, *beliefs) in zip(records, measured, strict=True)
+        ]
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
         """Measure the belief in an answer given each set of passages; an empty set is the baseline.

@@ -22,17 +22,9 @@ def configs_folder() -> Path:
 
 
 def copy_configs(folder: Path) -> list[Path]:
-    """Copy the bundled configurations into a folder, with their subfolders.
+    """Copy the bundled configurations into a folder, created if missing; return the files, sorted by name.
 
-    Args:
-        folder: Target folder, created if missing. Identical files in it are kept.
-
-    Returns:
-        The files, sorted by name.
-
-    Raises:
-        ValueError: A file exists with other content.
-        OSError: The folder cannot be written.
+    Identical files in it are kept. Raises ``ValueError`` if a file exists with other content.
     """
     sources = sorted(path for path in configs_folder().rglob("*") if path.is_file())
     copies = {source: folder / source.relative_to(configs_folder()) for source in sources}
@@ -46,17 +38,10 @@ def copy_configs(folder: Path) -> list[Path]:
 
 
 def run_recipe(name: str, arguments: list[str]) -> str:
-    """Run a recipe in this process.
+    """Run one of ``RECIPES`` in this process with the words of its command line.
 
-    Args:
-        name: One of ``RECIPES``.
-        arguments: Words of its command line.
-
-    Returns:
-        An empty text: recipes print the next command themselves, as they can also be run as modules.
-
-    Raises:
-        OSError: A library that recipes need is not installed.
+    Returns an empty text: recipes print the next command themselves, as they can also be run as modules. Raises
+    ``OSError`` if a library that recipes need is not installed.
     """
     folder = _shipped("trainers")
     package = "seper_reward.trainers" if folder.parent == _PACKAGE else "trainers"

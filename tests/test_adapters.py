@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.logs import read_rollout_log
-from seper_reward.serving.contracts import Reading
+from seper_reward.serving.bodies import Reading
 from tests.serving.helpers import ServerThread
 
 PAGE = Path(__file__).parents[1] / "docs" / "adapters.md"

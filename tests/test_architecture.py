@@ -25,8 +25,8 @@ STOREYS = [
 ]
 # formulas: tensors and records in, numbers out
 PURE = {
-    "estimators/seper.py", "estimators/entropy.py", "estimators/clustering.py", "estimators/draws.py",
-    "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py", "reader/in_process/masks.py",
+    "estimators/seper.py", "estimators/clustering.py", "estimators/draws.py",
+    "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
     "statistics.py", "evaluate/list_metrics.py", "evaluate/win_ratios.py", "baselines/voting.py",
 }  # fmt: skip

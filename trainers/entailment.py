@@ -46,15 +46,7 @@ _INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature"}  # settings wi
 
 
 class LabeledPair(NamedTuple):
-    """One training or test example: does ``premise`` entail ``hypothesis``?
-
-    Attributes:
-        premise: The premise.
-        hypothesis: The hypothesis.
-        label: A class of ``LABELS``.
-        source: Name of the pair's data set.
-        question: The question that both texts answer; blank if they are statements.
-    """
+    """One training or test example: does ``premise`` entail ``hypothesis``? ``label`` is a class of ``LABELS``."""
 
     premise: str
     hypothesis: str
@@ -94,13 +86,7 @@ class EntailmentTrainingConfig:
 
 
 def read_pairs(path: str | Path) -> list[LabeledPair]:
-    """Read pairs from a file of rows ``{premise, hypothesis, label, question?}``.
-
-    Raises:
-        BadRowError: A row lacks a text, or its label is not in ``LABELS``.
-        ValueError: The file has no row.
-        OSError: The file is missing or cannot be read.
-    """
+    """Read pairs from a file of rows ``{premise, hypothesis, label, question?}``; an unusable row raises."""
     pairs = []
     for where, row in read_valid_rows(path):
         for name in ("premise", "hypothesis"):
@@ -118,14 +104,9 @@ def read_pairs(path: str | Path) -> list[LabeledPair]:
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Return the mean cross-entropy over pairs, in nats.
+    """Return the mean cross-entropy over pairs, in nats; ``logits`` are ``(B, 3)``, and labels ``(B,)``.
 
     For the label ``NOT_ENTAILMENT``, neutral and contradiction count as one class.
-
-    Args:
-        outputs: The model's outputs, with ``logits`` ``(B, 3)``.
-        labels: ``(B,)`` classes, as in ``LABELS``.
-        num_items_in_batch: Unused argument of the trainer.
     """
     log_probs = outputs["logits"].float().log_softmax(-1)  # (B, 3)
     not_entailed = log_probs[:, 1:].logsumexp(-1, keepdim=True)  # (B, 1)
@@ -202,13 +183,9 @@ def _words(text: str) -> set[str]:
 
 
 def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
-    """Return the temperature T that fits the saved classifier's probabilities to verdicts.
+    """Return the temperature T that fits the saved classifier's probabilities to held-out verdicts.
 
     Temperature scaling (Guo et al., arXiv:1706.04599): T minimises the negative log-likelihood of the verdicts.
-
-    Args:
-        adapter: Folder of the adapter.
-        dev: Held-out verdicts.
     """
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
     verdicts = torch.tensor([float(row.equivalent) for row in dev])
@@ -238,11 +215,7 @@ def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
 
 
 def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
-    """Return the agreement of the saved adapter with verdicts.
-
-    Returns:
-        ``n``; ``accuracy`` in %, with threshold .5 for entailment; ``ece``, the expected calibration error.
-    """
+    """Return the saved adapter's agreement with verdicts: ``n``, ``accuracy`` in % (threshold .5), and ``ece``."""
     probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)[:, 0].tolist()
     outcomes = [row.equivalent for row in dev]
     right = sum((prob >= 0.5) == outcome for prob, outcome in zip(probs, outcomes, strict=True))
@@ -263,12 +236,7 @@ def card(config: EntailmentTrainingConfig, count: int, scores: dict[str, Any]) -
 
 
 def make(config: EntailmentTrainingConfig) -> None:
-    """Train and calibrate the adapter, score it on the dev pairs, and write its model card.
-
-    Raises:
-        ValueError: The folder contains a run with other settings or pairs, or a row is unusable.
-        OSError: A file is missing or cannot be read.
-    """
+    """Train and calibrate the adapter, score it on the dev pairs, and write its model card."""
     adapter, pairs = Path(config.output_dir), read_pairs(config.pairs)
     dev = verdicts_of(read_pairs(config.dev_pairs)) if config.dev_pairs else []
     settings = {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}

@@ -40,16 +40,7 @@ def policy_card(
     results: Mapping[str, Mapping[str, Any]],
     steps: int,
 ) -> str:
-    """Return the card of a trained policy.
-
-    Args:
-        config: Settings of the recipe, a ``PolicyConfig``.
-        arguments: Arguments of TRL.
-        questions: Questions of the run.
-        style: The reader's wording.
-        results: Content of ``results.json``.
-        steps: Number of steps.
-    """
+    """Return the card of a policy trained for a number of steps; ``results`` are the content of ``results.json``."""
     (call,) = call_of(_QUESTION)["tool_calls"]
     return model_card(
         "policy",
@@ -80,20 +71,12 @@ def sft_card(
     style: PromptStyle | None,
     log: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return the card of a fine-tuned adapter.
-
-    Args:
-        config: Settings of the recipe, an ``SftScriptConfig``.
-        arguments: Arguments of TRL.
-        examples: Number of examples by kind.
-        style: The reader's wording, for the warm-up of a policy; ``None`` for rows of a file.
-        log: Log of the trainer.
-    """
+    """Return the card of a fine-tuned adapter; without a ``style``, it learned rows of a file."""
     count = sum(examples.values())
     data = f"{count} rows of `{config.data}`."
     if style is not None:
         kinds = ", ".join(f"{number} {kind}" for kind, number in examples.items())
-        data = f"{count} examples ({kinds}) of the task in `{config.policy}`, targets `{config.warmup_on}`."
+        data = f"{count} examples ({kinds}) of the task in `{config.policy}`."
     losses = [row for row in log if "loss" in row]
     rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
     rows += [["mean", cell(row["train_loss"])] for row in log if "train_loss" in row]
@@ -142,18 +125,11 @@ def _ask(style: PromptStyle) -> str:
 
 def _use(model: str, adapter: bool, prompt: str) -> str:
     """Return code that loads the model and generates after a prompt."""
-    peft = adapter and not needs_merging(model)
-    kind = "AutoPeftModelForCausalLM" if peft else "AutoModelForCausalLM"
-    lines = [
-        *(["from peft import AutoPeftModelForCausalLM", "from transformers import AutoTokenizer"] if peft else []),
-        *([] if peft else ["from transformers import AutoModelForCausalLM, AutoTokenizer"]),
-        "",
-        *(
-            [f'# PATH: the folder "{MERGED}" of the run; its adapter alone needs seper-reward']
-            if adapter and not peft
-            else []
-        ),
-        'tokenizer = AutoTokenizer.from_pretrained("PATH")',
-        f'model = {kind}.from_pretrained("PATH")',
-    ]
-    return "\n".join([*lines, prompt + _GENERATE])
+    imports, kind, note = "from transformers import AutoModelForCausalLM, AutoTokenizer", "AutoModelForCausalLM", ""
+    if adapter and needs_merging(model):
+        note = f'# PATH: the folder "{MERGED}" of the run; its adapter alone needs seper-reward\n'
+    elif adapter:
+        kind = "AutoPeftModelForCausalLM"
+        imports = f"from peft import {kind}\nfrom transformers import AutoTokenizer"
+    load = f'tokenizer = AutoTokenizer.from_pretrained("PATH")\nmodel = {kind}.from_pretrained("PATH")'
+    return f"{imports}\n\n{note}{load}\n{prompt}{_GENERATE}"

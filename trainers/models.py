@@ -22,26 +22,14 @@ MERGED = "merged"  # in a run's folder: the trained model, if PEFT alone cannot 
 
 
 def new_lora(task: TaskType, r: int, **more: Any) -> LoraConfig:
-    """Return the LoRA settings of all recipes: all linear layers, scaled by 2.
-
-    Args:
-        task: Task of the model.
-        r: Rank of the matrices.
-        **more: Further fields of ``LoraConfig``, which override the defaults.
-    """
+    """Return the LoRA settings of all recipes, all linear layers, scaled by 2; further fields override them."""
     return LoraConfig(**{"task_type": task, "r": r, "lora_alpha": 2 * r, "target_modules": "all-linear", **more})
 
 
 def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfig:
     """Return LoRA settings for all linear layers in a causal model's blocks.
 
-    Args:
-        model: A causal language model of transformers.
-        r: Rank of the matrices.
-        last_layers: Number of last blocks to adapt (default: all); no gradient flows below them.
-
-    Raises:
-        ValueError: ``last_layers`` is below 1 or above the number of blocks.
+    With ``last_layers`` only the last blocks are adapted: no gradient flows below them.
     """
     depth = model.config.get_text_config().num_hidden_layers
     if last_layers is None:
@@ -63,10 +51,6 @@ def name_base(folder: Path, reader: str) -> None:
     """Write the reader's name into a saved adapter; PEFT writes a path, which is meaningless on other machines.
 
     This must happen after saving, since PEFT would look up the name on the hub.
-
-    Args:
-        folder: Folder of the adapter.
-        reader: Name from which the reader was loaded.
     """
     path = folder / "adapter_config.json"
     write_json(path, {**read_json(path), "base_model_name_or_path": public_name(reader)})
@@ -83,31 +67,14 @@ def needs_merging(reader: str) -> bool:
 
 
 def save_merged(adapter: Path, folder: Path, tokenizer: Any = None) -> None:
-    """Save an adapter's model in bf16 with all adapters merged, for ``AutoModelForCausalLM.from_pretrained``.
-
-    Args:
-        adapter: Folder of the adapter, which names its reader.
-        folder: Folder to write.
-        tokenizer: Tokenizer to save with it (default: the reader's).
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Save an adapter's model in bf16 with all adapters merged, for ``AutoModelForCausalLM.from_pretrained``."""
     save_reader(str(adapter), folder, LoadOptions(dtype="bfloat16", device="cpu"))
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
 
 
 def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:
-    """Load a bi-encoder by name: ``"embedded"``, a hub id or a folder.
-
-    Args:
-        name: The name.
-        max_seq_length: Maximum number of tokens per text, >= 1 (default: the model's limit).
-
-    Raises:
-        ValueError: ``max_seq_length`` is above the model's number of positions.
-    """
+    """Load a bi-encoder, ``"embedded"``, a hub id or a folder; texts have at most ``max_seq_length`` tokens."""
     source = str(embedded_encoder_folder()) if name == EMBEDDED else name
     encoder = SentenceTransformer(source, device=model_device())
     if max_seq_length is not None:

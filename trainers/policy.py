@@ -10,15 +10,12 @@ import hashlib
 import math
 import shlex
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import trl
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from transformers import TrainerCallback, TrainerState
@@ -50,12 +47,21 @@ from .generator_cards import policy_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
 from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
-from .policy_play import Bench, Episode, Played, Rules, fixed_rules, measure
+from .policy_play import Bench, Played, Rules, fixed_rules, measure
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
-from .runs import SETTINGS, ThisMachine, checkpoint_step, decisive, last_checkpoint, locked, suggest, tracked_run
+from .runs import (
+    SETTINGS,
+    ThisMachine,
+    checkpoint_step,
+    decisive,
+    last_checkpoint,
+    locked,
+    project_completions_only,
+    suggest,
+    tracked_run,
+)
 
-_TRL_TESTED = "1.16"  # version of TRL whose private function ``project_completions_only`` replaces
 _LENGTH = {"max_steps", "num_train_epochs"}
 _ANSWER = 8  # tokens to leave for the answer after the searches of a rollout
 _CREDIT = ("discount", "credit_baseline")  # settings of the credit of turns
@@ -124,16 +130,12 @@ class PolicyArguments(ThisMachine, GRPOConfig):
 
     help_group = "the trainer"
 
-    output_dir: str = field(
-        default="runs/policy", metadata={"help": "Folder of the run; the same command resumes there."}
+    output_dir: str = setting("runs/policy", "Folder of the run; the same command resumes there.")
+    max_completion_length: int = setting(128, "Maximum number of tokens of a rollout, including tool results.")
+    max_tool_calling_iterations: int | None = setting(
+        None, "Maximum number of rounds of tool calls (default: max_turns)."
     )
-    max_completion_length: int = field(
-        default=128, metadata={"help": "Maximum number of tokens of a rollout, including tool results."}
-    )
-    max_tool_calling_iterations: int | None = field(
-        default=None, metadata={"help": "Maximum number of rounds of tool calls (default: max_turns)."}
-    )
-    report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
+    report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,36 +186,8 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
     return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
 
 
-@contextmanager
-def project_completions_only() -> Iterator[None]:
-    """Make TRL project only the completions' positions to the vocabulary, also on the CPU.
-
-    Without Triton, TRL also projects prompts and padding (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
-    which takes more than a quarter of the demo's step on a CPU. Losses are the same.
-    """
-    original = getattr(trl.trainer.utils, "_use_triton", None)
-    if original is None:
-        warnings.warn(
-            f"TRL {trl.__version__} differs from {_TRL_TESTED} in the projection to the vocabulary "
-            "(trl.trainer.utils._use_triton is missing): training is correct, but slower on a CPU",
-            stacklevel=2,
-        )
-        yield
-        return
-    trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or original(device)
-    try:
-        yield
-    finally:
-        trl.trainer.utils._use_triton = original
-
-
 class PriceWarmup(TrainerCallback):
-    """Increases the price of a reward linearly from 0 at the first step.
-
-    Args:
-        reward: The reward; before and after training it has its full price.
-        steps: Number of steps to the full price, >= 0; below 1 a share of all steps.
-    """
+    """Increases the price of a reward linearly from 0, over steps or (below 1) a share of all steps."""
 
     def __init__(self, reward: SePerReward, steps: float) -> None:
         self._reward, self._steps, self._whole = reward, steps, reward.weights
@@ -238,17 +212,7 @@ def new_trainer(
     questions: Questions,
     style: PromptStyle,
 ) -> GRPOTrainer:
-    """Return TRL's trainer of the policy, with the search tool and the reward.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of TRL.
-        loaded: Model of the policy, before its adapter.
-        reward: The reward.
-        tool: Function that creates the search tool of a rollout.
-        questions: Training and held-out questions.
-        style: The reader's wording.
-    """
+    """Return TRL's trainer of the policy, with the search tool and the reward."""
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
     trainer_class, credit = GRPOTrainer, dict[str, Any]()
     if config.credit == "turn":
@@ -265,17 +229,6 @@ def new_trainer(
         callbacks=[PriceWarmup(reward, config.price_warmup)],
         **credit,
     )
-
-
-def new_reward(config: PolicyConfig, scorer: SePerScorer, weights: RewardWeights) -> SePerReward:
-    """Return a reward with the reader of the settings.
-
-    Args:
-        config: Settings of the recipe.
-        scorer: The reader.
-        weights: Weights of the reward.
-    """
-    return SePerReward(scorer, **asdict(weights), reader=config.reader)
 
 
 def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
@@ -296,9 +249,6 @@ def claim_policy_folder(
     """Write everything that decides the result into the folder, or compare it with the folder's content.
 
     A run may be resumed with more steps if its steps do not depend on their number.
-
-    Raises:
-        ValueError: The folder contains a run with other settings, data, weights or number of processes.
     """
     of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
@@ -319,12 +269,7 @@ def claim_policy_folder(
 
 
 def no_room(lengths: Sequence[int], room: int) -> str | None:
-    """Return a warning if rollouts are cut off before their answers, else ``None``.
-
-    Args:
-        lengths: Result of ``rollout_lengths``.
-        room: Maximum number of tokens of a rollout.
-    """
+    """Return a warning if rollouts of at most ``room`` tokens are cut off before their answers, else ``None``."""
     cut = sum(length + _ANSWER > room for length in lengths)
     if not cut:
         return None
@@ -335,35 +280,12 @@ def no_room(lengths: Sequence[int], room: int) -> str | None:
     )
 
 
-def never_calls(episodes: Sequence[Episode | None]) -> bool:
-    """Return whether no episode has a call, valid or invalid: then there is no search to learn from."""
-    return not any(episode.queries or episode.failed for episode in episodes if episode is not None)
-
-
-def scorable(questions: Questions, scorer: SePerScorer) -> Questions:
-    """Return the questions that the reader can score; measures all of them without a search.
-
-    The beliefs are cached for the reward and for resuming a killed run.
-    """
-    splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
-    beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
-    kept = {name: [query for query in rows if next(beliefs) is not None] for name, rows in splits.items()}
-    return Questions(questions.corpus, **kept)
-
-
 def publish(
     folder: Path, name: str, queries: Sequence[Query], played: Played, rules: Rules, policy: str, log: Any
 ) -> dict[str, Any]:
     """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
 
-    Args:
-        folder: Output folder.
-        name: Name of the files.
-        queries: The held-out questions.
-        played: Episodes of the policy before and after training.
-        rules: Episodes of fixed rules.
-        policy: The policy to compare with the rules, ``"after"`` or ``"before"``.
-        log: Log of the trainer.
+    ``policy`` is compared with the rules: ``"after"`` or ``"before"``.
     """
     results = results_of(played, rules, policy)
     write_json(folder / f"{name}.json", results)
@@ -407,13 +329,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def next_command(words: Sequence[str], config: PolicyConfig, folder: Path) -> str:
-    """Return the command that measures a trained policy on other questions, or shows an evaluation.
-
-    Args:
-        words: Command line of the run.
-        config: Its settings.
-        folder: Its folder.
-    """
+    """Return the command that measures a trained policy on other questions, or shows an evaluation."""
     if config.evaluate_only:
         return f"seper-reward report --evaluations {folder / 'evaluation.json'} --output report.html"
     model = ["--init_adapter", str(folder / "model")]
@@ -441,17 +357,13 @@ def without_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
 def learn(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> None:
-    """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of TRL.
-        loaded: Model of the policy, before its adapter.
-        scorer: The reader.
-        questions: Training and held-out questions.
-    """
+    """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it."""
     folder = Path(arguments.output_dir)
-    questions = scorable(questions, scorer)
+    # only questions that the reader can score; their beliefs are cached, for the reward and to resume a killed run
+    splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
+    beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
+    kept = {name: [query for query in rows if next(beliefs) is not None] for name, rows in splits.items()}
+    questions = Questions(questions.corpus, **kept)
     trainer, bench = prepared(config, arguments, loaded, scorer, questions)
     style = scorer.reader.prompts.style
     lengths = gather_in_order(
@@ -464,7 +376,8 @@ def learn(
         bench.reward.failures.clear()  # failures of the rules are not rollouts of the policy
         played = measure(trainer, bench, questions.test, "before")
         log_results(trainer, results_of(played, rules, "before"))
-        if process_state().is_main_process and never_calls(played["before"]):
+        calls = (episode.queries or episode.failed for episode in played["before"] if episode is not None)
+        if process_state().is_main_process and not any(calls):
             say(
                 "the policy never calls its search tool on held-out questions, so it has no search to learn from; "
                 "warm it up for longer: `seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`"
@@ -494,21 +407,12 @@ def learn(
 def prepared(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> tuple[GRPOTrainer, Bench]:
-    """Return the trainer of the policy, and the bench that measures policies.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of TRL.
-        loaded: Model of the policy, before its adapter.
-        scorer: The reader.
-        questions: Training and held-out questions that the reader can score.
-
-    Raises:
-        ValueError: The reader uses the policy's weights, which are sharded.
-    """
+    """Return the trainer of the policy, and the bench that measures policies."""
     style = scorer.reader.prompts.style
-    reward = new_reward(config, scorer, config.weights)
-    judge = new_reward(config, scorer, replace(config.weights, answer_weight=0.0, gain_weight=1.0))
+    reward, judge = (
+        SePerReward(scorer, **asdict(weights), reader=config.reader)
+        for weights in (config.weights, replace(config.weights, answer_weight=0.0, gain_weight=1.0))
+    )
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)

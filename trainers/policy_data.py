@@ -2,8 +2,7 @@
 
 import functools
 import random
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,42 +11,31 @@ from tqdm.auto import tqdm
 from transformers.utils import get_json_schema
 
 from seper_reward.data.answers import normalize_answer
-from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.queries import pool_passages
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of, spread
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, Query, UnscorableError
+from seper_reward.types import Belief, Passage, Query, UnscorableError, attempt
 
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, found_by, simple_searches
-from .ranking.data import OURS, Questions, split_questions
+from .ranking.data import Questions, read_source, split_questions
 
 SEARCH = get_json_schema(SearchTool.search)
 CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response
-_CALLS = ("search", "another search")
-_TEXTS = ("prompt", "completion")
-_IGNORED = -100  # label of tokens without a loss
 #: Training facts of the embedded reader's adapter, rows of ``{question, answers}``.
 COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
-_SOURCES = (
-    "nq-open oracle",
-    "hotpotqa",
-    "2wikimultihopqa",
-)  # prefixes of the field ``source`` of its other training sets
+# prefixes of the field ``source`` of its other training sets
+_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
     """Read the questions of a policy from all inputs, and split them by SHA-1 of their ids.
 
-    Returns:
-        Questions for training (``train``), for thresholds (``dev``) and for evaluation (``test``), and the corpus to
-        search. The metadata have ``group``, by default the name of the file.
-
-    Raises:
-        OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or two inputs share an id.
+    ``train`` is for training, ``dev`` for thresholds, ``test`` for evaluation. The metadata have ``group``, by default
+    the name of the file. Two inputs with the same id raise ``ValueError``.
     """
     queries: dict[str, Query] = {}
     corpus: dict[str, Passage] = {}
@@ -75,13 +63,7 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
 
 def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
     """Return the questions of one input selected by the task, and its corpus."""
-    examples, corpus = read_examples(str(OURS.get(source, source)), task.corpus, task.input_options)
-    if examples.about:
-        print(examples.about, file=sys.stderr)
-    if examples.rejected:
-        first = examples.rejected[0]
-        print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    queries: Sequence[Query] = examples.queries
+    queries, corpus = read_source(source, task.corpus, task)
     if corpus is None:  # also of unused questions, which must not make searching easier
         corpus, queries = pool_passages(queries)
     name = Path(source).name.partition(".")[0]
@@ -131,22 +113,11 @@ def warm_up_rows(
 ) -> list[dict[str, Any]]:
     """Return ``{prompt, completion, kind}`` rows that teach the format of both actions without preferring one.
 
-    Every question has one example of answering from memory and one of searching, so the question does not predict the
-    action. Both are adjacent, so a step learns both; otherwise the last one would dominate. Answers are the reader's
-    own, so only the format is new: from memory its likeliest right one if it knows the answer, else the likeliest;
-    after a search its likeliest right one with the passages found, if any. All processes must call this together.
-
-    Args:
-        queries: Training questions.
-        scorer: Scorer of the reader, with the same wording as the policy.
-        tool: Function that creates a search tool; searches use ``simple_query``.
-        tokenizer: Tokenizer with a chat template for tools (``with_tool_template``).
-        needed: SePer without a search from which on the reader knows the answer.
-        max_turns: Maximum number of searches.
-        seed: Seed of the questions' order.
-
-    Raises:
-        ValueError: The chat template changes earlier messages when a message is added.
+    Every question has one example of answering from memory and one of searching (``simple_query``), so the question
+    does not predict the action. Both are adjacent, so a step learns both; otherwise the last one would dominate.
+    Answers are the reader's own, so only the format is new: from memory its likeliest right one if it knows the answer
+    (SePer of at least ``needed``), else the likeliest; after a search its likeliest right one with the passages found,
+    if any. All processes must call this together.
     """
     queries = random.Random(seed).sample(queries, len(queries))
     known = closed_book_beliefs(scorer, queries)
@@ -173,7 +144,9 @@ def _after_searches(
     replies: list[_Reply] = []
     for turn, (before, call, after) in enumerate(_searches(query.question, messages, tool, max_turns)):
         replies.append((before, call, "search" if not turn else "another search"))
-        answer = _answer_with(scorer, query, found_by(tool))
+        passages = tuple(dict.fromkeys(found_by(tool)))
+        beliefs = attempt(functools.partial(scorer.beliefs, query.question, query.answers, [passages]))
+        answer = None if isinstance(beliefs, UnscorableError) else _likeliest(beliefs[0], right=True)
         if answer is not None:
             replies.append((after, _answer(answer), "after a search"))
     return replies
@@ -193,15 +166,7 @@ def _searches(
 def rollout_lengths(
     queries: Sequence[Query], tool: SearchTool, tokenizer: Any, style: PromptStyle, max_turns: int
 ) -> list[int]:
-    """Return the length of each question's rollout in tokens, before its answer, after the maximum number of searches.
-
-    Args:
-        queries: The questions; searches use ``simple_query``.
-        tool: The search tool.
-        tokenizer: The policy's tokenizer, with a chat template for tools.
-        style: The reader's wording.
-        max_turns: Maximum number of searches.
-    """
+    """Return the tokens of each question's rollout before its answer, after all searches by ``simple_query``."""
 
     def tokens(messages: list[dict[str, Any]]) -> int:
         text = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
@@ -213,15 +178,6 @@ def rollout_lengths(
         *_, (_, _, whole) = _searches(query.question, prompt, tool, max_turns)
         lengths.append(tokens(whole) - tokens(prompt))
     return lengths
-
-
-def _answer_with(scorer: SePerScorer, query: Query, passages: Sequence[Passage]) -> str | None:
-    """Return the reader's likeliest right answer with passages; ``None`` if it has none."""
-    try:
-        (belief,) = scorer.beliefs(query.question, query.answers, [tuple(dict.fromkeys(passages))])
-    except UnscorableError:
-        return None
-    return _likeliest(belief, right=True)
 
 
 def _likeliest(belief: Belief, right: bool = False) -> str | None:
@@ -246,23 +202,3 @@ def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any]
         raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
     completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds this token
     return {"prompt": prompt, "completion": completion, "kind": kind}
-
-
-def decision_rows(rows: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[dict[str, list[int]]]:
-    """Return rows of ``{input_ids, labels}`` with a loss only on the decision.
-
-    The decision is the whole call of a tool, which must be learned, or the first token of an answer, which decides
-    against a call. The rest of an answer stays the reader's own.
-
-    Args:
-        rows: Result of ``warm_up_rows``.
-        tokenizer: The policy's tokenizer.
-    """
-    found = []
-    for row in rows:
-        prompt, completion = (tokenizer(row[name], add_special_tokens=False).input_ids for name in _TEXTS)
-        completion = [*completion, tokenizer.eos_token_id]
-        learned = len(completion) if row["kind"] in _CALLS else 1
-        labels = [*[_IGNORED] * len(prompt), *completion[:learned], *[_IGNORED] * (len(completion) - learned)]
-        found.append({"input_ids": [*prompt, *completion], "labels": labels})
-    return found

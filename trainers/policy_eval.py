@@ -39,18 +39,12 @@ def held_out_file(folder: Path, name: str = "results") -> Path:
 
 
 def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
-    """Return measures of episodes with their 95 % bootstrap intervals over questions.
+    """Return the ``MEASURES`` of episodes with their 95 % bootstrap intervals over questions (``intervals``).
 
-    ``search_rate_needed``, ``search_rate_not_needed`` and the rates of groups are shares of questions with a search.
-    ``decision_f1`` is the F1 of the decision to search, with needed searches as positives:
-    2 · both / (searched + needed).
-
-    Args:
-        episodes: Episodes, one or several per question; a question's episodes are resampled together.
-
-    Returns:
-        The ``MEASURES``, ``search_rate_GROUP`` and ``unscored``, the share of episodes that could not be scored;
-        ``intervals`` by measure, from ``interval_over_questions``. Measures without episodes are left out.
+    ``search_rate_needed``, ``search_rate_not_needed`` and ``search_rate_GROUP`` are shares of questions with a search.
+    ``decision_f1`` is the F1 of the decision to search, with needed searches as positives: 2 · both / (searched +
+    needed). ``unscored`` is the share of episodes that could not be scored. A question's episodes are resampled
+    together; measures without episodes are left out.
     """
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, Callable[[Episode], tuple[float, float]]] = {
@@ -82,10 +76,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:
     """Return the measures of all policies and rules, the content of ``results.json``.
 
-    Args:
-        played: Episodes of policies.
-        rules: Episodes of fixed rules.
-        policy: The policy whose accuracy is compared with each rule's on the same questions, in ``accuracy_leads``.
+    ``accuracy_leads`` compares the accuracy of ``policy`` with each rule's on the same questions.
     """
     results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
     for name, limit in rules.thresholds.items():
@@ -120,10 +111,7 @@ def tradeoff(
 ) -> tuple[dict[str, Point], list[Point]]:
     """Return accuracy and searches per question of the rules, and of the policy before, during and after training.
 
-    Args:
-        results: Content of ``results.json``.
-        log: Log of the trainer, on training questions.
-        block: Number of log rows averaged into one point.
+    The log of the trainer has training questions; ``block`` of its rows are averaged into one point.
     """
 
     def point(rows: Sequence[Mapping[str, float]], searches: str, accuracy: str) -> Point:
@@ -141,11 +129,7 @@ def tradeoff(
 
 
 def policy_table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the ``MEASURES`` with their intervals as a Markdown table.
-
-    Args:
-        results: Results of ``summarize`` or rows of ``over_seeds`` by name, one table row each.
-    """
+    """Return the ``MEASURES`` of ``summarize`` or ``over_seeds``, by name, with intervals as a Markdown table."""
     rows = [[name, *(interval_cell(_with_interval(row, each)) for each in MEASURES)] for name, row in results.items()]
     return markdown_table(["", *MEASURES], rows)
 
@@ -158,33 +142,33 @@ def _with_interval(row: Mapping[str, Any], measure: str) -> Mapping[str, Any]:
 
 
 def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return measures over runs with different seeds, by name and measure.
+    """Return measures over runs with different seeds, by name and measure, from the contents of ``results.json``.
 
-    Args:
-        runs: Contents of ``results.json``; names and measures that some runs lack are left out.
-
-    Returns:
-        ``mean``, ``sd`` (sample standard deviation; 0 for one run) and ``interval``, the 95 % t-interval of the mean
-        over seeds (``interval_over_seeds``).
+    Names and measures that some runs lack are left out. Each has ``mean``, ``sd`` (sample standard deviation; 0 for
+    one run) and ``interval`` (``interval_over_seeds``).
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for name in runs[0]:
         rows = [run[name] for run in runs if name in run]
         shared = [key for key, value in rows[0].items() if all(isinstance(row.get(key), float) for row in rows)]
         if len(rows) == len(runs):
-            found[name] = {key: _over_seeds([row[key] for row in rows]) for key in shared}
+            columns = {key: [row[key] for row in rows] for key in shared}
+            found[name] = {
+                key: {
+                    "mean": rounded(statistics.fmean(values)),
+                    "sd": rounded(statistics.stdev(values)) if len(values) > 1 else 0.0,
+                    "interval": interval_over_seeds(values),
+                }
+                for key, values in columns.items()
+            }
     return found
 
 
 def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Return the lead in accuracy of trained policies over each rule, with intervals over questions and seeds.
 
-    Args:
-        runs: Contents of ``results_held_out.jsonl`` of runs with different seeds on the same questions.
-
-    Returns:
-        By rule ``lead``, and ``interval`` from ``interval_over_questions_and_seeds``. Questions that a run or a rule
-        could not score are left out.
+    Runs are contents of ``results_held_out.jsonl``, with different seeds on the same questions. Questions that a run
+    or a rule could not score are left out.
     """
     own = [_by_question(rows, "after") for rows in runs]
     leads = {}
@@ -203,15 +187,10 @@ def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, d
 def leads_between(
     runs: Sequence[Sequence[Mapping[str, Any]]], against: Sequence[Sequence[Mapping[str, Any]]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the lead of policies trained with one setting over those of another on the same questions.
+    """Return ``lead_over_questions`` of policies trained with one setting over those of another, by measure.
 
-    Args:
-        runs: Contents of ``results_held_out.jsonl`` for the first setting, one per seed.
-        against: Contents for the second setting.
-
-    Returns:
-        Result of ``lead_over_questions`` for ``accuracy``, ``seper`` and ``reward``, each a mean over rollouts and
-        seeds: the interval is over questions alone. Questions that one setting could not score are left out.
+    Each run is the content of a ``results_held_out.jsonl``. A question's value is a mean over rollouts and seeds: the
+    interval is over questions alone. Questions that one setting could not score are left out.
     """
     ours, theirs = ([row for rows in arm for row in rows] for arm in (runs, against))
     return {
@@ -221,12 +200,7 @@ def leads_between(
 
 
 def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], parts: int = 4) -> str:
-    """Return measures on training questions over parts of the training, as a Markdown table.
-
-    Args:
-        logs: Logs of runs (one per seed) by name.
-        parts: Number of parts with about the same number of steps, >= 1.
-    """
+    """Return measures on training questions over ``parts`` of the training, by name, as a Markdown table."""
     table = []
     for name, runs in logs.items():
         steps = [[row for row in log if all(measure in row for measure in TRAINING_MEASURES)] for log in runs]
@@ -239,14 +213,6 @@ def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], 
 
 def _by_question(rows: Sequence[Mapping[str, Any]], name: str, measure: str = "accuracy") -> dict[str, float]:
     return _means_by_question((row["id"], row[measure]) for row in rows if row["by"] == name)
-
-
-def _over_seeds(values: Sequence[float]) -> dict[str, Any]:
-    return {
-        "mean": rounded(statistics.fmean(values)),
-        "sd": rounded(statistics.stdev(values)) if len(values) > 1 else 0.0,
-        "interval": interval_over_seeds(values),
-    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,13 +27,8 @@ _ENTROPIES = ("entropy", "semantic_entropy")
 class Bench(NamedTuple):
     """Components that measure policies and rules.
 
-    Attributes:
-        reward: The policy's reward, also used for the reader's answers.
-        judge: A reward for searches only, with the same reader and price; it measures beliefs.
-        tool: Function that creates a search tool.
-        tokenizer: The policy's tokenizer, to count tokens.
-        max_turns: Maximum number of searches per question.
-        needed: The reader's SePer without a search below which a question needs one.
+    ``reward`` is the policy's, also used for the reader's answers; ``judge`` has the same reader and price, and
+    measures beliefs. A question needs a search if the reader's SePer without one is below ``needed``.
     """
 
     reward: SePerReward
@@ -47,17 +42,10 @@ class Bench(NamedTuple):
 class Episode(NamedTuple):
     """Actions of a policy or a rule for one question, and their results.
 
-    Attributes:
-        id: Id of the question.
-        group: Its group.
-        needed: Whether it needs a search: the reader's SePer without one is below ``needed``.
-        queries: Queries of the searches.
-        answer: The answer; empty if the numbers are means over the reader's responses.
-        accuracy: Exact match of the answer, or its mean over the reader's responses, in [0, 1].
-        seper: The reader's SePer with the passages found, in [0, 1].
-        reward: Reward of the policy minus the full price.
-        tokens: Number of tokens of queries, passages and answer.
-        failed: Number of failed calls, which find nothing and cost as much as a search.
+    A question is ``needed`` to be searched if the reader's SePer without a search is below ``Bench.needed``.
+    ``answer`` is empty if the numbers are means over the reader's responses, as is then ``accuracy``, the exact match
+    in [0, 1]. ``seper`` is the reader's with the passages found; ``reward`` has the full price. ``tokens`` are those
+    of queries, passages and answer. ``failed`` calls find nothing and cost as much as a search.
     """
 
     id: str
@@ -107,12 +95,7 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
     ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) ignore the question.
     ``threshold`` searches if the reader's SePer is below ``needed``, which requires the gold answer.
     ``threshold_entropy`` and ``threshold_semantic_entropy`` search if the entropy of the closed-book answer is above
-    the threshold with the greatest reward on other questions: rules that a user could apply.
-
-    Args:
-        bench: The bench.
-        queries: Questions to measure.
-        tuning: Other questions, to tune the thresholds.
+    the threshold with the greatest reward on the ``tuning`` questions: rules that a user could apply.
     """
     choices = _choices(bench, queries)
     others = [choice for choice in _choices(bench, tuning) if choice is not None]
@@ -157,14 +140,7 @@ def _choice(bench: Bench, query: Query) -> _Choice | None:
 
 
 def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
-    """Return the episode of searches with the reader's answers: means over its responses; ``None`` if unscorable.
-
-    Args:
-        bench: The bench.
-        query: The question.
-        turns: The searches.
-        failed: Number of further calls that failed.
-    """
+    """Return the episode of searches with the reader's answers: means over its responses; ``None`` if unscorable."""
     asked = replace(_rollout(query, turns), failed=failed)
     (score,) = bench.judge.score([asked])
     if score is None:
@@ -188,15 +164,8 @@ def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: 
 def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
     """Roll out the policy on the trainer's evaluation set; all processes must call this together.
 
-    Args:
-        trainer: TRL's trainer of the policy.
-        bench: The bench.
-        queries: Questions of the evaluation set.
-        name: Name of the policy.
-
-    Returns:
-        The policy's episodes under ``name``, and the same searches with the reader's answers under
-        ``NAME_reader_answers``.
+    Returns the policy's episodes under ``name``, and the same searches with the reader's answers under
+    ``NAME_reader_answers``.
     """
     with bench.reward.recording() as records:
         evaluated(trainer)

@@ -44,8 +44,7 @@ class PolicyTaskConfig(InputConfig):
         common=True,
     )
     corpus: str | None = setting(
-        None,
-        f"{CORPUS_HELP} (default: the passages of all questions of the input, and the demo's corpus).",
+        None, f"{CORPUS_HELP} (default: the passages of all questions of the input, and the demo's corpus)."
     )
     groups: list[str] = setting(
         [],
@@ -64,13 +63,9 @@ class PolicyTaskConfig(InputConfig):
     eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
-        0.125,
-        "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead.",
+        0.125, "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead."
     )
-    split_by: SplitBy = setting(
-        "question",
-        SPLIT_BY_HELP,
-    )
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     retriever: str = setting(
         "bm25",
         "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, the folder of "
@@ -119,13 +114,8 @@ def task_style(task: PolicyTaskConfig) -> PromptStyle:
 def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedModel) -> SePerScorer:
     """Load the reader and the entailment model, with a cache; all processes must call this together.
 
-    Args:
-        task: The task.
-        output_dir: Folder of the run, with the cache by default.
-        loaded: The policy's model before its adapter; used as the reader unless ``task.reader`` is ``"separate"``.
-
-    Raises:
-        ValueError: The reader uses the policy's weights, but the scorer's file names another reader.
+    The policy's loaded model is the reader unless ``task.reader`` is ``"separate"``; a scorer's file that names
+    another reader then raises ``ValueError``.
     """
     settings = read_scorer_config(task.scorer)
     if task.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, task.model)):
@@ -138,27 +128,17 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
 
 
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:
-    """Return the reader's belief in each answer without a passage; all processes must call this together.
+    """Return the reader's belief in each answer without a passage; ``None``, with a message, if it cannot be scored.
 
-    Processes share the work. With a cache, measurements of a killed run are reused.
-
-    Args:
-        scorer: Scorer of the reader.
-        queries: The questions; their passages are ignored.
-
-    Returns:
-        One belief per question; ``None`` for a question that cannot be scored, with a log message.
+    All processes must call this together; they share the work. With a cache, measurements of a killed run are reused.
     """
     asked = [Asked(query.question, query.answers, ((),)) for query in queries]
-    found = beliefs_of(scorer, asked, "closed-book beliefs")
-    return [_belief(query, beliefs) for query, beliefs in zip(queries, found, strict=True)]
-
-
-def _belief(query: Query, beliefs: list[Belief] | UnscorableError) -> Belief | None:
-    if isinstance(beliefs, UnscorableError):
-        say(f"question id={query.id!r} left out: {beliefs}")
-        return None
-    return beliefs[0]
+    found: list[Belief | None] = []
+    for query, beliefs in zip(queries, beliefs_of(scorer, asked, "closed-book beliefs"), strict=True):
+        if isinstance(beliefs, UnscorableError):
+            say(f"question id={query.id!r} left out: {beliefs}")
+        found.append(None if isinstance(beliefs, UnscorableError) else beliefs[0])
+    return found
 
 
 class SearchTool:
@@ -166,10 +146,6 @@ class SearchTool:
 
     So a policy initialised from the reader answers after a search like the reader. After several searches, a result
     contains the passages of all of them.
-
-    Args:
-        environment: Environment that searches and records.
-        style: The reader's wording.
     """
 
     def __init__(self, environment: RetrievalEnvironment, style: PromptStyle) -> None:
@@ -212,11 +188,7 @@ def new_tool(
 ) -> Callable[[], SearchTool]:
     """Return the function that creates the policy's search tool, one for each rollout.
 
-    Args:
-        task: The task.
-        retriever: The retriever.
-        style: The reader's wording, also used for results.
-        reward: Reward to prefetch beliefs for; ``None`` disables prefetching.
+    With a ``reward``, its beliefs are prefetched.
     """
     environment = environment_factory(
         retriever,
@@ -230,13 +202,7 @@ def new_tool(
 
 
 def simple_searches(tool: SearchTool, question: str, max_turns: int) -> Iterator[tuple[str, str]]:
-    """Search as often as allowed with ``simple_query``; yield each query and the tool's result.
-
-    Args:
-        tool: The search tool, which is reset first.
-        question: The question.
-        max_turns: Maximum number of searches.
-    """
+    """Reset the tool and search as often as allowed with ``simple_query``; yield each query and the tool's result."""
     tool.reset(question)
     for _ in range(max_turns):
         query = simple_query(question, found_by(tool), max_turns)
@@ -253,11 +219,6 @@ def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str
 
     With a single search it is the question. With several, the first query consists of the names in the question; later
     ones are the question with its names replaced by the names in the last passage, if there are any.
-
-    Args:
-        question: The question.
-        found: Passages of the searches so far, in order.
-        max_turns: Maximum number of searches.
 
     >>> simple_query("Where was the keeper of the Gannet Light born?", [], 2)
     'Gannet Light'

@@ -9,7 +9,7 @@ a bi-encoder on its scores.
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
-from sentence_transformers.cross_encoder.losses import LambdaLoss, RankNetLoss
+from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
 from seper_reward.estimators.entailment import load_entailment
@@ -49,8 +49,6 @@ from .ranking.run import (
 )
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
-LOSSES = {"ranknet": RankNetLoss, "lambda": LambdaLoss}
-
 
 @dataclass
 class RerankerConfig(RankingConfig):
@@ -65,16 +63,9 @@ class RerankerConfig(RankingConfig):
     )
     dev_share: float = setting(0.0, "Share of questions to leave out of training (for other experiments).")
     retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")
-    loss: str = setting(
-        "ranknet",
-        "Loss: ranknet (pairs of passages, harmful below useless ones) or lambda (nDCG; labels below 0 count as 0 "
-        "unless shift raises them).",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {self.loss!r}")
         if self.pair_tokens is not None and self.pair_tokens < 2:
             raise ValueError(f"pair_tokens must be at least 2, got {self.pair_tokens}")
 
@@ -85,20 +76,12 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
 
     unused = ("eval_strategy",)
 
-    output_dir: str = field(
-        default="runs/reranker",
-        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
-    )
-    eval_strategy: str = field(default="no", metadata={"help": "Time of evaluations: no."})
+    output_dir: str = setting("runs/reranker", "Folder of the run; the same command resumes there.")
+    eval_strategy: str = setting("no", "Time of evaluations: no.")
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
-    """Load a cross-encoder with one score per pair.
-
-    Args:
-        name: Hub id or folder, or ``"embedded"`` for the embedded entailment model with a new head.
-        pair_tokens: Maximum number of tokens of a pair (default: the model's limit).
-    """
+    """Load a cross-encoder with one score per pair, cut to ``pair_tokens``; ``"embedded"`` has a new head."""
     options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
@@ -116,12 +99,8 @@ def train(
     config: RerankerConfig,
     arguments: CrossEncoderTrainingArguments,
 ) -> list[dict[str, float]]:
-    """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log.
-
-    Raises:
-        NothingToLearn: No question has different labels.
-    """
-    return fit(model, teacher_rows(labeled, config), LOSSES[config.loss](model, mini_batch_size=-1), arguments)
+    """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log."""
+    return fit(model, teacher_rows(labeled, config), RankNetLoss(model, mini_batch_size=-1), arguments)
 
 
 def fit(
@@ -134,12 +113,7 @@ def fit(
 
 
 class Reranked:
-    """A retriever that ranks given candidates of each question instead of a corpus.
-
-    Args:
-        model: The cross-encoder.
-        candidates: Passages per question.
-    """
+    """A retriever that ranks given candidates of each question instead of a corpus."""
 
     def __init__(self, model: CrossEncoder, candidates: Rankings) -> None:
         self._labeler, self._candidates = CrossEncoderLabeler(model), candidates

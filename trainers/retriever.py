@@ -9,7 +9,7 @@ The same command resumes a killed run. Settings: the fields below, those of the 
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ from .ranking.losses import (
     kl_regularized,
     margin_mse,
     ranknet,
+    vectors_by_text,
 )
 from .ranking.run import (
     ListArguments,
@@ -62,7 +63,6 @@ from .ranking.run import (
     teacher_rows,
     training_label,
 )
-from .ranking.vectors import vectors_by_text
 from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -139,9 +139,8 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
     help_group = "the trainer"
 
-    output_dir: str = field(
-        default="runs/retriever",
-        metadata={"help": "Folder of the run; the same command resumes an interrupted run there."},
+    output_dir: str = setting(
+        "runs/retriever", "Folder of the run; the same command resumes an interrupted run there."
     )
 
 
@@ -181,14 +180,7 @@ def train_once(
     arguments: SentenceTransformerTrainingArguments,
     evaluator: RankingEvaluator | None = None,
 ) -> list[dict[str, float]]:
-    """Train the model in place on one round's labels, from the last checkpoint in ``output_dir`` if there is one.
-
-    Returns:
-        The trainer's log.
-
-    Raises:
-        NothingToLearn: No question has different labels.
-    """
+    """Train the model in place on one round's labels, from the last checkpoint if there is one; return the log."""
     rows = teacher_rows(labeled, config)
     model.to(arguments.device)
     before = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
@@ -242,16 +234,8 @@ def merge_adapter(model: SentenceTransformer) -> None:
 class RetrieverRun:
     """A training run in a folder, from which it resumes.
 
-    Args:
-        config: Settings of the recipe.
-        arguments: Arguments of sentence-transformers' trainer; ``output_dir`` is the folder.
-        questions: Questions by split, and the corpus.
-        scorer: Scorer of the labelling reader.
-        first_pool: Training questions with the candidates of the first round (default: retrieved).
-        store: Store of labels shared by several runs (default: a separate store).
-
-    Raises:
-        ValueError: The folder contains a run with other settings.
+    ``first_pool`` has the training questions with the candidates of the first round (default: retrieved); ``store`` is
+    a store of labels shared by several runs (default: a separate one).
     """
 
     def __init__(
@@ -277,11 +261,7 @@ class RetrieverRun:
         self._store = LabelStore(self.folder / LABELS, labeler, training_label(config)) if store is None else store
 
     def train(self, log: Callable[[Mapping[str, Any]], None] = lambda row: None) -> SentenceTransformer:
-        """Run the unfinished rounds; return the trained model.
-
-        Args:
-            log: Function that is called with numbers to log.
-        """
+        """Run the unfinished rounds, with numbers to ``log``; return the trained model."""
         model = self._base
         for number in range(1, self._config.rounds + 1):
             folder = self._round_folder(number)
@@ -302,7 +282,7 @@ class RetrieverRun:
         statistics = label_statistics(labeled, self._config.margin)
         log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
         with stopwatch(seconds, "training"):
-            history = self._learn(model, labeled, self._round_arguments(folder))
+            history = self._learn(model, labeled, replace(self._arguments, output_dir=str(folder / "checkpoints")))
         log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
         process_state().wait_for_everyone()
         if process_state().is_main_process:
@@ -323,9 +303,6 @@ class RetrieverRun:
     def _round_folder(self, number: int) -> Path:
         return self.folder / f"round-{number}"
 
-    def _round_arguments(self, folder: Path) -> SentenceTransformerTrainingArguments:
-        return replace(self._arguments, output_dir=str(folder / "checkpoints"))
-
     def _evaluator(self, model: SentenceTransformer) -> RankingEvaluator | None:
         if self._arguments.eval_strategy == "no" or not self._questions.dev:
             return None
@@ -337,11 +314,7 @@ def retriever_of(
 ) -> DenseRetriever:
     """Return a retriever over a corpus; all processes must call this together.
 
-    Args:
-        model: The bi-encoder.
-        config: Settings of the recipe.
-        corpus: Passages by id.
-        keep: Whether to store the embeddings in ``embeddings_dir``, because the same weights are used again.
+    With ``keep``, embeddings are stored in ``embeddings_dir``, because the same weights are used again.
     """
     return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
 

@@ -3,16 +3,16 @@
     seper-reward train sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
     seper-reward train sft --data rows.jsonl --output_dir runs/reader   # rows of {prompt, completion}
 
-All fields of TRL's ``SFTConfig`` are settings, except that packing must be off. With ``data: policy`` the model learns
-to answer or to search first (``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of the file.
+All fields of TRL's ``SFTConfig`` are settings. With ``data: policy`` the model learns to answer or to search first
+(``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of the file.
 """
 
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -25,52 +25,37 @@ from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
-from seper_reward.runtime.settings import check_types
+from seper_reward.runtime.settings import check_types, setting
 
 from .generator_cards import sft_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
-from .policy_data import decision_rows, read_policy_questions, warm_up_rows
+from .policy_data import read_policy_questions, warm_up_rows
 from .policy_task import load_task_scorer, new_tool, read_policy_task, task_style
-from .runs import ThisMachine, suggest
+from .runs import ThisMachine, project_completions_only, suggest
 
 
 @dataclass
 class SftScriptConfig:
     """Settings of model and data, in addition to TRL's SFTConfig."""
 
-    data: str = field(
-        default="policy",
-        metadata={"help": "Training data: 'policy' (answers and searches), or a JSONL file of {prompt, completion}."},
+    data: str = setting(
+        "policy", "Training data: 'policy' (answers and searches), or a JSONL file of {prompt, completion}."
     )
-    model: str = field(
-        default=PLAIN,
-        metadata={
-            "help": "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or "
-            "folder; with data=policy, the policy's model is used instead."
-        },
+    model: str = setting(
+        PLAIN,
+        "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or folder; with "
+        "data=policy, the policy's model is used instead.",
     )
-    init_adapter: str | None = field(
-        default=None, metadata={"help": "Folder of an adapter to start from (default: a new one)."}
+    init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
+    lora_r: int = setting(16, "Rank of the LoRA matrices on all linear layers.")
+    lora_layers: int | None = setting(
+        None, "Number of last blocks to adapt (no gradient flows below them) (default: all)."
     )
-    lora_r: int = field(default=16, metadata={"help": "Rank of the LoRA matrices on all linear layers."})
-    lora_layers: int | None = field(
-        default=None,
-        metadata={"help": "Number of last blocks to adapt (no gradient flows below them) (default: all)."},
+    policy: str = setting(
+        "configs/policy/demo.yaml",
+        "YAML file of the policy for data=policy, with its model, questions, search tool and reader.",
     )
-    policy: str = field(
-        default="configs/policy/demo.yaml",
-        metadata={
-            "help": "YAML file of the policy for data=policy, with its model, questions, search tool and reader."
-        },
-    )
-    warmup_on: Literal["answers", "decision"] = field(
-        default="answers",
-        metadata={
-            "help": "Targets for data=policy: answers (calls of the tool and the reader's own answers) or decision "
-            "(calls, and only the first token of an answer)."
-        },
-    )
-    limit: int | None = field(default=None, metadata={"help": "Number of examples to train on (default: all)."})
+    limit: int | None = setting(None, "Number of examples to train on (default: all).")
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -84,53 +69,9 @@ class SftArguments(ThisMachine, SFTConfig):
 
     help_group = "the trainer"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.packing or self.padding_free or self.n_gpu > 1:
-            raise ValueError(
-                "packing and padding_free must be off, and several GPUs need torchrun or accelerate launch"
-            )
-
-
-class CompletionTrainer(SFTTrainer):
-    """SFTTrainer that projects only the completions' positions to the vocabulary.
-
-    TRL's own loss also projects the prompts. With answers of 5 tokens after prompts of 200, this takes 40 % of a step
-    on 2 CPU cores.
-    """
-
-    def compute_loss(
-        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
-    ) -> Any:
-        """Return the mean negative log-likelihood of the completions' tokens, in nats."""
-        targets = inputs["labels"][:, 1:]  # (B, T-1), -100 on prompts and padding
-        positions = (targets != -100).any(0).nonzero()[:, 0]  # positions of a completion in any row
-        outputs = model(
-            input_ids=inputs["input_ids"],
-            attention_mask=inputs["attention_mask"],
-            use_cache=False,
-            logits_to_keep=positions,
-        )
-        targets = targets[:, positions]
-        losses = torch.nn.functional.cross_entropy(
-            outputs.logits.float().flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="none"
-        )
-        if self.args.loss_type == "dft":
-            losses = losses * (-losses).exp().detach()  # Dynamic Fine-Tuning, arXiv:2508.05629, eq. 9
-        count = (targets != -100).sum() if num_items_in_batch is None else torch.as_tensor(num_items_in_batch)
-        loss = losses.sum() / count.clamp(min=1)
-        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
-            loss = loss * self.accelerator.num_processes  # DDP averages the gradients
-        return (loss, outputs) if return_outputs else loss
-
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
-    """Return the rows of the file of ``{prompt, completion}``.
-
-    Raises:
-        OSError: The file is missing or cannot be read.
-        ValueError: A row lacks a text, or there is no row.
-    """
+    """Return the rows of the file of ``{prompt, completion}``; a row without a text raises ``ValueError``."""
     rows = []
     for where, row in read_valid_rows(config.data):
         if not all(isinstance(row.get(name), str) for name in ("prompt", "completion")):
@@ -159,19 +100,17 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
     return rows[: config.limit]
 
 
-def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[CompletionTrainer, Counter[str]]:
+def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrainer, Counter[str]]:
     """Return the trainer, with model and examples, and the number of examples by kind."""
     loaded = load_reader(config.model, LoadOptions(device="cpu" if arguments.use_cpu else None))
     rows = policy_rows(config, arguments, loaded) if config.data == "policy" else training_rows(config)
     learned = [{name: row[name] for name in ("prompt", "completion")} for row in rows]
-    if config.data == "policy" and config.warmup_on == "decision":
-        learned = decision_rows(rows, loaded.tokenizer)
     torch.manual_seed(arguments.seed)
     model = loaded.model.train()
     lora = causal_lora(model, config.lora_r, config.lora_layers)
     if config.init_adapter:
         model, lora = PeftModel.from_pretrained(model, config.init_adapter, is_trainable=True), None
-    trainer = CompletionTrainer(
+    trainer = SFTTrainer(
         model=model,
         args=arguments,
         train_dataset=Dataset.from_list(learned),
@@ -186,7 +125,8 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     trainer, kinds = new_trainer(config, arguments)
     folder = Path(arguments.output_dir)
     print(f"{kinds.total()} examples: {dict(kinds)}")
-    trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
+    with project_completions_only():
+        trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
         # fp16 halves the file, loading merges in fp32; the vocabulary is unchanged: PEFT need not check it on the hub

@@ -12,12 +12,9 @@ from typing import NamedTuple
 
 
 class Curve(NamedTuple):
-    """A measure over the share of questions that get a passage.
+    """A measure, as a mean over all questions, over the share of questions that get a passage, from 0 to 1.
 
-    Attributes:
-        coverage: Shares of questions with a passage, from 0 (never) to 1 (always); one step per distinct score.
-        value: Mean of the measure over all questions, with and without a passage, at each share.
-        thresholds: Threshold of the score at each share: halfway between neighbouring scores, inf at 0 and -inf at 1.
+    There is one step per distinct score; its threshold is halfway between neighbouring scores, inf at 0 and -inf at 1.
     """
 
     coverage: tuple[float, ...]
@@ -43,16 +40,7 @@ class Curve(NamedTuple):
 
 
 def curve(scores: Sequence[float], without: Sequence[float], with_passage: Sequence[float]) -> Curve:
-    """Return a measure over the share of questions with a passage, highest scores first.
-
-    Args:
-        scores: Q scores of a gate; questions with high scores get a passage.
-        without: Q values of the measure without a passage.
-        with_passage: Q values of the measure with the question's passage.
-
-    Raises:
-        ValueError: There is no question, the numbers of values differ, or a score is NaN.
-    """
+    """Return a measure over the share of questions with a passage, highest of the Q scores first."""
     if not len(scores) == len(without) == len(with_passage) or not len(scores):
         raise ValueError(
             f"expected as many scores as values without and with a passage, at least one, got {len(scores)}, "

@@ -96,7 +96,7 @@ def command(arguments: list[str]) -> str:
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         need(module, "serve")
     from seper_reward.serving.app import build_app
-    from seper_reward.serving.contracts import Reading
+    from seper_reward.serving.bodies import Reading
     from seper_reward.serving.scoring import Limits
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker

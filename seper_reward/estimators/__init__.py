@@ -1,6 +1,6 @@
 """From responses to a belief. This module exports only the formulas, which work on tensors without a model."""
 
-from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
+from seper_reward.estimators.clustering import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from seper_reward.estimators.clustering import cluster_ids
+from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
 from seper_reward.estimators.draws import (
     Draws,
     drawn_by_mass,
@@ -16,7 +16,6 @@ from seper_reward.estimators.draws import (
     has_mass,
     log_odds,
 )
-from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
@@ -51,13 +50,9 @@ def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Te
 
 
 def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Belief:
-    """Compute the belief in the gold answer from S sampled responses.
+    """Compute the belief in the gold answer, which has A aliases, from S sampled responses.
 
-    Args:
-        options: The options of SePer.
-        sampled: The responses.
-        answers: The gold answer, which has A aliases.
-        probs: Class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
+    ``probs`` are class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
     """
     draws = weigh(options, sampled)
     texts = draws.responses.texts
@@ -68,7 +63,8 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     best = join_answers(draws.weights, support, options.aliases, items)
     matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases, items)
     soft = estimate(draws, best)
-    own = _drawn(options, sampled, draws)
+    # entropies do not use the gold answer's own probability
+    own = drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
     clusters = dict(zip(draws.responses.texts, ids.tolist(), strict=True))
     own_ids = ids if own is draws else torch.tensor([clusters[text] for text in own.responses.texts])
     return Belief(
@@ -89,14 +85,10 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
 
 
 def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    """Return the semantic cluster of each of S texts, ``(S,)`` integers as in ``cluster_ids``.
-
-    Args:
-        options: The options of SePer.
-        texts: The responses.
-        probs: Class probabilities of the pairs of ``first_pairs`` and ``second_pairs``.
-    """
-    return cluster_ids(_equivalent(options, texts, probs), options.clusters)
+    """Return the semantic cluster of each of S texts, ``(S,)`` as in ``cluster_ids``; ``probs`` as in ``belief``."""
+    # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
+    both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in texts] for one in texts]
+    return cluster_ids(torch.tensor(both), options.clusters)  # of (S, S) bool
 
 
 def soft_estimate(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Estimate:
@@ -116,11 +108,6 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
         log_probs = without_end_token(log_probs, sampled.finished)
     weighting = "uniform" if options.weighting == "mass" else options.weighting
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
-
-
-def _drawn(options: Estimator, sampled: Responses, draws: Draws) -> Draws:
-    """Return the draws weighed without the gold answer's own probability, which entropies do not use."""
-    return drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:
@@ -149,12 +136,6 @@ def _support(
 
 def _reads_backward(options: Estimator) -> bool:
     return options.kernel != "forward" or options.match in ("equivalent", "no_contradiction")
-
-
-def _equivalent(options: Estimator, responses: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
-    both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in responses] for one in responses]
-    return torch.tensor(both)  # (S, S) bool
 
 
 def _entails(options: Estimator, class_probs: Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Semantic clusters of sampled responses: pure functions on tensors."""
+"""Semantic clusters of sampled responses, and entropies (Kuhn et al., arXiv:2302.09664): pure functions on tensors."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -74,11 +74,7 @@ def _greedy(linked: Tensor) -> Tensor:
 
 
 def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> list[tuple[float, list[int]]]:
-    """Return each cluster's probability mass and the positions of its members, heaviest cluster first.
-
-    Args:
-        cluster_ids: Cluster of each of S responses.
-        weights: Their S probabilities.
+    """Return each cluster's probability mass and the positions of its members among S responses, heaviest first.
 
     >>> heaviest_clusters([0, 1, 0], [0.25, 0.5, 0.125])
     [(0.5, [1]), (0.375, [0, 2])]
@@ -88,3 +84,25 @@ def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> l
         members.setdefault(cluster, []).append(place)
     masses = [(sum(weights[place] for place in places), places) for places in members.values()]
     return sorted(masses, key=lambda cluster: -cluster[0])
+
+
+def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
+    """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
+
+    S tensors ``(T_s,)`` of natural-log probabilities, of responses sampled at temperature 1, give a scalar in nats, >=
+    0: the mean over responses of -log p(response). Without a response it raises ``ValueError``.
+    """
+    if not token_log_probs:
+        raise ValueError("token_log_probs must contain at least one response, got none")
+    return -torch.stack([row.double().sum() for row in token_log_probs]).mean()
+
+
+def semantic_entropy(weights: Tensor, cluster_ids: Tensor) -> Tensor:
+    """Return the entropy of the clusters' probabilities (Kuhn et al., arXiv:2302.09664, eq. 4, discrete form).
+
+    ``weights`` ``(S,)`` are response probabilities that sum to 1, and ``cluster_ids`` ``(S,)`` integers in [0, C).
+    Returns a scalar in nats, in [0, log S].
+    """
+    masses = torch.nn.functional.one_hot(cluster_ids).to(weights).T @ weights  # (C,)
+    entropy: Tensor = -torch.special.xlogy(masses, masses).sum()
+    return entropy

@@ -21,14 +21,11 @@ _MIN_ODDS = 0.02  # the resolution of a few tens of responses
 
 @dataclass(frozen=True)
 class Draws:
-    """The distinct responses among S draws, and the probability mass that each represents.
+    """The L distinct responses among S draws (in order of the first draw, then undrawn known leaves), and their mass.
 
-    Attributes:
-        responses: The L distinct responses, in order of their first draw, then the known leaves that were not drawn.
-        counts: ``(L,)`` integers: number of times each was drawn.
-        weights: ``(L,)`` estimated mass that each response represents; the weights sum to 1.
-        seen: ``(L,)`` known part of ``weights``: the responses' own probabilities, or 0.
-        stand_ins: ``(L,)`` number of draws from the unseen part that each response is worth, >= 0.
+    All tensors are ``(L,)``. ``counts`` are numbers of draws. ``weights`` are the estimated mass that each response
+    represents, with sum 1; ``seen`` is its known part: the responses' own probabilities, or 0. ``stand_ins`` are the
+    numbers of draws from the unseen part that each response is worth, >= 0.
     """
 
     responses: Responses
@@ -52,10 +49,7 @@ def drawn_by_mass(sampled: Responses) -> Draws:
     """Weigh each distinct response by its own probability, and divide the unseen mass among responses drawn once.
 
     Responses drawn once represent the unseen ones (Good-Turing estimate: Good, Biometrika 1953). Known leaves get no
-    unseen mass, since they were not drawn at random.
-
-    Args:
-        sampled: S responses with their draw probabilities (``has_mass``).
+    unseen mass, since they were not drawn at random. The draw probabilities must be known (``has_mass``).
     """
     responses, probs, counts, known = _with_known_leaves(sampled)
     probs = probs / max(1.0, float(probs.sum()))  # rounding of the reader's dtype
@@ -69,12 +63,10 @@ def drawn_by_mass(sampled: Responses) -> Draws:
 
 
 def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -> Draws:
-    """Treat the draws as a plain weighted sample whose probabilities are unknown.
+    """Treat S independent draws as a plain weighted sample whose probabilities are unknown.
 
-    Args:
-        sampled: S independent draws.
-        weights: ``(S,)`` weights that sum to 1, worth 1 / Σ weights² equal draws (Kish's effective sample size).
-        join: Whether equal draws are merged into one response; the official code keeps them apart.
+    The weights ``(S,)`` sum to 1, and are worth 1 / Σ weights² equal draws (Kish's effective sample size). With
+    ``join``, equal draws are merged into one response; the official code keeps them apart.
     """
     places, number, counts = _distinct(_keys(sampled) if join else range(len(weights)))
     joined = torch.zeros(len(places), dtype=torch.float64).index_add(0, number, weights.double())
@@ -83,36 +75,35 @@ def drawn_by_weight(sampled: Responses, weights: Tensor, *, join: bool = True) -
 
 
 def estimate(draws: Draws, values: Tensor) -> Estimate:
-    """Estimate the mean of a value over all responses, from its values on the distinct ones.
+    """Estimate the mean of a value in [0, 1] over all responses, from its values ``(L,)`` on the distinct ones.
 
     The seen part is exact. The mean over the unseen part has a posterior, with the stand-ins as observations and
     Jeffreys' prior (half an observation of 0 and half a one of 1): a Beta distribution with the posterior's mean and
     variance. If all values are 0 or 1 and no probability is known, the interval is Jeffreys' interval of a proportion
-    (Brown, Cai and DasGupta, Statistical Science 2001).
-
-    Args:
-        draws: The distinct responses.
-        values: ``(L,)`` numbers in [0, 1].
-
-    Returns:
-        The weighted mean, the posterior's standard deviation (if no probability is known, the standard error of a
-        mean, with the prior's observations in the variance), and the posterior's central 95 %, widened if necessary to
-        contain the mean.
+    (Brown, Cai and DasGupta, Statistical Science 2001). The error is the posterior's standard deviation (if no
+    probability is known, the standard error of a mean, with the prior's observations in the variance); the interval
+    are the posterior's central 95 %, widened if necessary to contain the mean.
     """
     from scipy.stats import beta
 
     values, unseen = values.double(), draws.unseen_mass
     known = float(draws.seen @ values)
-    mean, spread = _unseen(draws.stand_ins, values)
+    # mean and variance over the unseen part, from the stand-ins and the prior's observations
     count = float(draws.stand_ins.sum())
+    observations = count + 2 * _PRIOR
+    mean = (float(draws.stand_ins @ values) + _PRIOR) / observations
+    spread = (float(draws.stand_ins @ values.square()) + _PRIOR) / observations - mean**2
     variance = spread / (count + 2)
     total = mean * (1 - mean) / variance - 1  # the posterior's equivalent number of observations of 0 or 1
     tail = (1 - CONFIDENCE) / 2
     low, high = beta.ppf([tail, 1 - tail], mean * total, (1 - mean) * total)
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
+    std_error = unseen * math.sqrt(variance)
+    if not bool(draws.seen.any()):
+        std_error = min(math.sqrt(spread * observations / count**2), 0.5)  # the largest one of a number in [0, 1]
     return Estimate(
         value,
-        std_error=unseen * math.sqrt(variance) if bool(draws.seen.any()) else _error_of_mean(spread, count),
+        std_error,
         low=min(value, known + unseen * float(low)),
         high=max(value, known + unseen * float(high)),
     )
@@ -143,18 +134,6 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
         low=value - math.hypot(one.value - one.low, other.high - other.value),
         high=value + math.hypot(one.high - one.value, other.value - other.low),
     )
-
-
-def _unseen(stand_ins: Tensor, values: Tensor) -> tuple[float, float]:
-    """Return mean and variance of a value over the unseen part, from the stand-ins and the prior's observations."""
-    observations = float(stand_ins.sum()) + 2 * _PRIOR
-    mean = (float(stand_ins @ values) + _PRIOR) / observations
-    return mean, (float(stand_ins @ values.square()) + _PRIOR) / observations - mean**2
-
-
-def _error_of_mean(spread: float, count: float) -> float:
-    """Return the standard error of the mean of ``count`` draws; their variance includes the prior's observations."""
-    return min(math.sqrt(spread * (count + 2 * _PRIOR) / count**2), 0.5)  # the largest deviation of a number in [0, 1]
 
 
 def _keys(sampled: Responses) -> Sequence[object]:

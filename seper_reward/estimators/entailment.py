@@ -36,16 +36,10 @@ _BATCH_TOKENS = 8192  # default, per forward pass
 
 
 class EntailmentScorer:
-    """Scores whether one answer entails another, with a sequence classifier.
+    """Scores whether one answer entails another, with a sequence classifier in eval mode.
 
-    Args:
-        model: Classifier in eval mode whose ``config.id2label`` names an entailment class.
-        tokenizer: Its tokenizer.
-        name: Name of the model in provenance files.
-        max_batch_tokens: Maximum number of tokens (pairs times padded length) per forward pass.
-
-    Raises:
-        ValueError: ``id2label`` names no entailment class.
+    Its ``config.id2label`` must name an entailment class. ``max_batch_tokens`` limits pairs times padded length per
+    forward pass; ``name`` is the model's in provenance files.
     """
 
     def __init__(
@@ -102,8 +96,9 @@ class EntailmentScorer:
         if questions is None:
             questions = [""] * len(pairs)
         if verbatim:
+            asked = {each: f"{each}?" if each and not each.endswith("?") else each for each in set(questions)}
             rows = [
-                Statement(premise, hypothesis, _with_question_mark(question))
+                Statement(premise, hypothesis, asked[question])
                 for (premise, hypothesis), question in zip(pairs, questions, strict=True)
             ]
         else:
@@ -149,10 +144,8 @@ class EntailmentScorer:
 def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
-    Args:
-        name: ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such
-            an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
-        options: Revision, dtype, device, and whether custom code of the model may run.
+    The name is ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such an
+    adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
 
     Raises:
         OSError: The model is neither a folder nor on the hub; the message names the fix.
@@ -216,21 +209,14 @@ def new_entailment_model() -> tuple[Any, Any]:
 def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
     """Combine the class probabilities of a pair of texts that was judged in parts.
 
-    A hypothesis is entailed if each of its parts is entailed by some part of the premise.
-
-    Args:
-        probs: Per part of the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
+    A hypothesis is entailed if each of its parts is entailed by some part of the premise. ``probs`` has, per part of
+    the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
     """
 
     def entailment(row: Tensor) -> float:
         return float(row[0])
 
     return min((max(claim, key=entailment) for claim in probs), key=entailment)
-
-
-def _with_question_mark(question: str) -> str:
-    """Return the question in the form that sepermetric/seper passes to the entailment model."""
-    return f"{question}?" if question and not question.endswith("?") else question
 
 
 def _surface(text: str) -> str:

@@ -52,13 +52,9 @@ class EntailmentModel(Protocol):
 
 @dataclass(frozen=True)
 class SampledQuestion:
-    """A question and the responses to it in several contexts.
+    """A question with its gold answer, and the responses to it in several contexts.
 
-    Attributes:
-        question: The question.
-        answers: Its gold answer.
-        responses: The sampled responses, per context.
-        known: Class probabilities of the pairs judged so far; ``BeliefJudge`` adds to them.
+    ``known`` are the class probabilities of the pairs judged so far; ``BeliefJudge`` adds to them.
     """
 
     question: str
@@ -101,20 +97,10 @@ class BeliefJudge:
     def beliefs(self, questions: Sequence[SampledQuestion]) -> list[list[Belief]]:
         """Return the belief in each context of each question; the questions share batches."""
         options = self._options
-        self._learn(
-            questions,
-            [
-                _union(first_pairs(options, row, question.answers) for row in question.responses)
-                for question in questions
-            ],
-        )
-        self._learn(
-            questions,
-            [
-                _union(second_pairs(options, row, question.known) for row in question.responses)
-                for question in questions
-            ],
-        )
+        first = [_union(first_pairs(options, row, each.answers) for row in each.responses) for each in questions]
+        self._learn(questions, first)
+        second = [_union(second_pairs(options, row, each.known) for row in each.responses) for each in questions]
+        self._learn(questions, second)
         with timed("clustering"):
             return [
                 [belief(options, row, question.answers, question.known) for row in question.responses]
@@ -129,12 +115,7 @@ class BeliefJudge:
         return [soft_estimate(options, row, answers, known) for row in question.responses]
 
     def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
-        """Return for each pair of answers to a question the probability that the first entails the second.
-
-        Args:
-            question: The question; ``""`` for texts without one.
-            pairs: The pairs.
-        """
+        """Return for each pair of answers to a question, or of plain texts, the probability that one entails two."""
         asked = SampledQuestion(question, (), ())
         self._learn([asked], [pairs])
         return {pair: float(probs[0]) for pair, probs in asked.known.items()}
@@ -242,22 +223,23 @@ class _StatedText:
 
     def support(self, known: Mapping[Pair, Tensor]) -> float:
         """Return the mutual support of text and answer, in [0, 1]."""
+        from scipy.optimize import linear_sum_assignment
+
         agreement = {claim: reading.agreement(known) for claim, reading in self._claims.items()}
         support = [
             [max(0.0, 4 * max(agreement.get((part, alias), 0.0) for alias in item) - 3) for item in self._items]
             for part in self._parts
         ]
-        return _paired(support) / max(len(self._parts), len(self._items))
+        rows, columns = linear_sum_assignment(support, maximize=True)
+        total = sum((support[row][column] for row, column in zip(rows, columns, strict=True)), 0.0)
+        return total / max(len(self._parts), len(self._items))
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """The two readings of a text that may state an alias.
+    """The readings of a text that may state an alias: the text, and the text without the question's words.
 
-    Attributes:
-        alias: The alias, with values spelled as in the texts.
-        texts: The text, and the text without the question's words.
-        holds: Whether the text contains the alias; then the higher score of both texts counts, else the lower.
+    If the text contains (``holds``) the alias, the higher score of both counts, else the lower.
     """
 
     alias: str
@@ -288,14 +270,6 @@ def _reading(question: str, text: str, alias: str, aliases: Sequence[str]) -> _R
     if not all(re.search(r"\w", each) for each in texts):
         return None
     return _Reading(claim.hypothesis, texts, holds(claim.premise, claim.hypothesis))
-
-
-def _paired(support: Sequence[Sequence[float]]) -> float:
-    """Return the greatest sum over one-to-one assignments of rows to columns."""
-    from scipy.optimize import linear_sum_assignment
-
-    rows, columns = linear_sum_assignment(support, maximize=True)
-    return sum((support[row][column] for row, column in zip(rows, columns, strict=True)), 0.0)
 
 
 def _union(sets: Iterable[set[Pair]]) -> set[Pair]:

@@ -56,12 +56,7 @@ _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
 class Claim(NamedTuple):
-    """A pair of texts whose values have the same spelling.
-
-    Attributes:
-        premise: The text that may entail.
-        hypothesis: The text that may be entailed.
-    """
+    """A pair of texts whose values have the same spelling: the premise may entail the hypothesis."""
 
     premise: str
     hypothesis: str
@@ -72,12 +67,7 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
 
     Texts that are equal in normal form entail each other, and so do texts that are equal without function words and
     the question's words. Values are compared (``settle``), and a yes with a no. Words of the question alone entail
-    nothing.
-
-    Args:
-        premise: The answer that may entail the hypothesis.
-        hypothesis: The answer that may be entailed.
-        question: The question; blank for texts without one, whose values are not compared.
+    nothing. Without a question, values are not compared.
     """
     if not (premise and hypothesis):
         return premise == hypothesis
@@ -156,14 +146,9 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
     """Return whether a text denies or changes an answer, adds a second one, or is no answer at all.
 
     A second answer is another value of the answer's kind, or another name or item, that occurs neither in the question
-    nor in the answer. Names in a detail after the answer do not count ("Elmwick, where Ruth Okoro was born"), nor does
-    the country or region of a place.
-
-    Args:
-        text: A text in which a policy states its answer.
-        question: The question.
-        answer: An alias of the gold answer, with values spelled as in the text (``settle``).
-        aliases: All aliases of the gold answer, which do not count as second answers.
+    nor in the answer or its other aliases. Names in a detail after the answer do not count ("Elmwick, where Ruth Okoro
+    was born"), nor does the country or region of a place. The values of the answer are spelled as in the text
+    (``settle``).
     """
     text, answer = re.sub(r"[^\S\n]+", " ", _without_diacritics(text)), _without_diacritics(answer)
     said = [_words(each) for each in (question, answer, *map(_without_diacritics, aliases))]

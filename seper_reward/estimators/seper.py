@@ -133,14 +133,7 @@ def without_end_token(token_log_probs: Sequence[Tensor], finished: Sequence[bool
     """Drop the last token of each response that was not cut off at the maximum length (official code).
 
     This is the end-of-sequence token or the last token of a stop string; earlier tokens of a stop string stay. A
-    response of one token keeps it.
-
-    Args:
-        token_log_probs: S tensors ``(T_s,)`` of natural-log token probabilities.
-        finished: Whether each response ended with end-of-sequence or a stop string.
-
-    Raises:
-        ValueError: The two differ in length.
+    response of one token keeps it. ``finished`` has an entry for each response.
     """
     if len(finished) != len(token_log_probs):
         raise ValueError(

@@ -23,13 +23,7 @@ _FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alo
 
 
 class Statement(NamedTuple):
-    """A question and two answers to it: does the premise entail the hypothesis?
-
-    Attributes:
-        premise: The answer that may entail the hypothesis.
-        hypothesis: The answer that may follow from the premise.
-        question: The question; blank for texts without one.
-    """
+    """A question (blank for texts without one) and two answers to it: does the premise entail the hypothesis?"""
 
     premise: str
     hypothesis: str
@@ -41,11 +35,8 @@ class StatementEncoder:
 
     The question is prepended to the premise and to the hypothesis, as in the paper (arXiv:2503.01478, section 3). If
     the model's config sets ``question_once``, as the embedded model's does, it is prepended to the premise only.
-
-    Args:
-        tokenizer: The model's tokenizer.
-        config: The model's config. ``trained_answer_tokens`` is the length of a premise or hypothesis that the model
-            was trained to read (default: the length of its window).
+    ``trained_answer_tokens`` of the config is the length of a premise or hypothesis that the model was trained to read
+    (default: the length of its window).
     """
 
     def __init__(self, tokenizer: Any, config: Any) -> None:
@@ -82,12 +73,7 @@ class StatementEncoder:
         return len(self.encode([statement])["input_ids"][0])
 
     def encode(self, statements: Sequence[Statement], **options: Any) -> Any:
-        """Return the tokenizer's encoding of statements.
-
-        Args:
-            statements: Statements with short questions and answers, as returned by ``asked`` and ``parts``.
-            **options: Further arguments of the tokenizer.
-        """
+        """Return the tokenizer's encoding of statements whose texts come from ``asked`` and ``parts``."""
         return self._tokenizer(
             [self._joined(row.question, row.premise) for row in statements],
             [self._joined("" if self._question_once else row.question, row.hypothesis) for row in statements],
@@ -137,12 +123,7 @@ def _sentences(text: str) -> list[str]:
 def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
     """Cut a text into parts that fit: in halves, at the sentence end or else the space nearest the middle.
 
-    Args:
-        text: The text.
-        fits: Whether a text is short enough; a single character counts as short enough.
-
-    Returns:
-        The parts in order, without space around them; the unchanged text if it fits.
+    Parts have no space around them; a text that fits is unchanged, and a single character always fits.
 
     >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
     ['It rained. We stayed in.', 'Nobody came.']

@@ -1,10 +1,9 @@
 """Retrieval utility from beliefs (ΔSePer, arXiv:2503.01478, eq. 11): pure."""
 
 import math
-from collections.abc import Sequence
 
 from seper_reward.estimators.draws import difference
-from seper_reward.types import Belief, Estimate, Query, Utility
+from seper_reward.types import Belief, Estimate, Utility
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
@@ -29,17 +28,10 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
 def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:
     """Return the mean of ΔSePer and the relative change of the gold answer's likelihood, (p - q) / (p + q).
 
-    p and q are the geometric means of the answer's token probabilities, with and without the passage. ΔSePer counts
-    every response that means the answer, whatever its words. The likelihood still moves if none of a few samples is
-    right, or if the reference is a whole clause. It is computed exactly, so only ΔSePer contributes an error.
-
-    Args:
-        soft: ΔSePer.
-        answer_log_prob: Mean log-probability of the answer's tokens with the passage, <= 0.
-        baseline_log_prob: The same without the passage.
-
-    Returns:
-        A number in [-1, 1] with its error and interval; ``None`` if a log-probability is unknown.
+    p and q are the geometric means of the answer's token probabilities, with and without the passage; they are given
+    as mean log-probabilities, <= 0, and ``None`` if unknown, as is then the result. ΔSePer counts every response that
+    means the answer, whatever its words. The likelihood still moves if none of a few samples is right, or if the
+    reference is a whole clause. It is computed exactly, so only ΔSePer contributes an error. The result is in [-1, 1].
 
     >>> import math
     >>> combined(Estimate(0.5, 0.1, 0.3, 0.7), math.log(0.6), math.log(0.2)).value
@@ -54,9 +46,3 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
         low=(soft.low + change) / 2,
         high=(soft.high + change) / 2,
     )
-
-
-def query_utilities(query: Query, beliefs: Sequence[Belief]) -> list[Utility]:
-    """Return the utility of each passage of a query, from one belief per context: no passage, then each passage."""
-    baseline, *others = beliefs
-    return [utility(belief, baseline, passage.id) for passage, belief in zip(query.passages, others, strict=True)]

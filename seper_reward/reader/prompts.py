@@ -20,11 +20,7 @@ PLACEBO = (
 
 
 def check_template(name: str, template: str, fields: Sequence[str]) -> None:
-    """Raise if a template does not have exactly the given fields (in alphabetical order).
-
-    Raises:
-        ValueError: A field is missing, or there is another field or brace.
-    """
+    """Raise ``ValueError`` if a template has not exactly the given fields (sorted), or has another brace."""
     found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
     if found != fields:
         wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
@@ -33,13 +29,7 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Example:
-    """An example question and answer, shown before the actual question.
-
-    Attributes:
-        question: The question.
-        answer: The response shown to the reader as its own.
-        passage: Passage with the answer; empty for a closed-book example.
-    """
+    """A question and the answer shown as the reader's own before the actual question, maybe with a passage."""
 
     question: str
     answer: str
@@ -87,7 +77,9 @@ class PromptStyle:
         ['Passage: [1] Ida.', '[2] Bob.', 'Question: Who?']
         """
         template = self.passages_prompt if passages else self.closed_book_prompt
-        return fill_template(template, reference=_reference(passages), question=question)
+        numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
+        reference = "\n".join(numbered if len(passages) > 1 else passages)
+        return fill_template(template, reference=reference, question=question)
 
 
 _PAPER_CLOSED = (
@@ -158,17 +150,10 @@ def prompt_style(
 
 
 class PromptBuilder:
-    """Renders a question and passages to prompt texts for one tokenizer.
+    """Renders a question and passages to prompt texts for one tokenizer, with its chat template if it has one.
 
-    Args:
-        tokenizer: The reader's tokenizer; its chat template is used if it has one.
-        style: The wording, or its name in ``STYLES``.
-        chat: The tokenizer's chat template (default: with default options).
-        max_prompt_tokens: Maximum length of a prompt in tokens; passages are cut to fit, the question never.
-        max_passage_tokens: Maximum length of a single passage in tokens, >= 1 (default: only the prompt's limit).
-
-    Raises:
-        ValueError: The style is unknown, or ``max_passage_tokens`` is below 1.
+    Passages are cut to fit ``max_prompt_tokens``, the question never; a single passage has at most
+    ``max_passage_tokens`` >= 1 tokens (default: only the prompt's limit).
     """
 
     def __init__(
@@ -192,12 +177,8 @@ class PromptBuilder:
     def build(self, question: str, passages: Sequence[Passage] = ()) -> str:
         """Return the prompt text, with passages cut (all to one common length) until it fits.
 
-        Args:
-            question: The question, which is never cut.
-            passages: The passages; empty for the style's baseline. Several are numbered.
-
-        Raises:
-            UnscorableError: The question alone is longer than ``max_prompt_tokens``.
+        The question is never cut: alone too long, it raises ``UnscorableError``. Several passages are numbered;
+        without any, the prompt is the style's baseline.
         """
         question = self.as_data(question)
         if not passages and self.style.baseline == "placebo":
@@ -209,15 +190,9 @@ class PromptBuilder:
         return self._control_tokens.break_up(text)
 
     def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> str:
-        """Return a prompt, with passages cut (all to one common length) until it fits.
+        """Return the result of ``render`` with the passages' texts, cut (all to one length) to ``most`` tokens.
 
-        Args:
-            passages: The passages.
-            render: Function that returns the prompt with given texts of the passages, in order.
-            most: Maximum length of the prompt in tokens.
-
-        Raises:
-            UnscorableError: The prompt is too long even with empty passages.
+        Raises ``UnscorableError`` if the prompt is too long even with empty passages.
         """
         texts = [self.as_data(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
@@ -292,12 +267,6 @@ class PromptBuilder:
         if len(offsets) <= tokens:
             return text
         return text[: offsets[tokens][0]].rstrip()
-
-
-def _reference(passages: Sequence[str]) -> str:
-    """Return the value of ``{reference}``: a single passage unchanged, or the non-empty ones of several, numbered."""
-    numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
-    return "\n".join(numbered if len(passages) > 1 else passages)
 
 
 def fill_template(template: str, **fields: str) -> str:

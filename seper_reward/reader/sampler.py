@@ -70,17 +70,11 @@ class ThoughtOptions(SamplingOptions):
 class ReaderOptions(LoadOptions):
     """Options of loading and running a reader.
 
-    Attributes:
-        max_batch_tokens: Maximum number of tokens in the key-value cache (default: 32,768); 0 uses half of the free
-            memory.
-        layout: Sharing of a prompt's computation among its samples. ``"tree"`` uses one line of the cache for all
-            samples, ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and
-            ``"reread"`` uses no cache, which is slow and works with any causal model (default: chosen by the
-            architecture).
-        chat_template: Text of a chat template (Jinja) in place of the tokenizer's own.
-
-    Raises:
-        ValueError: ``layout`` is unknown.
+    ``max_batch_tokens`` limits the tokens in the key-value cache (default: 32,768); 0 uses half of the free memory.
+    ``layout`` is how samples share their prompt's computation: ``"tree"`` uses one line of the cache for all samples,
+    ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and ``"reread"`` uses
+    no cache, which is slow and works with any causal model (default: chosen by the architecture). ``chat_template`` is
+    a template (Jinja) in place of the tokenizer's own.
     """
 
     layout: Layout | None = None
@@ -95,13 +89,10 @@ class ReaderOptions(LoadOptions):
 class EngineOptions:
     """The servers of the reader, and options of requests.
 
-    Attributes:
-        urls: Base URLs, such as ``("http://localhost:8000/v1",)``; all serve the same model.
-        model: The reader's name on the servers (default: the only model there).
-        requests: Maximum number of concurrent requests per server, >= 1; a request is a prompt with its N samples.
-        timeout: Maximum wait for an answer, in seconds, above 0.
-        retries: Number of retries of a request without an answer, with exponential back-off, >= 0; then the next
-            server is tried.
+    All ``urls``, such as ``http://localhost:8000/v1``, serve the same ``model`` (default: the only one there). A
+    server gets at most ``requests`` >= 1 at a time, a request being a prompt with its N samples. Without an answer
+    within ``timeout`` > 0 seconds, a request is retried ``retries`` >= 0 times with exponential back-off; then the
+    next server is tried.
     """
 
     urls: tuple[str, ...] = ()
@@ -185,15 +176,7 @@ class Sampler(Protocol):
 
 
 def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | UnscorableError]:
-    """Return the results of a batch; if the batch cannot be scored, its items are tried one by one.
-
-    Args:
-        act: Function of a batch that returns one result per item, or raises ``UnscorableError``.
-        batch: The items.
-
-    Returns:
-        Per item its result or error.
-    """
+    """Return ``act(batch)``, one result per item; if it raises ``UnscorableError``, try the items one by one."""
     try:
         return list(act(batch))
     except UnscorableError as error:

@@ -22,16 +22,9 @@ _SPARE_TOKENS = 16  # a sampled thought can have a few more tokens when it is to
 class ThinkingSampler:
     """Samples a thought for each of N responses, then the response that follows it.
 
-    A thought of maximum length is closed, and the reader answers from the unfinished thought (arXiv:2501.19393); its
-    response counts as not finished. Log-probabilities of responses are conditional on their thoughts.
-
-    Args:
-        sampler: The reader.
-        thought: Markup of thoughts; prompts end at the beginning of a thought.
-        longest: Maximum length of a thought in tokens, >= 1.
-
-    Raises:
-        ValueError: The reader's window has no room for thoughts of this length.
+    Prompts end at the beginning of a thought. A thought of maximum length (``longest`` tokens) is closed, and the
+    reader answers from the unfinished thought (arXiv:2501.19393); its response counts as not finished.
+    Log-probabilities of responses are conditional on their thoughts.
     """
 
     prompts_ahead: int
@@ -75,18 +68,11 @@ class ThinkingSampler:
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
-        """Sample N thoughts for each prompt and one response for each thought.
+        """Sample N thoughts for each prompt, which ends where a thought begins, and one response for each thought.
 
-        Args:
-            prompts: Texts that end at the beginning of a thought; equal ones are sampled once.
-            given: Has no effect: a given answer has no probability without a thought.
-
-        Returns:
-            Per prompt, its ``Responses``, or the error of a prompt that is empty or too long, or of a reader that
-            fails.
-
-        Raises:
-            ValueError: A server returns no token ids, which are needed to find the end of a thought.
+        Arguments and results are those of ``ResponseSampler.sample``. ``given`` has no effect: a given answer has no
+        probability without a thought. A server that returns no token ids, which show the end of a thought, raises
+        ``ValueError``.
         """
         distinct = sorted(set(prompts))
         found: dict[str, Responses | UnscorableError] = dict(
@@ -117,11 +103,7 @@ class ThinkingSampler:
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Raise: the probability of a given answer depends on a thought, which is not given.
-
-        Raises:
-            ValueError: Always.
-        """
+        """Raise ``ValueError``: the probability of a given answer depends on a thought, which is not given."""
         raise ValueError(
             f"reader {self.name!r} thinks first, so the log-probability of a given answer is unknown; set thinking=off"
         )

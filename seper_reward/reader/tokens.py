@@ -12,17 +12,10 @@ from seper_reward.types import UnscorableError
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
-    """Return the prompt's token ids; without a chat template, the tokenizer's special tokens are prepended.
+    """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
-    A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt.
-
-    Args:
-        tokenizer: The reader's tokenizer.
-        prompt: Text of the prompt.
-        room: Maximum number of tokens of the prompt.
-
-    Raises:
-        UnscorableError: The prompt is empty, or longer than ``room``.
+    A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt. An
+    empty or longer prompt raises ``UnscorableError``.
     """
     if not prompt:
         raise UnscorableError("prompts must not be empty, got ''")
@@ -40,16 +33,7 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
 
 
 def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
-    """Return the first token ids of a text as a response.
-
-    Args:
-        tokenizer: The reader's tokenizer.
-        text: The text that continues a prompt, with its leading space if it needs one.
-        longest: Maximum number of tokens.
-
-    Raises:
-        UnscorableError: The text has no token.
-    """
+    """Return the first token ids of a text that continues a prompt; raise ``UnscorableError`` if it has none."""
     ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
     if not ids:
         raise UnscorableError(f"texts must have at least one token, got {text!r}")
@@ -87,14 +71,11 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
 
 @dataclass(frozen=True)
 class GivenResponse:
-    """A given text as a response.
+    """A given text as a response; ``token_ids`` have no end token, and one more than the maximum if it is too long.
 
-    Attributes:
-        text: The response.
-        token_ids: Its token ids, without an end token; ``max_new_tokens + 1`` of them if it is too long.
-        read: The token ids that the reader scores.
-        ends: Tokens that would end the response right after ``read`` without changing its text; empty at the maximum
-            length, where no end is needed, and ``None`` if the text cannot be a response.
+    The reader scores the tokens ``read``. ``ends`` are tokens that would end the response right after them without
+    changing its text: empty at the maximum length, where no end is needed, and ``None`` if the text cannot be a
+    response.
     """
 
     text: str
@@ -104,16 +85,9 @@ class GivenResponse:
 
 
 class ResponseEnds:
-    """The tokens that end a response, and the end of its text.
+    """The tokens that end a response, and the end of its text, for a reader with ``size`` token ids.
 
-    Args:
-        tokenizer: The reader's tokenizer.
-        options: Stop strings and maximum length of a response.
-        end_tokens: Ids of the tokens that end a response.
-        size: Number of token ids of the reader.
-
-    Attributes:
-        may_end_stop: For each token id, whether it can complete a stop string.
+    ``may_end_stop`` has for each token id whether it can complete a stop string.
     """
 
     def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
@@ -155,12 +129,6 @@ class ResponseEnds:
         cut = map(self.cut, longer)
         same = [before is not None and before.strip() == text.strip() for before in cut]
         return sorted(self._end_tokens.union(itertools.compress(may, same)))
-
-
-def padding_id(tokenizer: Any) -> int:
-    """Return the padding token: the tokenizer's own, or any token, because models ignore padding."""
-    ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-    return next(token for token in ids if token is not None)
 
 
 def usage(tokenizer: Any, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:

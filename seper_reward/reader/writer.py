@@ -14,13 +14,8 @@ _NEXT_TURN = "\nUser:"
 class Writer:
     """A reader that continues conversations at temperature 0, with the cache of its short answers.
 
-    Args:
-        reader: The reader, in this process or on servers. Without a chat template, each turn begins with the name of
-            its role, and the name of the next role ends a text.
-        max_new_tokens: Maximum length of a text in tokens, >= 1; prompts are cut to leave room for it.
-
-    Raises:
-        ValueError: ``max_new_tokens`` is below 1.
+    Prompts are cut to leave room for a text of ``max_new_tokens`` >= 1. Without a chat template, each turn begins with
+    the name of its role, and the name of the next role ends a text.
     """
 
     def __init__(self, reader: PromptedReader, max_new_tokens: int) -> None:
@@ -39,22 +34,16 @@ class Writer:
     def prompt(self, passages: Sequence[Passage], turns: Callable[[Sequence[str]], Sequence[Turn]]) -> str:
         """Return the prompt of a conversation, with its passages cut until it fits the reader's window.
 
-        Args:
-            passages: Passages in the conversation.
-            turns: Function that returns the conversation with given texts of the passages; the last turn is the
-                user's.
-
-        Raises:
-            UnscorableError: The conversation is too long even with empty passages.
+        ``turns`` returns the conversation with given texts of the passages; the last turn is the user's. Raises the
+        error of ``PromptBuilder.fit``.
         """
         most = self._reader.sampler.max_prompt_tokens
         return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
 
     def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
-        """Return the reader's text after each prompt; equal prompts are sampled once.
+        """Return the text after each prompt, or its error: the reader fails, or its thoughts cannot be switched off.
 
-        Returns:
-            Per prompt its text, or its error: the reader fails, or begins with thoughts that cannot be switched off.
+        Equal prompts are sampled once.
         """
         written = self._reader.sample(sorted(set(prompts)))
         return [first_text(written[prompt]) for prompt in prompts]

@@ -20,11 +20,7 @@ class Retriever(Protocol):
 
 
 def checked_top_k(top_k: int, most: int) -> int:
-    """Return the smaller of ``top_k`` and ``most``, the number of passages in a corpus.
-
-    Raises:
-        ValueError: ``top_k`` is below 1.
-    """
+    """Return the smaller of ``top_k`` and ``most``, the size of a corpus; below 1 it raises ``ValueError``."""
     if top_k < 1:
         raise ValueError(f"top_k must be at least 1, got {top_k}")
     return min(top_k, most)

@@ -9,14 +9,7 @@ from seper_reward.types import Passage
 
 
 class BM25Retriever:
-    """BM25 over a corpus in memory, with English stop words and stemming.
-
-    Args:
-        corpus: Passages by id.
-
-    Raises:
-        ValueError: No passage has a word that is not a stop word.
-    """
+    """BM25 over a corpus in memory, by id, with English stop words and stemming; it must have a word to search for."""
 
     def __init__(self, corpus: Mapping[str, Passage]) -> None:
         self._passages = list(corpus.values())
@@ -27,11 +20,7 @@ class BM25Retriever:
         self._index.index(tokens, show_progress=False)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first; fewer if fewer share a word with it.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
-        """
+        """Return the best passages of each question as ``Retriever.retrieve``; fewer if fewer share a word with it."""
         top_k = checked_top_k(top_k, len(self._passages))
         if not questions:
             return []

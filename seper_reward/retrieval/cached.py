@@ -9,19 +9,12 @@ from seper_reward.types import Passage
 
 
 class CachedRetriever:
-    """Caches the results of a retriever, and sends it many queries in one call.
+    """Caches the results of a retriever for up to ``size`` queries, and sends it many queries in one call.
 
     A dense retriever embeds a batch of queries much faster than single queries. A batch consists of the queries that
     other threads sent during the previous search, as with ``AsyncGRPOTrainer``, and of queries announced by
     ``expect``, as ``prefetch_searches`` does for TRL's other trainers. Embeddings of a batch differ from those of
-    single queries in low digits, so near-ties can be ranked differently.
-
-    Args:
-        retriever: The retriever.
-        size: Number of cached queries, >= 1; a full cache is emptied.
-
-    Raises:
-        ValueError: ``size`` is below 1.
+    single queries in low digits, so near-ties can be ranked differently. A full cache is emptied.
     """
 
     def __init__(self, retriever: Retriever, size: int = 65536) -> None:
@@ -37,11 +30,10 @@ class CachedRetriever:
         self._expected |= dict.fromkeys(queries)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first.
+        """Return the best passages of each question as ``Retriever.retrieve``.
 
-        Raises:
-            ValueError: ``top_k`` is below 1, or the retriever rejects one of these questions; announced queries that
-                it rejects are dropped.
+        Raises ``ValueError`` if the retriever rejects one of these questions; announced queries that it rejects are
+        dropped.
         """
         found = [self._found.get((each, top_k)) for each in questions]
         if None not in found:

@@ -63,11 +63,7 @@ class DenseRetriever:
             self.index = _check_index(index, len(corpus), encoder.get_embedding_dimension())
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
-        """
+        """Return the best passages of each question as ``Retriever.retrieve``."""
         top_k = checked_top_k(top_k, len(self.passages))
         if not questions:
             return []
@@ -79,13 +75,7 @@ class DenseRetriever:
 def build_index(vectors: np.ndarray, kind: str | None = None) -> Any:
     """Return a faiss index of inner products over the rows of ``vectors``, fp32 of shape (passages, dimension).
 
-    Args:
-        vectors: The vectors.
-        kind: As ``index`` of ``DenseRetriever``.
-
-    Raises:
-        OSError: faiss is not installed.
-        ValueError: The kind is unknown.
+    Kinds and errors are those of ``DenseRetriever``.
     """
     faiss = need("faiss", "retrieval")
     passages, dimension = vectors.shape

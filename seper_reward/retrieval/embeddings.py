@@ -19,18 +19,11 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 
 
 class Embedder:
-    """Embeds questions and passages.
+    """Embeds questions and passages with a ``SentenceTransformer`` and its prompts and routes for both.
 
-    Args:
-        encoder: A ``SentenceTransformer``; its ``query`` and ``document`` prompts are used, if it has any, and its
-            routes, if it has one encoder for questions and another for passages.
-        batch_size: Number of texts per forward pass; texts of similar length share one.
-        dtype: The dtype of the encoder's matrix products: ``torch.float32`` does not change the encoder, a shorter
-            dtype is autocast; ``None`` uses bf16 if the device is faster with it (``fast_dtype``).
-        unit: Whether vectors are scaled to length 1; ``None`` decides by the encoder's similarity.
-
-    Raises:
-        ValueError: The encoder's similarity is neither cosine nor dot product.
+    Texts of similar length share a forward pass. The ``dtype`` is that of matrix products: ``torch.float32`` does not
+    change the encoder, a shorter dtype is autocast; ``None`` uses bf16 if the device is faster with it
+    (``fast_dtype``). Vectors are scaled to length 1 if ``unit`` (default: by the encoder's similarity).
     """
 
     def __init__(
@@ -55,13 +48,9 @@ class Embedder:
     def passages(self, texts: Sequence[str], cache_dir: Path | None = None, share: bool = False) -> np.ndarray:
         """Return fp32 vectors of shape (number of texts, dimension); at least one text is needed.
 
-        Args:
-            texts: The passages' texts.
-            cache_dir: Folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
-                Interrupted commands thus resume, and only new passages of a corpus are embedded. ``None`` stores
-                nothing.
-            share: Whether each process embeds only its share; all processes must then call this together, and each
-                gets all vectors.
+        ``cache_dir`` is a folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
+        Interrupted commands thus resume, and only new passages of a corpus are embedded. With ``share`` all processes
+        must call this together: each embeds its share, and gets all vectors.
         """
         processes = process_state().num_processes if share else 1
         size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))
@@ -94,8 +83,7 @@ class Embedder:
 def compares_unit_vectors(encoder: Any) -> bool:
     """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product.
 
-    Raises:
-        ValueError: It is a different similarity.
+    Raises ``ValueError`` for another similarity.
     """
     similarity = encoder.similarity_fn_name
     if similarity not in ("cosine", "dot"):

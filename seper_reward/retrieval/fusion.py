@@ -11,14 +11,8 @@ _DAMPING = 60  # the paper's constant: larger values flatten the weights of the 
 class FusedRetriever:
     """Merges the results of several retrievers by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    A passage's score is the sum of 1 / (60 + rank) over the retrievers that return it in their ``depth`` best.
-
-    Args:
-        retrievers: At least one retriever; all have the same corpus.
-        depth: Number of passages from each retriever, >= 1; at least ``top_k``.
-
-    Raises:
-        ValueError: There is no retriever, or ``depth`` is below 1.
+    A passage's score is the sum of 1 / (60 + rank) over the retrievers, all over the same corpus, that return it in
+    their ``depth`` best, >= 1 and at least ``top_k``.
     """
 
     def __init__(self, retrievers: Sequence[Retriever], depth: int = 100) -> None:
@@ -27,11 +21,7 @@ class FusedRetriever:
         self._retrievers, self._depth = list(retrievers), checked_top_k(depth, depth)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the ``top_k`` best passages for each question, best first; in a tie, the passage found first.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
-        """
+        """Return the best passages of each question as ``Retriever.retrieve``; in a tie, the passage found first."""
         depth = max(self._depth, top_k)
         checked_top_k(top_k, depth)
         found = [retriever.retrieve(questions, depth) for retriever in self._retrievers]

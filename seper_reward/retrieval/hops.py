@@ -16,14 +16,11 @@ def next_query(question: str, read: Sequence[Passage]) -> str:
     The question comes first because encoders cut long texts at the end. The read passages share 120 words: the encoder
     sees a part of each.
 
-    Args:
-        question: The question.
-        read: Passages that were read, in order; without any, the query is the question.
-
     >>> next_query("Who runs the mill?", [Passage("The mill is Ida Voss's.", title="Hallow")])
     "Who runs the mill? [SEP] Hallow: The mill is Ida Voss's."
     """
-    return _SEPARATOR.join([question, *(_first_words(each.full_text, _WORDS_READ // len(read)) for each in read)])
+    texts = (" ".join(each.full_text.split()[: _WORDS_READ // len(read)]) for each in read)
+    return _SEPARATOR.join([question, *texts])
 
 
 def next_hop(query: Query, read: Sequence[Passage]) -> Query:
@@ -41,19 +38,11 @@ def next_hop(query: Query, read: Sequence[Passage]) -> Query:
 def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top_k: int) -> list[tuple[Passage, ...]]:
     """Retrieve several times, each time with the ``next_query`` of the question and the best passages found so far.
 
-    Each hop reads one passage: the best one that was not read before.
-
-    Args:
-        retriever: Any retriever; it is called once per hop, with all questions.
-        questions: The questions.
-        hops: Number of searches, >= 1; one hop is plain retrieval.
-        top_k: Maximum number of passages per question, >= 1.
+    Each of the ``hops`` >= 1 searches, in which the retriever gets all questions, reads the best passage that was not
+    read before. Returns at most ``top_k`` passages per question.
 
     Returns:
         Per question the passages that were read, in order, then all other passages by their best rank in a hop.
-
-    Raises:
-        ValueError: ``hops`` or ``top_k`` is below 1.
     """
     if hops < 1:
         raise ValueError(f"hops must be at least 1, got {hops}")
@@ -71,7 +60,3 @@ def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top
         (*known, *sorted((each for each in ranks if each not in known), key=ranks.__getitem__))[:top_k]
         for known, ranks in zip(read, best_ranks, strict=True)
     ]
-
-
-def _first_words(text: str, most: int) -> str:
-    return " ".join(text.split()[:most])

@@ -58,11 +58,6 @@ def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> N
     """Write a ready index: ``index.faiss``, ``passages.jsonl`` in its order, and the encoder's name in ``index.json``.
 
     A folder of these three files can also be made by hand, from a faiss index of inner products.
-
-    Args:
-        folder: Folder to write; may exist.
-        retriever: The retriever whose index and passages are written.
-        encoder: Name of its bi-encoder, with which ``load_index`` loads the bi-encoder.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,9 +70,7 @@ def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> N
 def load_index(folder: str | Path) -> DenseRetriever:
     """Return the retriever over the ready index in a folder, in the layout of ``save_index``.
 
-    Raises:
-        OSError: A file is missing or cannot be read, or the bi-encoder cannot be loaded.
-        ValueError: Index, passages and bi-encoder do not fit together.
+    Raises ``OSError`` if a file or the bi-encoder cannot be loaded, ``ValueError`` if they do not fit together.
     """
     folder = Path(folder)
     encoder = read_json(folder / INDEX).get("encoder")
@@ -95,11 +88,7 @@ def load_index(folder: str | Path) -> DenseRetriever:
 
 
 def load_encoder(name: str) -> Any:
-    """Return the bi-encoder of a dense retriever by name: ``"minilm"``, a hub id or a folder.
-
-    Raises:
-        OSError: The encoder cannot be loaded, or sentence-transformers is not installed.
-    """
+    """Return the bi-encoder of a dense retriever by name: ``"minilm"``, a hub id or a folder; raises ``OSError``."""
     source = str(embedded_encoder_folder()) if name in _MINILM_NAMES else name
     library = need("sentence_transformers", "retrieval")
     with helpful_errors("retriever", name, "bm25, minilm, an index folder, a URL, a local folder or a hub id"):

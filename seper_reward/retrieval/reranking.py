@@ -22,11 +22,7 @@ class Reranker(Protocol):
 
 
 class CrossEncoderReranker:
-    """Orders passages by a cross-encoder's score of question and passage together.
-
-    Args:
-        model: A ``CrossEncoder`` of sentence-transformers with one output.
-    """
+    """Orders passages by a cross-encoder's score of question and passage together; the model has one output."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -42,11 +38,7 @@ class CrossEncoderReranker:
 
 
 class BiEncoderReranker:
-    """Orders passages by the similarity of a bi-encoder's embeddings.
-
-    Args:
-        encoder: A ``SentenceTransformer``.
-    """
+    """Orders passages by the similarity of a bi-encoder's embeddings."""
 
     def __init__(self, encoder: Any) -> None:
         self._encoder = encoder
@@ -61,15 +53,9 @@ class BiEncoderReranker:
 
 
 def load_reranker(name: str) -> Reranker:
-    """Return a reranker by name.
+    """Return a reranker by name: ``"minilm"``, which compares embeddings, or a cross-encoder's folder or hub id.
 
-    Args:
-        name: ``"minilm"``, the embedded all-MiniLM-L6-v2, which compares embeddings, or the folder or hub id of a
-            cross-encoder, such as one that ``trainers.reranker`` saved.
-
-    Raises:
-        OSError: The model cannot be loaded, or a library is not installed.
-        ValueError: The model is not a cross-encoder: its scores would come from a new, random head.
+    Raises ``ValueError`` if the model is not a cross-encoder: its scores would come from a new, random head.
     """
     library = need("sentence_transformers", "retrieval")
     device = "cpu" if no_accelerator() else None

@@ -45,10 +45,8 @@ class SearchService:
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the passages that the service finds for each question, best first, at most ``top_k`` passages.
 
-        Raises:
-            ValueError: ``top_k`` is below 1, or the service rejects a question.
-            ConnectionError: The service did not answer in four attempts, failed, is not at this URL, denies access, or
-                its response has another form.
+        Raises ``ValueError`` if ``top_k`` is below 1, or the service rejects a question; ``ConnectionError`` if it did
+        not answer in four attempts, failed, is not at this URL, denies access, or answers in another form.
         """
         if top_k < 1:
             raise ValueError(f"top_k must be at least 1, got {top_k}")
@@ -82,14 +80,9 @@ class SearchService:
 
 
 def passages_in(answer: Any, source: str) -> tuple[Passage, ...]:
-    """Return the passages in the JSON response of a service.
+    """Return the passages in the JSON response of a service, in one of the forms in ``SearchService``.
 
-    Args:
-        answer: The response, in one of the forms in ``SearchService``.
-        source: Origin of the response, for errors.
-
-    Raises:
-        ValueError: The response has another form.
+    Raises ``ValueError`` for another form; ``source`` is its origin, for the message.
 
     >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]}, "here")
     (Passage(text='The mill burnt down.', title='', id='7'),)

@@ -14,10 +14,7 @@ from torch import Tensor
 
 
 class BaseWeights:
-    """Copy, in CPU memory, of the base weights that have an adapter.
-
-    Args:
-        policy: The policy with unsharded weights, before its first synchronisation with an engine.
+    """Copy, in CPU memory, of the base weights that have an adapter, from a policy with unsharded weights.
 
     Raises:
         ValueError: An adapted weight is quantized, so a copy of its numbers does not undo a merge.
@@ -35,11 +32,7 @@ class BaseWeights:
 
     @contextmanager
     def in_place(self, policy: Any) -> Iterator[None]:
-        """Put the copy into the policy, and restore the current weights when the block ends.
-
-        Args:
-            policy: The same policy, with unsharded weights.
-        """
+        """Put the copy into the policy with unsharded weights, and restore the current weights when the block ends."""
         weights = _adapted(policy)
         merged = [_on_host(each) for each in weights]
         try:

@@ -29,15 +29,10 @@ class BeliefMemory:
     def measure(
         self, asked: Sequence[Asked | None], measure: Measure, *, share: bool = False
     ) -> list[Measured | UnscorableError | None]:
-        """Measure the missing beliefs and return the beliefs and supports of each rollout.
+        """Return the beliefs and supports of each rollout's question, or its error; ``None`` for ``None``.
 
-        Args:
-            asked: One question per rollout; ``None`` for a rollout without one.
-            measure: Function that measures questions; it is called once.
-            share: Whether all ranks call this together; they then divide the missing beliefs.
-
-        Returns:
-            One result per rollout: its measurements, or the error if they failed; ``None`` if ``asked`` has ``None``.
+        The missing ones are measured by one call of ``measure``. With ``share``, all ranks call this together, and
+        divide them.
         """
         if len(self._beliefs) > _MOST:
             self._beliefs = {}

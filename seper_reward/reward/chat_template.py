@@ -8,13 +8,8 @@ from seper_reward.reader.chat import TOOL_TEMPLATE
 def with_tool_template(tokenizer: Any) -> Any:
     """Prepare a tokenizer for tool calls in TRL: keep a template that supports them, else set a ChatML template.
 
-    No model is needed, so a run with an unsuitable tokenizer fails early.
-
-    Args:
-        tokenizer: The policy's tokenizer; changed in place.
-
-    Returns:
-        The same tokenizer, with a chat template that renders and a response template that parses tool calls.
+    No model is needed, so a run with an unsuitable tokenizer fails early. The tokenizer is changed in place, and
+    returned with a chat template that renders and a response template that parses tool calls.
 
     Raises:
         ValueError: The tokenizer's template cannot render tool calls, and its vocabulary has no ChatML tokens.

@@ -53,12 +53,7 @@ class RewardConfig(ScorerConfig):
 def read_reward(path: str | Path) -> SePerReward:
     """Make a reward with the settings of a YAML file, and load its models if it has no URL.
 
-    Args:
-        path: File with settings of ``RewardConfig`` and ``RewardWeights``; omitted settings have their defaults.
-
-    Raises:
-        ValueError: The file is no mapping, or a setting is unknown or out of range; the message names it.
-        OSError: The file or a model cannot be loaded; the message names the remedy.
+    Raises ``ValueError`` if a setting is unknown or out of range, ``OSError`` if the file or a model cannot be loaded.
     """
     config = read_reward_config(path)
     return SePerReward(
@@ -79,12 +74,7 @@ def read_reward_config(path: str | Path) -> RewardConfig:
 
 
 def configured_path() -> str | None:
-    """Check the settings of the file in ``SEPER_REWARD_CONFIG`` and return its path.
-
-    Raises:
-        ValueError: A setting is unknown or out of range.
-        OSError: There is no such file.
-    """
+    """Check the settings of the file in ``SEPER_REWARD_CONFIG``, and return its path; errors of ``read_reward``."""
     path = os.environ.get(CONFIG)
     if path is None:
         return None
@@ -98,13 +88,9 @@ def configured_path() -> str | None:
 def delta_seper(*args: Any, **columns: Any) -> list[float | None]:
     """Return the rewards of ``SePerReward`` with the settings of the YAML file that ``SEPER_REWARD_CONFIG`` names.
 
-    Without that variable the reward has the embedded models and the default weights. The name is for the command
-    line of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``. Settings are checked on import, before
-    the trainer loads a model.
-
-    Args:
-        *args: Prompts and completions, as TRL passes them.
-        **columns: The other arguments of ``SePerReward.__call__``.
+    Without that variable the reward has the embedded models and the default weights. The name is for the command line
+    of TRL: ``trl grpo --reward_funcs seper_reward.reward.delta_seper``. Settings are checked on import, before the
+    trainer loads a model.
     """
     return _reward(configured_path())(*args, **columns)
 

@@ -41,13 +41,10 @@ from seper_reward.reward.rollouts import Rollout, Score
 
 @dataclass(frozen=True)
 class Credit:
-    """Rewards of the parts of a rollout.
+    """Rewards of the parts of a rollout: of each search and of the answer.
 
-    Attributes:
-        calls: Number of searches of each message, in order; at least one message.
-        searches: Reward of each search, in order.
-        answer: Reward of the answer.
-        others: Remaining reward of each message, such as the price of its failed calls; empty if all are 0.
+    ``calls`` is the number of searches of each message, at least one message. ``others`` are remaining rewards of
+    messages, such as the price of failed calls; empty if all are 0.
     """
 
     calls: tuple[int, ...]
@@ -93,12 +90,7 @@ def turn_rewards(credit: Credit) -> list[float]:
 def message_advantages(group: Sequence[Credit | None], discount: float) -> list[list[float]]:
     """Return the advantage of each message of the rollouts in one group, by the first formula of this module.
 
-    Args:
-        group: Rewards of the parts of each rollout; ``None`` if they are unknown.
-        discount: γ, in [0, 1]: share of the next message's credit that a message gets.
-
-    Returns:
-        For each rollout one number per message; an empty list if its rewards are unknown.
+    A rollout whose credit is ``None`` has none. ``discount`` is γ, in [0, 1].
 
     >>> from_memory, search = Credit((0,), (), 0.0), Credit((1, 0), (0.5,), 1.0)
     >>> message_advantages([from_memory, search], discount=1.0)
@@ -119,10 +111,7 @@ def message_advantages(group: Sequence[Credit | None], discount: float) -> list[
 def advantages_over_reader(credit: Credit, beliefs: Sequence[float], discount: float) -> list[float]:
     """Return the advantages of a rollout's messages over the reader's answer, by the second formula of this module.
 
-    Args:
-        credit: Rewards of its parts.
-        beliefs: Reward of the reader's answer before a search and after each: SePer, in [0, 1].
-        discount: γ, in [0, 1].
+    ``beliefs`` are the rewards of the reader's answer before a search and after each; ``discount`` is γ, in [0, 1].
 
     >>> advantages_over_reader(Credit((1, 0), (0.5,), 1.0), [0.25, 0.75], discount=1.0)
     [1.25, 0.25]

@@ -27,13 +27,6 @@ class ExpectsTurns(Protocol):
 class RetrievalEnvironment:
     """The search tool of one rollout, with a record of its searches; ``environment_factory`` makes it for TRL.
 
-    Args:
-        retriever: Retriever that finds the passages.
-        top_k: Number of passages per search.
-        max_turns: Maximum number of searches per rollout; a further one returns a message instead of passages.
-        cut: Function that shortens a passage for the policy.
-        reward: Reward that measures beliefs during the rollout; ``None`` to measure them at its end.
-
     Attributes:
         turns: The searches so far.
         failure: Error of the retriever. TRL passes errors of tools to the policy and goes on. Rewards raise this
@@ -57,8 +50,7 @@ class RetrievalEnvironment:
     def reset(self, **row: Any) -> str | None:
         """Remove the searches of the previous rollout; TRL calls this with the row of the data set.
 
-        Returns:
-            The question as the prompt if the data set has no column ``prompt``, else ``None``.
+        The question is returned as the prompt if the data set has no column ``prompt``.
         """
         self.turns, self.failure, self._row = [], None, row
         self._expect()

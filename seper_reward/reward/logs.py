@@ -17,13 +17,8 @@ from seper_reward.types import Answers, Passage
 QUESTION = ("question", "query", "user_input", "problem")
 ANSWERS = ("answers", "golden_answers", "gold_answers", "answer", "ground_truth", "reference", "target")
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
-_NESTED = (
-    "info",
-    "extra_info",
-    "reward_model",
-    "ground_truth",
-    "metadata",
-)  # dicts that may contain questions and answers
+# dicts that may contain questions and answers
+_NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")
 # a passage in the format of Search-R1's retriever: Doc 1(Title: "Mill") text
 _DOCUMENT = re.compile(
     r'Doc(?:ument)?\s*\d+\s*\(Title:\s*(?:"(?P<quoted>[^\n]*?)"\)|(?P<plain>[^"\n][^\n]*?)\)(?!\)))\s*', re.IGNORECASE
@@ -47,7 +42,7 @@ def read_rollout_log(
     search_tools: SearchTools | Sequence[str] | None = None,
     answer_pattern: str | None = None,
 ) -> list[LoggedRollout]:
-    """Read a log of rollouts; an unusable row becomes a rollout with the reason in ``problem``.
+    """Read a log of rollouts (JSON, JSONL, CSV, Parquet); an unusable row has the reason in its rollout's ``problem``.
 
     Three layouts are recognised by their fields. *Searches*: ``{question, answers, searches: [{query?, passages}],
     answer?}``. *Messages* (TRL's tables of completions, verifiers, prime-rl): ``completion`` is a list of messages;
@@ -56,30 +51,15 @@ def read_rollout_log(
     the user's last message in ``prompt`` or, if prompt and completion are one list of messages, the user's first
     message. A trace of verifiers 0.4 (``{task: {data}, nodes}``) is read as the messages of its last branch, with the
     fields of its task. Gold answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or
-    ``ground_truth``.
-
-    Args:
-        path: JSON, JSONL (also .gz), CSV or Parquet.
-        answers: Gold answers by question, for rows without gold answers.
-        passage_tag: Name of the tag around passages, for completions that are one text.
-        search_tools: Names of the tools whose results are searches, for completions of messages; ``None`` if there is
-            only one tool.
-        answer_pattern: Regular expression of the answer, as in ``read_rollouts``.
-
-    Raises:
-        OSError: The file cannot be read.
-        BadRowError: A line is not JSON.
-        ValueError: The pattern is no regular expression.
-        SeveralToolsError: Several tools have results, and none is named.
+    ``ground_truth``; rows without any have those in ``answers``, by question. The other options, and errors, are those
+    of ``read_rollouts``.
     """
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     if answer_pattern is not None:
         compile_answer_pattern(answer_pattern)  # fail early: otherwise each row would report the error
     rows = [(where, _as_row(row)) for where, row in read_valid_rows(path)]
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
-    options = {
-        "passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()
-    }  # fmt: skip
+    options = {"passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()}
     return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
 
 
@@ -105,7 +85,9 @@ def _completion(row: Mapping[str, Any]) -> Any:
 
 def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
     completion = _completion(row)
-    question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt"))) or _first_question(completion)
+    question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt")))
+    if question is None and isinstance(completion, list):  # later messages of the user may be results of tools
+        question = _last_question([each for each in completion if _is_user_message(each)][:1])
     searches = unpacked(row.get("searches"))
     # in rows with searches, the field ``answer`` is the policy's answer
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
@@ -125,22 +107,18 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
             return rollout
         if searches is not None:
             return replace(rollout, turns=tuple(_turn(search) for search in searches), calls=())
-        if isinstance(completion, str) and not rollout.turns and _continues_after_search(completion):
+        written = list(_SEARCH.finditer(completion)) if isinstance(completion, str) else []
+        # without text after the last search, the rollout may have been cut off there
+        if written and not rollout.turns and completion[written[-1].end() :].strip():
             problem = f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag"
             return Rollout("", (), (), "", problem)
-        queries = [found[1].strip() for found in _SEARCH.finditer(completion)] if isinstance(completion, str) else []
-        return replace(rollout, turns=_read_turns(rollout.turns, queries))
+        queries = [found[1].strip() for found in written]
+        if len(queries) != len(rollout.turns):
+            queries = [turn.query for turn in rollout.turns]
+        found = [tuple(part for each in turn.passages for part in passages_of(each.text)) for turn in rollout.turns]
+        return replace(rollout, turns=tuple(map(Turn, queries, found)))
     except (ValueError, AttributeError, TypeError) as error:
         return Rollout("", (), (), "", f"a row must be a rollout, got {shown(row)}: {error}")
-
-
-def _read_turns(turns: Sequence[Turn], queries: Sequence[str]) -> tuple[Turn, ...]:
-    """Return turns with the passages in their texts, and with the queries if each turn has one."""
-    queries = queries if len(queries) == len(turns) else [turn.query for turn in turns]
-    return tuple(
-        Turn(query, tuple(part for passage in turn.passages for part in passages_of(passage.text)))
-        for query, turn in zip(queries, turns, strict=True)
-    )
 
 
 def _strip_prompt(text: str, row: Mapping[str, Any]) -> str:
@@ -155,12 +133,6 @@ def _strip_prompt(text: str, row: Mapping[str, Any]) -> str:
         behind = text.partition("Question:")[2]
         return _TURN_MARKS.sub("", behind.partition("\n")[2] or behind)
     return text
-
-
-def _continues_after_search(text: str) -> bool:
-    """Return whether text follows the last search; otherwise the rollout may have been cut off there."""
-    searches = list(_SEARCH.finditer(text))
-    return bool(searches) and bool(text[searches[-1].end() :].strip())
 
 
 def _turn(search: Any) -> Turn:
@@ -214,12 +186,6 @@ def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
         if isinstance(inner, Mapping) and (found := _first(inner, names)) is not None:
             return found
     return None
-
-
-def _first_question(messages: Any) -> str | None:
-    """Return the user's first message in a list of messages; later ones may be results of tools."""
-    said = [each for each in messages if _is_user_message(each)] if isinstance(messages, list) else []
-    return _last_question(said[:1])
 
 
 def _is_user_message(message: Any) -> bool:

@@ -50,19 +50,20 @@ class RewardLog:
     def columns(
         self, name: str, rollouts: Sequence[Rollout], scores: Sequence[Score | None], log: Callable[[str, Any], None]
     ) -> None:
-        """Log the columns of TRL's table of completions.
+        """Log the columns of TRL's table of completions with the trainer's method ``log_extra``.
 
-        Args:
-            name: Name of the reward.
-            rollouts: The rollouts.
-            scores: Their scores; ``None`` for a rollout that could not be scored.
-            log: The trainer's method ``log_extra``.
+        ``searches`` are the queries, each with its gain; ``belief`` is the reader's belief before and after all
+        searches. With TRL's own columns there are at most 6, which fit 80 characters.
 
-        Raises:
-            ValueError: Another reward of the trainer has the same name.
+        Raises ``ValueError`` if another reward of the trainer has the same name.
         """
         alone = _is_alone(name, log)
-        for column, values in table_columns(rollouts, scores).items():
+        beliefs = [score.beliefs if score is not None else () for score in scores]
+        columns: dict[str, list[Any]] = {
+            "searches": list(map(_searches, rollouts, scores)),
+            "belief": [" → ".join(map(describe_belief, (*row[:1], *row[1:][-1:]))) or None for row in beliefs],
+        }
+        for column, values in columns.items():
             log(column if alone else f"{name}/{column}", values)
 
     def metrics(
@@ -75,18 +76,10 @@ class RewardLog:
         profile: Profile,
         reused: Sequence[float],
     ) -> None:
-        """Log metrics; TRL averages them over processes and steps.
+        """Log metrics with the trainer's method ``log_metric``; TRL averages them over processes and steps.
 
-        Args:
-            name: Name of the reward.
-            rollouts: The rollouts.
-            scores: Their scores; ``None`` for a rollout that could not be scored.
-            log: The trainer's method ``log_metric``.
-            profile: Seconds of the call by part.
-            reused: For each belief 1 if it was in the cache, else 0.
-
-        Raises:
-            ValueError: Another reward of the trainer has the same name.
+        ``reused`` has for each belief 1 if it was in the cache, else 0. Raises ``ValueError`` if another reward of the
+        trainer has the same name.
         """
         prefix = "seper" if _is_alone(name, log) else name
         single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
@@ -155,40 +148,13 @@ class RewardLog:
         return share
 
 
-def tools_of_trainer(log: Callable[..., None] | None) -> list[str]:
-    """Return the names of the tools of the trainer that ``log`` is a method of."""
-    tools = getattr(getattr(log, "__self__", None), "tools", None) or ()
-    return [each.__name__ for each in tools if hasattr(each, "__name__")]
-
-
 def _is_alone(name: str, log: Callable[..., None]) -> bool:
-    """Return whether a trainer has only one reward with a ``RewardLog``; ``log`` is a method of the trainer.
-
-    Raises:
-        ValueError: Another such reward has the same name.
-    """
+    """Return whether a trainer has one reward with a ``RewardLog``; raise ``ValueError`` if two have the same name."""
     rewards = getattr(getattr(log, "__self__", None), "reward_funcs", ())
     names = [each.__name__ for each in rewards if isinstance(getattr(each, "log", None), RewardLog)]
     if names.count(name) > 1:
         raise ValueError(f"{len(names)} rewards are named {', '.join(names)}; set reward.__name__ of each")
     return len(names) < 2
-
-
-def table_columns(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[Any]]:
-    """Return columns for TRL's table of completions, one value per rollout.
-
-    ``searches`` are the queries, each with its gain; ``belief`` is the reader's belief before and after all searches.
-    With TRL's own columns there are at most 6, which fit 80 characters.
-
-    Args:
-        rollouts: The rollouts.
-        scores: Their scores; ``None`` for a rollout that could not be scored.
-    """
-    beliefs = [score.beliefs if score is not None else () for score in scores]
-    return {
-        "searches": list(map(_searches, rollouts, scores)),
-        "belief": [" → ".join(map(describe_belief, (*row[:1], *row[1:][-1:]))) or None for row in beliefs],
-    }
 
 
 def _searches(rollout: Rollout, score: Score | None) -> str:
@@ -207,9 +173,7 @@ def describe_belief(belief: Belief, most: int = 3) -> str:
     >>> describe_belief(Belief(seper, seper, sampled=sampled, weights=(0.4, 0.3, 0.3), cluster_ids=(0, 0, 1)))
     'Ida 70 % | Bob 30 %'
     """
-    from seper_reward.estimators.clustering import (
-        heaviest_clusters,
-    )  # imported here: needs torch, which a client may lack
+    from seper_reward.estimators.clustering import heaviest_clusters  # needs torch, which a client may lack
 
     clusters = heaviest_clusters(belief.cluster_ids, belief.weights)[:most]
     return " | ".join(
@@ -237,16 +201,11 @@ def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None])
     """Return metrics as lists, with one value per rollout that has the metric; TRL's trainers average them.
 
     Rows of other environments are left out.
-
-    Args:
-        rollouts: The rollouts.
-        scores: Their scores; ``None`` for a rollout that could not be scored.
     """
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
+    own = [score for rollout, score in zip(rollouts, scores, strict=True) if rollout.problem != OTHERS]
     metrics = {
-        "unscored": [
-            float(score is None) for rollout, score in zip(rollouts, scores, strict=True) if rollout.problem != OTHERS
-        ],
+        "unscored": [float(score is None) for score in own],
         "search_rate": [float(bool(rollout.turns)) for rollout, _ in pairs],
         "searches": [float(len(rollout.turns)) for rollout, _ in pairs],
         "failed_calls": [float(rollout.failed) for rollout, _ in pairs],
@@ -256,10 +215,8 @@ def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None])
     baselines = [(rollout, score.beliefs[0].seper) for rollout, score in pairs if score.beliefs]
     if baselines:
         metrics["baseline"] = [baseline for _, baseline in baselines]
-        metrics["search_rate_needed"] = [float(bool(row.turns)) for row, baseline in baselines if baseline < NEEDED]
-        metrics["search_rate_not_needed"] = [
-            float(bool(row.turns)) for row, baseline in baselines if baseline >= NEEDED
-        ]
+        for name, needed in (("search_rate_needed", True), ("search_rate_not_needed", False)):
+            metrics[name] = [float(bool(row.turns)) for row, value in baselines if (value < NEEDED) is needed]
     answers = [score.answer for _, score in pairs if score.answer is not None]
     if answers:
         metrics["answer"] = answers

@@ -18,14 +18,9 @@ _PROBE = "Question: Who wrote Hamlet?\nAnswer:"
 class PolicyReader:
     """Provides a scorer that reads with its own weights or with the trainer's.
 
-    Args:
-        scorer: Scorer that measures beliefs, or a client of a scoring server; ``None`` loads the embedded models on
-            first use.
-        weights: ``"separate"`` reads with the scorer's own weights; ``"policy-base"`` and ``"policy"`` read with the
-            trainer's weights, without and with its adapter, after ``attach``.
-
-    Raises:
-        ValueError: ``weights`` is unknown, or is not ``"separate"`` although ``scorer`` is a client.
+    Without a scorer, or a client of a scoring server, the embedded models are loaded on first use. The weights
+    ``"separate"`` are the scorer's own, which a client needs; ``"policy-base"`` and ``"policy"`` are the trainer's,
+    without and with its adapter, after ``attach``.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:
@@ -62,22 +57,14 @@ class PolicyReader:
         return self.weights == "policy"
 
     def attach(self, trainer: Any) -> None:
-        """Read with the trainer's weights from now on.
+        """Read with the weights of a trainer of TRL from now on; call it before training.
 
         One prompt is sampled with the trainer's settings, and its log-probabilities are compared with teacher-forced
-        ones: gradient checkpointing and train mode would change them silently. Sharded weights (FSDP, ZeRO-3) are
-        gathered on every rank while the reader runs, as TRL gathers them for generation. If the trainer merges the
-        adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a copy of the adapted
-        base weights, which is made here.
-
-        Args:
-            trainer: Trainer of TRL before training; its model is the policy.
-
-        Raises:
-            ValueError: ``weights`` is ``"separate"``; or the scorer's tokenizer is not the policy's; or the weights
-                are sharded in another way, in which they cannot be gathered; or they are quantized, and a merge
-                would change them.
-            RuntimeError: The log-probabilities differ.
+        ones: gradient checkpointing and train mode would change them silently, and raise ``RuntimeError``. Sharded
+        weights (FSDP, ZeRO-3) are gathered on every rank while the reader runs, as TRL gathers them for generation. If
+        the trainer merges the adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a
+        copy of the adapted base weights, which is made here. Raises ``ValueError`` if the scorer's tokenizer is not
+        the policy's, or its weights cannot be gathered or copied.
         """
         if self.weights == "separate":
             raise ValueError("reader='separate' has its own weights; attach is for policy-base and policy")
@@ -100,12 +87,8 @@ class PolicyReader:
         """Yield the scorer; at the end of the block the trainer's model is restored.
 
         If the trainer shards its weights, all ranks must enter the block together; within it, each rank works
-        independently.
-
-        Raises:
-            ValueError: ``weights`` is not ``"separate"``, and ``attach`` was not called or the trainer's weights
-                cannot be gathered; or this is an unpickled copy of an object with a given scorer.
-            RuntimeError: The reader on the trainer's weights is new, and its log-probabilities are wrong.
+        independently. Raises ``ValueError`` if the trainer's weights are needed, and ``attach`` was not called or they
+        cannot be gathered, or if this is an unpickled copy of an object with a given scorer.
         """
         if self.weights == "separate":
             yield self._own()
@@ -146,21 +129,12 @@ class PolicyReader:
 
 @contextmanager
 def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
-    """Use a model under training as a reader within a block.
+    """Use a model under training, with unsharded weights, as a reader within a block.
 
     Inside the block there are no gradients, the model is in eval mode, gradient checkpointing (which would silently
     drop the key-value cache) is off, LoRA adapters are off unless ``adapter`` is true, and the random state of
-    training does not change. At the end, also after an exception, every module is restored.
-
-    Args:
-        model: The model, unwrapped from DDP, with unsharded weights; a ``PeftModel`` unless ``adapter`` is true.
-        adapter: Whether to read with the adapters on, that is with the policy itself.
-
-    Yields:
-        The model; for a ``PeftModel`` its base model, whose layers contain the adapters.
-
-    Raises:
-        ValueError: ``adapter`` is false, but the model has no adapter that could be turned off.
+    training does not change. At the end, also after an exception, every module is restored. A ``PeftModel`` is yielded
+    as its base model, whose layers contain the adapters; without ``adapter``, another model raises ``ValueError``.
     """
     import torch
 

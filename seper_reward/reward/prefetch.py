@@ -1,6 +1,6 @@
 """Searches of all rollouts in one batch; TRL alone runs them one rollout after another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trl import GRPOTrainer
@@ -14,12 +14,8 @@ def prefetch_searches(trainer: GRPOTrainer, retriever: CachedRetriever) -> None:
     """Announce the queries of all rollouts to a retriever before TRL runs the first search.
 
     TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. This function
-    wraps the trainer's generation: after each turn all its queries are announced, and the first search retrieves them
-    in one batch. Rollouts and rewards stay the same.
-
-    Args:
-        trainer: The trainer before training, also a ``TurnCreditGRPOTrainer``.
-        retriever: The retriever that was given to ``environment_factory``.
+    wraps the generation of a trainer before training, also a ``TurnCreditGRPOTrainer``: after each turn all its
+    queries are announced, and the first search retrieves them in one batch. Rollouts and rewards stay the same.
 
     Raises:
         ValueError: The trainer has no tools.
@@ -36,15 +32,10 @@ def prefetch_searches(trainer: GRPOTrainer, retriever: CachedRetriever) -> None:
         completion_ids, log_probs = generate(prompt_ids, *args, **options)
         for prompt, ids in zip(prompt_ids, completion_ids, strict=True):
             message = parse_response(trainer._tokenizer, ids, prefix=prompt, tools=trainer.tools) if ids else {}
-            retriever.expect(_queries(message))
+            for call in message.get("tool_calls") or ():
+                match call:  # the tool itself refuses other arguments
+                    case {"function": {"name": "search", "arguments": {"query": str(query)}}} if is_unicode(query):
+                        retriever.expect([query])
         return completion_ids, log_probs
 
     trainer._generate_single_turn = announcing
-
-
-def _queries(message: dict[str, Any]) -> Iterator[str]:
-    """Yield the queries of a message's search calls; the tool itself refuses other arguments."""
-    for call in message.get("tool_calls") or ():
-        match call:
-            case {"function": {"name": "search", "arguments": {"query": str(query)}}} if is_unicode(query):
-                yield query

@@ -16,8 +16,8 @@ from seper_reward.client import SePerClient
 from seper_reward.data.stated import compile_answer_pattern
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
-from seper_reward.reward.formula import RewardWeights, read_former
-from seper_reward.reward.metrics import RewardLog, Scored, tools_of_trainer
+from seper_reward.reward.formula import RewardWeights
+from seper_reward.reward.metrics import RewardLog, Scored
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score, read_rollouts, rows_of_others
 from seper_reward.reward.tools import SearchTools
@@ -62,7 +62,6 @@ class SePerReward:
         environment: Name of the environment to score, if the data set's column ``environment`` has several names, as
             with TRL's dict of factories; all other rows get ``None``. ``None`` scores the rows whose environment
             records its searches (``turns``). ``AsyncGRPOTrainer`` does not pass environments and needs the name.
-        **former: ``variant``, which earlier releases had instead of the weights; it warns.
 
     Attributes:
         weights: The weights and the price.
@@ -74,7 +73,6 @@ class SePerReward:
         ValueError: The reader is unknown, a weight or the price is negative, a URL is malformed, the pattern is no
             regular expression, or ``search_tools`` is no list of names; or the scorer is a server, but ``reader`` is
             not ``"separate"``.
-        TypeError: A keyword is unknown.
     """
 
     def __init__(
@@ -90,12 +88,8 @@ class SePerReward:
         search_tools: Sequence[str] | None = None,
         answer_pattern: str | None = None,
         environment: str | None = None,
-        **former: Any,
     ) -> None:
-        weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
-        if "variant" in former and answer_weight != RewardWeights.answer_weight:
-            raise ValueError("give answer_weight or variant, which replaces it, not both; variant will be removed")
-        self.weights = replace(weights, **read_former(former))
+        self.weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
         self.__name__ = "seper"  # TRL names the metric after it
         if answer_pattern is not None:
             compile_answer_pattern(answer_pattern)  # fail early
@@ -132,11 +126,17 @@ class SePerReward:
         def read() -> list[Rollout]:
             others = rows_of_others(self.environment, environment, environments)
             if environments is None and passages is None:
-                self.search_tools.refuse_several(tools_of_trainer(log_metric or log_extra))
+                tools = getattr(getattr(log_metric or log_extra, "__self__", None), "tools", None) or ()
+                self.search_tools.refuse_several([each.__name__ for each in tools if hasattr(each, "__name__")])
             columns = (question, answers, completions, passages, environments, self.passage_tag, others)
             return read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
 
-        rollouts = _on_all_ranks(read) if share else read()
+        if share:
+            from seper_reward.reward.shared import agreed  # imported here: needs torch, which a client may lack
+
+            rollouts = agreed(read)
+        else:
+            rollouts = read()
         if environments is None and passages is None and not self.weights.answer_weight:
             self.log.warn_of_blindness(rollouts, self.passage_tag)
         self.log.warn_of_tools(self.search_tools)
@@ -163,12 +163,10 @@ class SePerReward:
         return self.log.recording()
 
     def score(self, rollouts: Sequence[Rollout]) -> list[Score | None]:
-        """Score rollouts in this process alone; each distinct pair of question and passages is measured once.
+        """Score rollouts in this process alone; ``None`` if one cannot be scored, with the reason in ``failures``.
 
-        If the reader's weights are sharded, all ranks must still call it together.
-
-        Returns:
-            One score per rollout; ``None`` if it cannot be scored, with the reason in ``failures``.
+        Each distinct pair of question and passages is measured once. If the reader's weights are sharded, all ranks
+        must still call it together.
         """
         return self._scores(rollouts, share=False)
 
@@ -177,12 +175,7 @@ class SePerReward:
 
         A server or an engine then works while the policy still generates. A reader in this process would compete with
         the policy for the processor, so it starts nothing. Rewards are the same; errors are reported when the rollout
-        is scored.
-
-        Args:
-            question: The question, as in the column.
-            answers: The gold answer, as in the column.
-            turns: The searches so far.
+        is scored. Question and answers are as in the columns; ``turns`` are the searches so far.
         """
         if not self._reader.works_ahead or self._is_shared_engine():
             return  # which rank queries a shared engine is decided when the reward is called
@@ -202,10 +195,7 @@ class SePerReward:
         """Return the reward of each message of the policy; the sum is exactly the rollout's reward.
 
         The reward of a message is the gain of its searches minus their price; the last one also has the reward of the
-        answer. There is one number per message of the policy, for trainers with a reward per turn.
-
-        Args:
-            rollout: A rollout of ``read_rollouts`` whose completion is a list of messages.
+        answer. The rollout is one of ``read_rollouts`` whose completion is a list of messages.
 
         Raises:
             UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or its messages are
@@ -255,26 +245,13 @@ class SePerReward:
         return self.weights.score(rollout, measured) if isinstance(measured, Measured) else None
 
 
-def _on_all_ranks(act: Callable[[], T]) -> T:
-    """Return the result of ``act`` on this rank; if it fails on one rank, all raise."""
-    from seper_reward.reward.shared import agreed  # imported here: needs torch, which a client may lack
-
-    return agreed(act)
-
-
 class AsyncSePerReward(SePerReward):
     """A ``SePerReward`` with asynchronous calls, with the same arguments and the same rewards.
 
     TRL's trainers await their asynchronous rewards together, so the servers of several rewards work in parallel. A
-    call runs in a thread and does not block the trainer's event loop.
-
-    Args:
-        scorer: The URL of ``seper-reward serve``, a client of it, or a scorer in front of an engine.
-        **settings: Further arguments of ``SePerReward``.
-
-    Raises:
-        ValueError: The reader runs in this process, and rewards would only wait for each other; or an argument of
-            ``SePerReward`` is out of range.
+    call runs in a thread and does not block the trainer's event loop. The scorer is the URL of ``seper-reward serve``,
+    a client of it, or a scorer in front of an engine; with a reader in this process, where rewards would only wait for
+    each other, it raises ``ValueError``.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | str", **settings: Any) -> None:

@@ -99,27 +99,14 @@ def read_rollouts(
     """Return one rollout per row; an unusable row becomes a rollout with the reason in ``problem``.
 
     A rollout's searches come from the ``turns`` of its environment, else from the column ``passages`` (one search),
-    else from the completion: messages of search tools (``read_tool_message``) and text between passage tags. TRL
-    rolls back results that are too long, so only as many ``turns`` count as the completion has results. The error of
-    a failed call is no result. Numbers are read as texts.
+    else from the completion: messages of search tools (``read_tool_message``) and text between passage tags. TRL rolls
+    back results that are too long, so only as many ``turns`` count as the completion has results. The error of a
+    failed call is no result. Numbers are read as texts.
 
-    Args:
-        question: Column of questions; if it is missing or ``None``, the environment's attribute counts.
-        answers: Column of gold answers: the aliases of each answer; if the answer is a list, the aliases of each item.
-            If the column is missing or ``None``, the environment's attribute counts.
-        completions: TRL's completions, texts or lists of messages; ``None`` if they are unknown: rollouts then have
-            no answer, and all searches of the environment.
-        passages: Column of passages, of one search per row; ``None`` if there is no such column.
-        environments: TRL's environments; ``None`` if the trainer has none.
-        passage_tag: Name of the tag around passages in a policy's text, such as ``information``; ``None`` if there is
-            no such tag.
-        others: Whether each row belongs to another environment; ``None`` if these are the rows whose environment does
-            not record its searches (``turns``).
-        answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
-            the answer; a completion without a match has no answer. ``None`` reads the usual marks
-            (``stated_answer``).
-        search_tools: Names of the tools whose results are searches; ``None`` if there is only one tool. Results and
-            errors of other tools are ignored. In an environment that records its searches, only its own tools count.
+    Columns and options are those of ``SePerReward``. If ``question`` or ``answers`` is missing or ``None``, the
+    environment's attribute counts. Without ``completions``, rollouts have no answer, and all searches of the
+    environment. ``others`` marks the rows of another environment (default: those whose environment does not record its
+    searches, ``turns``). In an environment that records its searches, only its own tools count.
 
     Raises:
         ValueError: A column has another type: ``question`` is one text, or no row of ``answers`` or ``passages`` is a
@@ -143,7 +130,8 @@ def read_rollouts(
             "AsyncGRPOTrainer does not pass environments: add the columns, or give the environment a get_reward"
         )
     count = next(len(column) for column in (question, environments) if column is not None)
-    others = others if others is not None else [_is_other(each) for each in environments or [None] * count]
+    if others is None:
+        others = [each is not None and not _records(each) for each in environments or [None] * count]
     columns = (question, answers, completions, environments, passages)
     rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
@@ -159,18 +147,10 @@ def read_rollouts(
 def rows_of_others(
     name: str | None, names: Sequence[str | None] | None, environments: Sequence[Any] | None
 ) -> list[bool] | None:
-    """Return which rows belong to another environment than the named one.
+    """Return which rows belong to another environment than the named one; ``None`` if there is no name to compare.
 
-    Args:
-        name: Name of the environment whose rows are scored; ``None`` if no name is given.
-        names: Column ``environment`` of the data set.
-        environments: TRL's environments.
-
-    Returns:
-        One value per row; ``None`` if there is no name to compare.
-
-    Raises:
-        ValueError: The column is missing, or no environment records its searches.
+    ``names`` is the column ``environment`` of the data set. Raises ``ValueError`` if it is missing, or if no
+    environment records its searches.
     """
     if name is not None:
         if names is None:
@@ -185,10 +165,6 @@ def rows_of_others(
             "seper_reward.reward.turns.Turn, or use environment_factory"
         )
     return None
-
-
-def _is_other(environment: Any) -> bool:
-    return environment is not None and not _records(environment)
 
 
 def _records(environment: Any) -> bool:
@@ -217,11 +193,14 @@ def _rollout(
         turns = _turns(seen, environment, passages)
         before, *calls = map(len, found)
         shown = before == 0 and sum(calls) == len(turns)
+        last = messages[-1] if messages else {}
+        # a completion that was cut off after a search has no answer
+        cut = last.get("role") != "assistant" or last.get("tool_calls")
         rollout = Rollout(
             _text(question, "question"),
             read_answers(answers, _text),
             turns,
-            _last_answer(messages, pattern),
+            "" if cut else stated_answer(text_of(last), pattern),
             calls=tuple(calls) if shown else (),
             failed=sum(failed),
             failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),
@@ -325,10 +304,3 @@ def _passage(value: Any, name: str) -> Passage:
         text = _text(value.get("text"), f"{name}.text")
         return Passage(text, _text(title, f"{name}.title") if title else "", str(value.get("id", "")))
     return Passage(_text(value, name))
-
-
-def _last_answer(messages: Sequence[Any], pattern: re.Pattern[str] | None) -> str:
-    last = messages[-1] if messages else {}
-    # a completion that was cut off after a search has no answer
-    cut = last.get("role") != "assistant" or last.get("tool_calls")
-    return "" if cut else stated_answer(text_of(last), pattern)

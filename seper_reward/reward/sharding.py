@@ -22,17 +22,10 @@ def is_sharded(trainer: Any) -> bool:
 
 @contextmanager
 def whole_policy(trainer: Any) -> Iterator[tuple[Any, str]]:
-    """Yield a trainer's policy, unwrapped and with full weights, and the kind of sharding.
+    """Yield a trainer's policy with full weights and no wrappers, and the kind of sharding; "" if there is none.
 
-    The weights are read-only: changes are lost. All ranks must enter the block together; if one fails within it, the
-    other ranks do not wait for it.
-
-    Args:
-        trainer: Trainer of TRL.
-
-    Yields:
-        The model without the wrappers of DDP, FSDP and DeepSpeed, and ``"FSDP1"``, ``"FSDP2"``, ``"ZeRO-3"``, or
-        ``""`` if weights are not sharded.
+    The kinds are ``"FSDP1"``, ``"FSDP2"`` and ``"ZeRO-3"``. The weights are read-only: changes are lost. All ranks
+    must enter the block together; if one fails within it, the other ranks do not wait for it.
 
     Raises:
         ValueError: The weights are sharded in a way in which they cannot be gathered, such as tensor parallelism.

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from seper_reward.batching import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
-from seper_reward.types import Asked, Belief, Measure, Measured, Responses, UnscorableError
+from seper_reward.types import Asked, Measure, Measured, Responses, UnscorableError
 
 _UNEVEN = 1.2  # largest part, relative to the mean, without dividing a question
 
@@ -17,18 +17,9 @@ T = TypeVar("T")
 def measure_together(asked: Sequence[Asked], measure: Measure) -> list[Measured | UnscorableError]:
     """Measure questions on all ranks, each context and text on one of them; every rank gets all results.
 
-    All ranks call it together, with the same questions. As on one rank, a question fails as a whole if one of its
-    contexts or texts cannot be measured. Only the texts of sampled responses are sent to other ranks.
-
-    Args:
-        asked: The questions.
-        measure: Function that measures a rank's part; it is called on every rank, also with an empty part.
-
-    Returns:
-        For each question its measurements or its error.
-
-    Raises:
-        RuntimeError: Another rank failed; the message names it. The failing rank raises its own error.
+    All ranks call it together, with the same questions, and call ``measure`` with their part, which may be empty. As
+    on one rank, a question fails as a whole if one of its contexts or texts cannot be measured. Only the texts of
+    sampled responses are sent to other ranks. Errors are those of ``gathered``.
     """
     if not asked:
         return []
@@ -48,18 +39,11 @@ def agreed(act: Callable[[], T]) -> T:
 
 
 def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
-    """Cut questions into parts of similar cost; each part is a contiguous range.
+    """Cut questions into parts of similar cost, each a contiguous range, by their index in ``asked``.
 
     Questions are divided only if whole questions make very uneven parts. The contexts of a question share responses,
     which are judged once. An undivided question also gets the result of a single rank: bit by bit if questions are
     measured one by one (``SePerScorer.batch_size``), else up to low digits.
-
-    Args:
-        asked: The questions.
-        parts: Number of parts, >= 1.
-
-    Returns:
-        For each part its (pieces of) questions, by index in ``asked``.
 
     >>> from seper_reward.types import Passage
     >>> found = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]
@@ -118,8 +102,5 @@ def _drop_tokens(measured: Measured | UnscorableError) -> Measured | UnscorableE
     """Return measurements without the tokens of the responses, which a reward does not need."""
     if isinstance(measured, UnscorableError):
         return measured
-    return replace(measured, beliefs=tuple(map(_without_tokens, measured.beliefs)))
-
-
-def _without_tokens(belief: Belief) -> Belief:
-    return replace(belief, sampled=Responses(belief.responses, ()))
+    beliefs = (replace(belief, sampled=Responses(belief.responses, ())) for belief in measured.beliefs)
+    return replace(measured, beliefs=tuple(beliefs))

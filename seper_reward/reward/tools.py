@@ -32,13 +32,9 @@ _MISSING = re.compile(
 
 
 class Result(NamedTuple):
-    """A message of a tool.
+    """A message of a tool: the tool's name, if known, the first text among the call's arguments, and the text.
 
-    Attributes:
-        tool: Name of the tool; ``None`` if neither the message nor a call has a name.
-        query: First text among the arguments of the call; "" if there is none.
-        text: Text of the message.
-        failed: Whether the message is the error of a failed call.
+    ``failed`` is true for the error of a failed call.
     """
 
     tool: str | None
@@ -61,17 +57,10 @@ class Call(NamedTuple):
 
 
 class SearchTools:
-    """Names of the tools whose results are searches; without names, the only tool that has results.
+    """Names of the tools whose results are searches; without ``names``, the only tool that has results.
 
-    Args:
-        names: The names; ``None`` for the only tool.
-
-    Attributes:
-        names: The given names, or ``None``.
-        seen: Number of results of each tool so far, without failed calls.
-
-    Raises:
-        ValueError: The names are no list of texts, or the list is empty.
+    ``seen`` counts the results of each tool so far, without failed calls. Names that are no list of texts raise
+    ``ValueError``.
     """
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
@@ -84,11 +73,7 @@ class SearchTools:
         self.seen: Counter[str] = Counter()
 
     def see(self, completions: Iterable[Any]) -> None:
-        """Count the results in completions.
-
-        Raises:
-            SeveralToolsError: Several tools have results so far, and no names were given.
-        """
+        """Count the results in completions; then ``refuse_several``."""
         for completion in completions:
             try:
                 results = read_results(as_messages(completion)) if is_list(completion) else []
@@ -98,14 +83,7 @@ class SearchTools:
         self.refuse_several()
 
     def refuse_several(self, tools: Iterable[str] = ()) -> None:
-        """Raise if several tools have results and no names were given.
-
-        Args:
-            tools: Further tools of the policy, also without results so far.
-
-        Raises:
-            SeveralToolsError: There are several tools, and no names were given.
-        """
+        """Raise ``SeveralToolsError`` if ``tools`` and the results have several tools, and no names were given."""
         if self.names is None and len({*self.seen, *tools}) > 1:
             raise SeveralToolsError(
                 f"several tools have results, and no setting names the search tools, got {counted(self.seen, tools)}: "
@@ -159,9 +137,7 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
     """Return the results of tools before the policy's first message, and after each message of the policy.
 
     A result without a name is matched to the call with its id, else to the next call of the policy's last message.
-
-    Raises:
-        UnscorableError: A message is no mapping.
+    Raises ``UnscorableError`` if a message is no mapping.
     """
     results: list[list[Result]] = [[]]
     by_id: dict[str, Call] = {}

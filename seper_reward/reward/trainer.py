@@ -94,7 +94,9 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
                     self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)
                 ]
             else:
-                by_message = _advantages_by_group(gather_object(earned), size, self.discount)[here]
+                known = [credit if isinstance(credit, Credit) else None for credit in gather_object(earned)]
+                groups = (known[start : start + size] for start in range(0, len(known), size))
+                by_message = [row for group in groups for row in message_advantages(group, self.discount)][here]
             shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
@@ -135,17 +137,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
 
 
 def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount: float, credit_baseline: str) -> None:
-    """Raise if settings of ``TurnCreditGRPOTrainer`` conflict.
-
-    Args:
-        weights: Weights of its ``SePerReward``.
-        arguments: TRL's arguments, or an object with their attributes.
-        discount: γ.
-        credit_baseline: Baseline of the advantages.
-
-    Raises:
-        ValueError: A setting is out of range, or conflicts with the weights or with TRL's settings.
-    """
+    """Raise ``ValueError`` if settings of ``TurnCreditGRPOTrainer`` conflict with weights or TRL's arguments."""
     if credit_baseline not in get_args(CreditBaseline):
         raise ValueError(
             f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
@@ -168,8 +160,7 @@ def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount:
 def messages_by_mask(mask: Tensor) -> Tensor:
     """Return for each token the index of its run of true values, from 0; -1 for false values.
 
-    Args:
-        mask: ``(T,)`` bool: whether the policy generated the token. TRL's tool results separate its messages.
+    ``mask`` is ``(T,)`` bool: whether the policy generated the token. TRL's tool results separate its messages.
 
     >>> messages_by_mask(torch.tensor([True, True, False, True, False])).tolist()
     [0, 0, -1, 1, -1]
@@ -182,11 +173,7 @@ def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
     r"""Return for each token the index of the policy's message, from 0; -1 for tokens of tagged passages.
 
     A message is text between passages that is not blank. Blank text and tokens without a text, as at the end, belong
-    to the message before them.
-
-    Args:
-        pieces: T texts of single tokens.
-        tag: Name of the tag around passages.
+    to the message before them. ``pieces`` are the T texts of single tokens.
 
     >>> messages_by_tag(["mill ", "<in", "fo>", "Ida", "</info>\n", "Ida", " Voss", ""], "info").tolist()
     [0, -1, -1, -1, -1, 1, 1, 1]
@@ -205,13 +192,6 @@ def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
                 messages[place] = number
         start = closes
     return messages
-
-
-def _advantages_by_group(earned: Sequence[Credit | str], size: int, discount: float) -> list[list[float]]:
-    """Return the advantages of each rollout's messages; every ``size`` rollouts in a row are a group."""
-    known = [credit if isinstance(credit, Credit) else None for credit in earned]
-    groups = (known[start : start + size] for start in range(0, len(known), size))
-    return [advantages for group in groups for advantages in message_advantages(group, discount)]
 
 
 def _subtract_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:

@@ -23,19 +23,12 @@ from seper_reward.runtime.profiling import timed
 
 
 class Cache:
-    """A key-value store of JSON values in one SQLite file; safe for several processes on one machine.
+    """A key-value store of JSON values in one SQLite file, created with its folder; safe for processes on one machine.
 
     Damaged entries count as missing. If the file can no longer be read or written, for example on a full disk, a
-    warning is issued and values are computed without it.
-
-    Args:
-        path: The file; created with its folder if missing. ``":memory:"`` keeps the entries in this process. On a
-            network file system the cache is only as safe as the system's file locks: with several machines, use a
-            local file on each.
-
-    Raises:
-        ValueError: The file exists and is not a cache, or one of an earlier version.
-        OSError: The file cannot be opened.
+    warning is issued and values are computed without it. ``":memory:"`` keeps the entries in this process. On a
+    network file system the cache is only as safe as the system's file locks: with several machines, use a local file
+    on each. A file that is no cache, or one of an earlier version, raises ``ValueError``.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -66,12 +59,10 @@ class Cache:
             )
 
     def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
-        """Return the values of ``keys``; missing values are computed and stored.
+        """Return the values of ``keys`` (``content_keys``); missing values are computed and stored.
 
-        Args:
-            keys: Keys made by ``content_keys``.
-            compute: Function of the positions of all missing keys that returns their JSON values. An exception in
-                place of a value is returned and not stored.
+        ``compute`` is a function of the positions of all missing keys. An exception in place of a value is returned
+        and not stored.
         """
         with timed("cache"):
             values = self._get(keys)
@@ -139,12 +130,9 @@ class Cache:
 
 
 def open_cache(cache: "Cache | str | Path | None") -> "Cache | None":
-    """Return a cache, opened if it is given by its path.
+    """Return a cache, opened if it is given by its path; errors are those of ``Cache``.
 
-    Raises:
-        TypeError: It is neither a cache, nor a path, nor ``None``.
-        ValueError: The file exists and is no cache, or one of an earlier version.
-        OSError: The file cannot be opened.
+    Raises ``TypeError`` if it is neither a cache, nor a path, nor ``None``.
     """
     if cache is None or isinstance(cache, Cache):
         return cache
@@ -193,15 +181,10 @@ def answers_through(
     asked: Sequence[tuple[Any, ...]],
     compute: Callable[[list[int]], Sequence[Any]],
 ) -> list[Any]:
-    """Return a model's JSON-able answer to each input, from the cache if possible.
+    """Return a model's JSON-able answer to each input, from the cache if there is one.
 
-    Args:
-        cache: Cache of answers; ``None`` computes all.
-        kind: Kind of the answers, such as ``"responses"``; part of the cache keys.
-        model: The model.
-        asked: The inputs, each as the JSON-able parts that decide its answer.
-        compute: Function of the positions of all inputs missing in the cache that returns an answer or an exception
-            for each.
+    An input is given as the JSON-able parts that decide its answer; the kind of the answers is part of the keys.
+    ``compute`` returns an answer or an exception for each position missing in the cache.
     """
     if not asked:
         return []

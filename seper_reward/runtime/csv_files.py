@@ -14,13 +14,8 @@ ENDINGS = {".csv": ",", ".tsv": "\t"}
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as a table in UTF-8 with the columns of all rows, whole or not at all; ``None`` is an empty cell.
 
-    Args:
-        path: File to write, tab-separated if its name ends in .tsv; its folder is made if absent.
-        rows: Rows whose values are texts, numbers or ``None``.
-
-    Raises:
-        OSError: The file cannot be written.
-        ValueError: A value is a list or an object.
+    The table is tab-separated if the file's name ends in .tsv. Raises ``ValueError`` if a value is a list or an
+    object.
     """
     for row in rows:
         for name, value in row.items():

@@ -56,8 +56,7 @@ def _store() -> Any:
 def wait_for_all() -> None:
     """Wait for all processes to get here, at most a day; collective calls time out earlier.
 
-    Raises:
-        OSError: A process did not get here, or the process that serves the store has ended.
+    Raises ``OSError`` if a process did not get here, or the process that serves the store has ended.
     """
     processes = process_state().num_processes
     if processes == 1:
@@ -72,13 +71,9 @@ def wait_for_all() -> None:
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Return this process's share, in the order of the input.
+    """Return this process's share of all the work, in input order: every n-th item, or by costs in any unit.
 
     To distribute items one by one during the work, use ``SharedQueue``.
-
-    Args:
-        items: All the work, the same on every process.
-        costs: Cost of each item, in any unit, to make shares of similar cost (default: every n-th item).
     """
     state = process_state()
     if costs is None:
@@ -134,11 +129,8 @@ def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) ->
 def together(act: Callable[[], T]) -> T:
     """Run ``act`` on the main process and return its result on all processes; if it fails, all raise.
 
-    The result is available at once; files on a shared disk may become visible to other machines later.
-
-    Raises:
-        ValueError: The main process failed; raised on all other processes, with its message. The main process raises
-            the original error.
+    The result is available at once; files on a shared disk may become visible to other machines later. The main
+    process raises the original error, other processes a ``ValueError`` with its message.
     """
     if process_state().num_processes == 1:
         return act()
@@ -172,9 +164,7 @@ def met() -> tuple[int, int]:
 def gathered(act: Callable[[], T]) -> list[T]:
     """Run ``act`` on all connected processes and return their results by rank; if one fails, all raise.
 
-    Raises:
-        RuntimeError: Another process failed; the message has its rank and error. The failed process raises its own
-            error.
+    The failed process raises its own error, other processes a ``RuntimeError`` with its rank and error.
     """
     rank, processes = met()
     if processes == 1:
@@ -198,12 +188,8 @@ def gathered(act: Callable[[], T]) -> list[T]:
 class SharedQueue(Generic[T]):
     """A queue shared by all processes: the most expensive item first, each to the next free process.
 
-    All processes must create it together. Results have no order. A process that prefetches would take more than its
-    share; use ``shard`` for such work.
-
-    Args:
-        items: All the work, the same on every process.
-        costs: Cost of each item, in any unit.
+    All processes must create it together, with the same items. Results have no order. A process that prefetches would
+    take more than its share; use ``shard`` for such work.
     """
 
     def __init__(self, items: Sequence[T], costs: Sequence[float]) -> None:

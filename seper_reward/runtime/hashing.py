@@ -35,8 +35,14 @@ def weights_hash(model: nn.Module) -> str:
 
     Inactive LoRA matrices are left out, so the base of a policy has the same hash as without them.
     """
+    off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
+    kept = {
+        _WRAPPERS.sub("", name).replace(".base_layer.", "."): weight
+        for name, weight in _state(model).items()
+        if not any(name.startswith(f"{layer}.lora_") for layer in off)
+    }
     digest = hashlib.sha256()
-    for name, tensor in sorted(_without_adapters(model).items()):
+    for name, tensor in sorted(kept.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         # a copy: memory shared with numpy cannot be resized, and FSDP could not free gathered weights
         copied = tensor.detach().to("cpu", copy=True)
@@ -60,13 +66,6 @@ def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
     """Return a hash over JSON-able parts, the tokenizer's vocabulary and its chat template."""
     text = json.dumps([*parts, tokenizer.get_vocab(), tokenizer.chat_template], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-
-
-def _without_adapters(model: nn.Module) -> dict[str, Tensor]:
-    off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
-    weights = _state(model)
-    kept = {name for name in weights if not any(name.startswith(f"{layer}.lora_") for layer in off)}
-    return {_WRAPPERS.sub("", name).replace(".base_layer.", "."): weights[name] for name in kept}
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:

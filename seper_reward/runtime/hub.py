@@ -21,19 +21,11 @@ def upload(
     token: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """Upload a folder in one commit to a repository, which is created if missing.
+    """Upload a folder without its hidden files in one commit to ``org/name``, created if missing; return its URL.
 
-    Args:
-        folder: The folder; hidden files are left out.
-        repo_id: ``org/name``, or ``name`` for a repository of the logged-in user.
-        repo_type: Type of the repository.
-        message: Commit message.
-        private: Whether a new repository is private; an existing one is not changed.
-        token: Token with write access (default: ``$HF_TOKEN`` or the token of ``hf auth login``).
-        revision: Branch, created if missing (default: the main branch).
-
-    Returns:
-        The URL of the repository.
+    A new repository is private by default; an existing one is not changed. The token needs write access (default:
+    ``$HF_TOKEN`` or the token of ``hf auth login``). ``revision`` is a branch, created if missing (default: the main
+    branch).
 
     Raises:
         OSError: The hub cannot be reached, or rejects the upload.

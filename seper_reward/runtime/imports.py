@@ -6,11 +6,7 @@ from typing import Any
 
 
 def need(module: str, extra: str) -> Any:
-    """Import a library of an optional extra of this package.
-
-    Raises:
-        OSError: The library is not installed; the message names the command that installs it.
-    """
+    """Import a library of an optional extra of this package; raise ``OSError`` with the fix if it is missing."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -20,15 +16,7 @@ def need(module: str, extra: str) -> Any:
 
 
 def named_callable(setting: str, path: str) -> Callable[..., Any]:
-    """Import the callable ``package.module:name``.
-
-    Args:
-        setting: Name of the setting, for errors.
-        path: An importable module and the name of a callable in it, with a colon between them.
-
-    Raises:
-        ValueError: The path has another form, the module cannot be imported, or it has no such callable.
-    """
+    """Import the callable ``package.module:name``; raise ``ValueError``, which names the setting, if there is none."""
     module, _, name = path.partition(":")
     if not module or not name:
         raise ValueError(f"{setting} must be package.module:name, got {path!r}")

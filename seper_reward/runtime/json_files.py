@@ -28,8 +28,7 @@ def without_nan(value: Any) -> Any:
 def read_lines(path: Path) -> Iterator[Any]:
     """Yield the rows of a JSON lines file, without an incomplete last line of a killed process.
 
-    Raises:
-        ValueError: A line is not JSON; the message names file and line.
+    Raises ``ValueError`` with file and line if a line is not JSON.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -38,11 +37,7 @@ def read_lines(path: Path) -> Iterator[Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file that contains an object.
-
-    Raises:
-        ValueError: The file contains something else; the message names the file.
-    """
+    """Read a JSON file that contains an object; raise ``ValueError`` with its name for other content."""
     value = _parsed(path.read_bytes(), str(path))
     if not isinstance(value, dict):
         raise ValueError(f"{path}: expected a JSON object, got {type(value).__name__}; restore or delete the file")
@@ -60,11 +55,7 @@ def write_json(path: Path, value: Any, **options: Any) -> None:
 
 
 def checked_line(row: Any) -> str:
-    """Return a line for ``read_checked_lines``: a checksum, a space, and the value as strict JSON.
-
-    Raises:
-        ValueError: The value contains a number that strict JSON does not allow, such as NaN.
-    """
+    """Return a line for ``read_checked_lines``: a checksum, a space, and the value as strict JSON, without NaN."""
     text = json_line(row, default=str, allow_nan=False)
     return f"{_checksum(text.encode())} {text}"
 
@@ -72,10 +63,7 @@ def checked_line(row: Any) -> str:
 def read_checked_lines(path: Path, on_damage: Callable[[str], None]) -> Iterator[Any]:
     """Yield the rows of a file of ``checked_line``, without an incomplete last line of a killed process.
 
-    Args:
-        path: The file.
-        on_damage: Function called with file and line number of each line that does not match its checksum; such lines
-            are skipped.
+    Lines that do not match their checksum are skipped, and ``on_damage`` is called with their file and number.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -95,11 +83,7 @@ def write_checked_lines(path: Path, rows: Iterable[Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file to system errors without one, such as the error of a full disk.
-
-    Raises:
-        OSError: The block raised an ``OSError``.
-    """
+    """Add the file to system errors without one, such as the error of a full disk."""
     try:
         yield
     except OSError as error:

@@ -18,31 +18,28 @@ R = TypeVar("R")
 
 
 def in_halves(act: Callable[[list[T]], Iterable[R]], batch: list[T]) -> list[R]:
-    """Return ``act(batch)``, one result per item; if the device runs out of memory, act on the halves instead.
-
-    Raises:
-        torch.OutOfMemoryError: Even one item does not fit.
-    """
+    """Return ``act(batch)``, one result per item; if the device runs out of memory, act on the halves instead."""
     try:
         return list(act(batch))
     except torch.OutOfMemoryError:
         if len(batch) == 1:
             raise
     # outside of the handler: the error keeps the frames and their tensors alive
-    warn_of_halving(f"a batch of {len(batch)}")
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()
+    warnings.warn(
+        f"out of memory: a batch of {len(batch)} is halved, and low digits may differ from a run with more memory; "
+        "lower max_batch_tokens to avoid it",
+        stacklevel=2,
+    )
     middle = len(batch) // 2
     return [*in_halves(act, batch[:middle]), *in_halves(act, batch[middle:])]
 
 
 def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
-    """Group items of similar length into batches that fit into a budget when padded to their longest item.
+    """Group items of similar length into batches of at most ``budget`` tokens when padded to their longest item.
 
-    Args:
-        lengths: Number of tokens of each item; items of equal length must be comparable.
-        budget: Maximum number of tokens per batch; a longer item is a separate batch.
-
-    Yields:
-        Batches, from the shortest items to the longest.
+    Batches go from the shortest items (by tokens, then by value) to the longest; an item above the budget is a batch.
 
     >>> list(token_batches({"a": 2, "b": 5, "c": 1, "d": 3}, 6))
     [['c', 'a'], ['d'], ['b']]
@@ -60,17 +57,6 @@ def token_batches(lengths: Mapping[T, int], budget: int) -> Iterator[list[T]]:
 def in_batches(rows: Sequence[T], size: int) -> list[Sequence[T]]:
     """Divide rows into batches of neighbours. Batches are fixed before any work: they affect low digits of results."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
-def warn_of_halving(what: str) -> None:
-    """Empty the cache of the device's allocator, and warn that a smaller batch changes low digits."""
-    if torch.accelerator.is_available():
-        torch.accelerator.empty_cache()
-    warnings.warn(
-        f"out of memory: {what} is halved, and low digits may differ from a run with more memory; lower "
-        "max_batch_tokens to avoid it",
-        stacklevel=3,
-    )
 
 
 def give_back() -> None:

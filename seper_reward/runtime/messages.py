@@ -19,10 +19,5 @@ def say_once(text: str) -> None:
 
 
 def tell_left_out(identity: str, reason: Exception) -> None:
-    """Log on the main process that a question is left out of a measurement.
-
-    Args:
-        identity: The question's id.
-        reason: Error of the question; equal on all processes, since measurements are gathered.
-    """
+    """Log on the main process that a question is left out of a measurement; all processes have the same reason."""
     say_once(f"question id={identity!r} is left out: {reason}")

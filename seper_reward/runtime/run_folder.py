@@ -12,9 +12,7 @@ from seper_reward.runtime.json_files import read_json, write_json
 def lock_folder(folder: Path) -> IO[str]:
     """Lock a folder, created if missing; the lock lasts as long as the returned file is open.
 
-    Raises:
-        OSError: The folder cannot be created or written.
-        ValueError: Another process has the lock.
+    Raises ``ValueError`` if another process has the lock, ``OSError`` if the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,16 +32,10 @@ def lock_folder(folder: Path) -> IO[str]:
 def claim_settings(
     path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
 ) -> None:
-    """Write settings into a run's folder, or raise if the folder has other settings.
+    """Write JSON-able settings into a run's folder, or raise ``ValueError`` if the folder has other settings.
 
-    Args:
-        path: JSON file of the settings in the run's folder.
-        settings: The settings, JSON-able; other values count by their text.
-        decides: Keys that must be unchanged; empty for all keys.
-        holds: Content of the folder, for the error message.
-
-    Raises:
-        ValueError: The folder has other settings (the message lists the changes), or its file is broken.
+    ``decides`` are the keys that must be unchanged (default: all); ``holds`` describes the folder, for the message,
+    which lists the changes.
     """
     if path.is_file():
         check_settings(path, settings, decides, holds=holds)

@@ -23,17 +23,9 @@ class Place(NamedTuple):
 
 
 class SettingNames:
-    """The names of all settings of some classes.
+    """The names of all settings of some dataclasses: the type and place of each, and the fields of each group.
 
-    Args:
-        kinds: The dataclasses.
-
-    Attributes:
-        hints: Type of each field.
-        places: Place of each field that has one.
-        groups: Field of each key of each group.
-        about: A sentence about each group.
-        flags: Fields that are flags: flat and common settings.
+    Settings that are flat or common are ``flags``; ``about`` has a sentence about each group.
     """
 
     def __init__(self, kinds: tuple[type, ...]) -> None:
@@ -57,13 +49,8 @@ class SettingNames:
     def flat(self, settings: Mapping[str, Any], begin: str, *, others: bool = False) -> dict[str, Any]:
         """Return the settings of a YAML file or of ``--set`` by the names of their fields.
 
-        Args:
-            settings: Flat keys and groups.
-            begin: Start of error messages: the file, or ``SET``.
-            others: Whether unknown flat keys are ignored.
-
-        Raises:
-            ValueError: A key is unknown or belongs in another place, or a group without a main key has a bare value.
+        Messages begin with ``begin``: the file, or ``SET``. With ``others``, unknown flat keys are ignored. Raises
+        ``ValueError`` if a key is unknown or belongs in another place, or a group without a main key has a bare value.
         """
         found: dict[str, Any] = {}
         unknown = []

@@ -8,14 +8,10 @@ PLACE, COMMON = "place", "common"  # keys of a field's metadata, next to argpars
 
 
 def setting(default: Any, text: str, place: str | None = None, *, common: bool = False) -> Any:
-    """Return a dataclass field for a setting.
+    """Return a dataclass field for a setting with a help text; a list as default is copied for each object.
 
-    Args:
-        default: Default value; a list is copied for each object.
-        text: Help text.
-        place: ``group.key``: the setting is ``key`` in the mapping ``group`` of a YAML file, and
-            ``--set group.key=...`` on a command line (default: no group, and a flag with the name of the field).
-        common: Whether a setting with a place is also a flag, with the name of the field.
+    A setting with a place ``group.key`` is ``key`` in the mapping ``group`` of a YAML file, and ``--set
+    group.key=...`` on a command line; others, and ``common`` ones, are also flags with the name of the field.
     """
     metadata = {"help": text, PLACE: place, COMMON: common}
     if isinstance(default, list):
@@ -26,15 +22,13 @@ def setting(default: Any, text: str, place: str | None = None, *, common: bool =
 def check_types(config: Any) -> None:
     """Check the types of values from YAML, which argparse has not checked: `seed: abc`, `strict: 3`, `dtype: int8`.
 
-    Args:
-        config: Object of a settings dataclass.
-
-    Raises:
-        ValueError: A value does not have the type of its field; the message names the expected type.
+    Raises ``ValueError`` with the name and the type of the field.
     """
     hints = get_type_hints(type(config))
-    for each in fields(config):
-        _check_type(each.name, getattr(config, each.name), hints[each.name])
+    for name, value in ((each.name, getattr(config, each.name)) for each in fields(config)):
+        if not fits(value, hints[name]):
+            expected = " or ".join(map(_type_name, _alternatives(hints[name])))
+            raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -44,12 +38,6 @@ def fits(value: Any, hint: Any) -> bool:
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _check_type(name: str, value: Any, hint: Any) -> None:
-    if not fits(value, hint):
-        expected = " or ".join(map(_type_name, _alternatives(hint)))
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def _fits(value: Any, kind: Any) -> bool:

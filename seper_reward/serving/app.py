@@ -19,9 +19,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.serving.bodies import BeliefsBody, QueryBody, RewardsBody, UtilitiesBody
-from seper_reward.serving.contracts import DEFAULT_READING, Reading, read_bodies
+from seper_reward.serving.bodies import BeliefsBody, QueryBody, Reading, RewardsBody, UtilitiesBody, read_bodies
 from seper_reward.serving.docs_page import docs_page
 from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
@@ -37,17 +35,9 @@ def build_app(
     limits: Limits,
     weights: RewardWeights,
     token: str | None = None,
-    reading: Reading = DEFAULT_READING,
+    reading: Reading = Reading(),
 ) -> FastAPI:
-    """Return the app.
-
-    Args:
-        worker: Worker that measures beliefs.
-        limits: Limits of a request.
-        weights: Default weights of ``/rewards``.
-        token: Bearer token of all requests except ``/health``; ``None`` if no token is required.
-        reading: Options for reading completions.
-    """
+    """Return the app; without a token, requests need none. ``weights`` are the default weights of ``/rewards``."""
     app = FastAPI(
         title="seper-reward", version=version("seper-reward"), description=__doc__, docs_url=None, redoc_url=None
     )
@@ -64,18 +54,35 @@ def build_app(
     async def beliefs(body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
         """Beliefs given sets of passages, and the probability that a text states a gold answer; for `SePerReward`."""
         found = await scoring.ask([each.asked for each in body.asked], deadline)
-        return _results([None if isinstance(each, str) else _measured(each) for each in found], found)
+        results = [
+            None
+            if isinstance(each, str)
+            else {"beliefs": list(map(belief_json, each.beliefs)), "supports": list(each.supports)}
+            for each in found
+        ]
+        return _results(results, found)
 
     @app.post("/rewards")
     async def rewards(body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
         """Rewards of rollouts, with their parts."""
         rollouts = read_bodies(body.rollouts, reading)
         scored = await scoring.score(rollouts, body.weights(weights), deadline)
+        credited = [credit_of(rollout, score) for rollout, (score, _) in zip(rollouts, scored, strict=True)]
         return {
             "rewards": [None if each is None else each.reward for each, _ in scored],
             "reasons": [reason for _, reason in scored],
-            "scores": [None if each is None else _parts(each) for each, _ in scored],
-            "turn_rewards": [_turn_rewards(*pair) for pair in zip(rollouts, scored, strict=True)],
+            "scores": [
+                None
+                if score is None
+                else {
+                    "baseline_seper": score.beliefs[0].seper if score.beliefs else None,
+                    "gains": list(score.gains),
+                    "cost": score.cost,
+                    "answer_support": score.answer,
+                }
+                for score, _ in scored
+            ],
+            "turn_rewards": [None if isinstance(each, str) else turn_rewards(each) for each in credited],
         }
 
     @app.get("/health")
@@ -156,22 +163,3 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, Any] | N
             }
         )
     return {"seper": baseline.seper, "baseline": belief_json(baseline), "utilities": rows}
-
-
-def _measured(measured: Measured) -> dict[str, Any]:
-    return {"beliefs": list(map(belief_json, measured.beliefs)), "supports": list(measured.supports)}
-
-
-def _parts(score: Score) -> dict[str, Any]:
-    beliefs = score.beliefs
-    return {
-        "baseline_seper": beliefs[0].seper if beliefs else None,
-        "gains": list(score.gains),
-        "cost": score.cost,
-        "answer_support": score.answer,
-    }
-
-
-def _turn_rewards(rollout: Rollout, scored: tuple[Score | None, str | None]) -> list[float] | None:
-    credit = credit_of(rollout, scored[0])
-    return None if isinstance(credit, str) else turn_rewards(credit)

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from seper_reward.data.rows import is_unicode
 from seper_reward.reward.formula import RewardWeights
+from seper_reward.reward.rollouts import Rollout, read_rollouts
+from seper_reward.reward.tools import SearchTools, SeveralToolsError
 from seper_reward.types import Answers, Asked, Passage
 
 
@@ -31,11 +33,7 @@ AnswersField = Annotated[
 
 
 def _plain(value: Any, depth: int = 0) -> None:
-    """Raise if a value cannot be represented as JSON.
-
-    Raises:
-        ValueError: A value is nested deeper than ``_DEEPEST``, a number is not finite, or a text is not Unicode.
-    """
+    """Raise ``ValueError`` for a value nested too deeply, a number that is not finite, or half a surrogate pair."""
     if depth > _DEEPEST:
         raise ValueError(f"expected lists and objects at most {_DEEPEST} deep")
     if isinstance(value, float) and not math.isfinite(value):
@@ -51,7 +49,11 @@ def _plain(value: Any, depth: int = 0) -> None:
             _plain(each, depth + 1)
 
 
-class _PlainBody(BaseModel):
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _PlainBody(_Body):
     """A body whose fields, also unknown ones, are finite numbers and Unicode texts without deep nesting."""
 
     @model_validator(mode="before")
@@ -59,10 +61,6 @@ class _PlainBody(BaseModel):
     def _is_plain(cls, value: Any) -> Any:
         _plain(value)
         return value
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
 
 
 class PassageBody(BaseModel):
@@ -113,7 +111,7 @@ class QueryBody(_Body):
         return Asked(self.question, _records(self.answers), ((), *self.sets))
 
 
-class UtilitiesBody(_PlainBody, _Body):
+class UtilitiesBody(_PlainBody):
     """Body of ``POST /utilities``."""
 
     queries: list[QueryBody] = Field(min_length=1)
@@ -144,7 +142,7 @@ class AskedBody(_Body):
         return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
 
 
-class BeliefsBody(_PlainBody, _Body):
+class BeliefsBody(_PlainBody):
     """Body of ``POST /beliefs``."""
 
     asked: list[AskedBody] = Field(min_length=1)
@@ -159,7 +157,7 @@ class RolloutBody(_Body):
     passages: Any = Field(None, description="Passages of one search, instead of the completion's tool messages.")
 
 
-class RewardsBody(_PlainBody, _Body):
+class RewardsBody(_PlainBody):
     """Body of ``POST /rewards``; the default weights are the server's."""
 
     rollouts: list[RolloutBody] = Field(min_length=1)
@@ -177,3 +175,33 @@ class RewardsBody(_PlainBody, _Body):
 def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
     """Return answers as tuples, which are hashable."""
     return tuple(each if isinstance(each, str) else tuple(each) for each in answers)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading completions (``read_rollouts``), set on the server: a client's pattern could run forever."""
+
+    passage_tag: str | None = None
+    answer_pattern: str | None = None
+    search_tools: Sequence[str] | None = None
+
+
+def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout]:
+    """Return the rollouts of ``POST /rewards``; unusable rows have the reason in ``problem``.
+
+    If several tools have results in the request, and none is named, no row is usable.
+    """
+    tools = SearchTools(reading.search_tools)
+    try:
+        tools.see(body.completion for body in bodies if body.passages is None)
+    except SeveralToolsError as error:
+        return [Rollout("", (), (), "", str(error))] * len(bodies)
+    options = {**asdict(reading), "search_tools": tools.chosen()}
+    rollouts = []
+    for body in bodies:
+        try:
+            columns = ([body.question], [body.answers], [body.completion], [body.passages])
+            rollouts += read_rollouts(*columns, **options)
+        except (ValueError, AttributeError, TypeError) as error:  # errors of a whole column
+            rollouts.append(Rollout("", (), (), "", str(error)))
+    return rollouts

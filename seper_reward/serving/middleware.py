@@ -56,14 +56,7 @@ class Numbers:
 
 
 class RequestGuard:
-    """ASGI middleware of all endpoints: checks the token, limits a body's size and duration, and counts requests.
-
-    Args:
-        app: The wrapped app.
-        token: Bearer token; ``None`` if no token is required.
-        most_bytes: Maximum bytes of a body, also without a content-length header.
-        numbers: Metrics that count the requests.
-    """
+    """ASGI middleware of all endpoints: checks the token, limits a body's size and duration, and counts requests."""
 
     def __init__(self, app: Any, *, token: str | None, most_bytes: int, numbers: Numbers) -> None:
         self._app, self._most_bytes, self._numbers = app, most_bytes, numbers
@@ -110,9 +103,8 @@ class RequestGuard:
         try:
             await app(scope, bounded, watched)
         finally:
-            path = getattr(
-                scope.get("route"), "path", "other"
-            )  # the route, since clients could send any number of paths
+            # the route, since clients could send any number of paths
+            path = getattr(scope.get("route"), "path", "other")
             self._numbers.add(path, status, time.perf_counter() - start)
 
     @property
@@ -121,10 +113,9 @@ class RequestGuard:
 
 
 async def _drain(receive: Callable[[], Awaitable[Any]]) -> dict[str, str]:
-    """Read and discard a refused body: a client whose connection is closed while it sends misses the response.
+    """Read and drop a refused body: a client whose connection is closed while it sends misses the response.
 
-    Returns:
-        Headers of the response, which close the connection if the body was too long or too slow to be discarded.
+    Returns the response's headers, which close the connection if the body was too long or too slow to be dropped.
     """
     dropped, end = 0, time.perf_counter() + _BODY_SECONDS
     while dropped <= _MOST_DRAINED:

@@ -21,13 +21,7 @@ _LATE = "not measured before the deadline"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a request.
-
-    Attributes:
-        body: Maximum bytes of a request's body.
-        tokens: Maximum tokens of the contexts and texts of one request (``estimated_tokens``).
-        deadline: Maximum duration of a request in seconds; clients can set less.
-    """
+    """Limits of a request: bytes of its body, ``estimated_tokens`` of its contexts and texts, and seconds."""
 
     body: int
     tokens: int
@@ -35,12 +29,7 @@ class Limits:
 
 
 class Scoring:
-    """Submits requests to the worker, waits until their deadline, and returns results or reasons.
-
-    Args:
-        worker: Worker that measures beliefs.
-        limits: Limits of a request.
-    """
+    """Submits requests to the worker, waits until their deadline, and returns results or reasons."""
 
     def __init__(self, worker: Worker, limits: Limits) -> None:
         self._worker, self._limits = worker, limits
@@ -48,13 +37,9 @@ class Scoring:
     async def ask(self, asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
         """Return the measurements of each question, or the reason why there are none, in order.
 
-        Args:
-            asked: The questions; equal ones are measured once.
-            deadline: Seconds that the client waits; ``None`` for the server's limit.
-
-        Raises:
-            HTTPException: The request is too long (413), the queue is full (429), or the server is stopping (503).
-            ConnectionError: The server's engine is unavailable.
+        Equal questions are measured once. ``deadline`` are the seconds that the client waits (``None``: the server's
+        limit). Raises ``HTTPException`` if the request is too long (413), the queue is full (429), or the server is
+        stopping (503), and ``ConnectionError`` if the engine is unavailable.
         """
         if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
             most = self._limits.tokens
@@ -91,12 +76,7 @@ class Scoring:
 
 
 def _outcome(answer: "asyncio.Future[Measured]") -> Measured | str:
-    """Return a finished future's result, or the reason why there is none.
-
-    Raises:
-        ConnectionError: The server's engine is unavailable.
-        WeightsMovedError: The engine's weights have changed.
-    """
+    """Return a finished future's result, or the reason why there is none; raise errors of the engine."""
     if not answer.done():
         answer.cancel()  # the worker skips cancelled questions
         return _LATE

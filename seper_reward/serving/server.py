@@ -72,10 +72,6 @@ class Server(uvicorn.Server):
 
     During the shutdown new requests get 503, and their clients retry until a new server runs. A second signal stops
     the server immediately.
-
-    Args:
-        config: Uvicorn's settings.
-        worker: The worker behind the app.
     """
 
     def __init__(self, config: uvicorn.Config, worker: Worker) -> None:
@@ -97,11 +93,7 @@ class Server(uvicorn.Server):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound but does not listen: an address in use fails before the models load.
-
-    Raises:
-        OSError: The address cannot be bound; the message names the remedy.
-    """
+    """Return a socket that is bound but does not listen, so an address in use fails before the models load."""
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -113,13 +105,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, worker: Worker, address: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C, then answer the accepted requests.
-
-    Args:
-        app: The app of ``build_app``.
-        worker: The app's worker.
-        address: Bound socket to listen on (``bound``).
-    """
+    """Serve on a bound socket until SIGTERM or Ctrl-C, then answer the accepted requests."""
     config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, timeout_keep_alive=75)
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has stopped
     try:

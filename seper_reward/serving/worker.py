@@ -1,18 +1,20 @@
 """The worker of a server: the one thread that owns the models, and batches the questions of all clients."""
 
 import logging
+import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from seper_reward.scorer import SePerScorer
-from seper_reward.serving.memory import BeliefMemory, Key
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
 
 _log = logging.getLogger(__name__)
+_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; most of a response's bytes are its tensor
+Key = tuple[Any, ...]  # question, answers, and the passages' texts
 
 
 class FullError(Exception):
@@ -25,15 +27,7 @@ class ClosedError(Exception):
 
 @dataclass
 class Counts:
-    """Counts of a worker's work so far.
-
-    Attributes:
-        blocks: Blocks measured.
-        measured: Contexts whose beliefs were measured, or found in the scorer's cache.
-        reused: Requested contexts whose beliefs were in memory, or were measured for another request of the block.
-        unscorable: Questions that cannot be scored.
-        errors: Questions whose measurement failed for another reason.
-    """
+    """Counts of a worker's work so far; see ``Numbers`` for their meaning."""
 
     blocks: int = 0
     measured: int = 0
@@ -58,26 +52,15 @@ class _Job:
 
 
 class Worker:
-    """Measures submitted questions block by block in its own thread.
+    """Measures submitted questions block by block in its own thread, the only one that loads and uses the scorer.
 
-    A block contains waiting questions of any client, up to ``block`` contexts. A context of several requests is
-    measured once. For example, a question's baseline is shared by all clients, in the same block and later, while it
-    is in memory.
-
-    Args:
-        load: Function that loads the scorer; called in the worker's thread, the only thread that uses the scorer.
-        block: Maximum number of contexts in one batch, >= 1; a question is never divided. ``None`` for the number of
-            prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU.
-        queue: Maximum number of waiting contexts; a request beyond it is refused, unless the queue is empty.
-        memory: Maximum bytes of the beliefs in memory; the least recently used one is evicted first.
-
-    Attributes:
-        counts: Counts of the work so far.
-        about: Names of the models and other settings that affect a belief (``SePerScorer.fingerprint``).
-        window: Maximum length of the reader's prompt in tokens; longer contexts are cut.
-
-    Raises:
-        Exception: Any error of ``load``.
+    A block contains waiting questions of any client, up to ``block`` contexts, but at least one question (default: the
+    number of prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU). A context of several requests
+    is measured once. For example, a question's baseline is shared by all clients, in the same block and later, while
+    it is in memory. Beliefs take at most ``memory`` bytes; the least recently used one is evicted first. A request
+    beyond ``queue`` waiting contexts is refused, unless the queue is empty. ``about`` is ``SePerScorer.fingerprint``,
+    and ``window`` the maximum length of the reader's prompt in tokens. Errors of ``load`` are raised by the
+    constructor.
     """
 
     def __init__(
@@ -91,8 +74,8 @@ class Worker:
         self.counts = Counts()
         self._block, self._queue = block, queue
         self._jobs: deque[_Job] = deque()
-        self._waiting = 0  # contexts and texts of all jobs
-        self._closed = False
+        self.waiting = 0  # contexts and texts of all jobs
+        self.closed = False  # whether it has stopped accepting questions
         self._changed = threading.Condition()
         self._beliefs = BeliefMemory(memory)
         loaded: Future[tuple[dict[str, Any], int]] = Future()
@@ -101,47 +84,32 @@ class Worker:
         self.about, self.window = loaded.result()
 
     @property
-    def waiting(self) -> int:
-        """Number of contexts and texts in the queue."""
-        return self._waiting
-
-    @property
-    def closed(self) -> bool:
-        """Whether the worker has stopped accepting questions."""
-        return self._closed
-
-    @property
     def alive(self) -> bool:
         """Whether the worker's thread runs."""
         return self._thread.is_alive()
 
     def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
-        """Accept the questions of one request, either all or none.
+        """Accept the questions of one request, either all or none; return one future per question.
 
-        Returns:
-            One future per question, which has an ``UnscorableError`` if the question cannot be scored. A question
-            whose future is cancelled before its block starts is not measured.
-
-        Raises:
-            FullError: The queue is full.
-            ClosedError: The worker is stopping.
+        A question that cannot be scored gets an ``UnscorableError``. One whose future is cancelled before its block
+        starts is not measured. Raises ``FullError`` if the queue is full, ``ClosedError`` if the worker is stopping.
         """
         jobs = list(map(_Job, asked))
         size = sum(map(_size, jobs))
         with self._changed:
-            if self._closed:
+            if self.closed:
                 raise ClosedError
-            if self._waiting and self._waiting + size > self._queue:
+            if self.waiting and self.waiting + size > self._queue:
                 raise FullError
             self._jobs.extend(jobs)
-            self._waiting += size
+            self.waiting += size
             self._changed.notify()
         return [job.answer for job in jobs]
 
     def close(self) -> None:
         """Stop accepting questions."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify()
 
     def join(self) -> None:
@@ -155,7 +123,8 @@ class Worker:
         except BaseException as error:  # raised again in the thread of the constructor
             loaded.set_exception(error)
             return
-        block = self._block or _default_block(scorer)
+        by_device = 16 if scorer.entailment.device.type == "cpu" else 256
+        block = self._block or scorer.sampler.prompts_ahead or by_device
         loaded.set_result(found)
         while jobs := self._next_block(block):
             self._answer(scorer, [job for job in jobs if job.answer.set_running_or_notify_cancel()])
@@ -163,13 +132,13 @@ class Worker:
     def _next_block(self, block: int) -> list[_Job]:
         """Wait for jobs and return the next block; an empty list if the worker is closed and no job is left."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed)
+            self._changed.wait_for(lambda: self._jobs or self.closed)
             jobs: list[_Job] = []
             size = 0
             while self._jobs and (not jobs or size + _size(self._jobs[0]) <= block):
                 jobs.append(self._jobs.popleft())
                 size += _size(jobs[-1])
-            self._waiting -= size
+            self.waiting -= size
             return jobs
 
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
@@ -237,6 +206,45 @@ def _size(job: _Job) -> int:
     return len(job.asked.contexts) + len(job.asked.texts)
 
 
-def _default_block(scorer: SePerScorer) -> int:
-    """Return the default number of contexts in one batch."""
-    return scorer.sampler.prompts_ahead or (16 if scorer.entailment.device.type == "cpu" else 256)
+def size_in_bytes(key: Key, belief: Belief) -> int:
+    """Return an estimate of the bytes of a belief and its key."""
+    numbers = sum(map(len, belief.sampled.token_ids)) + sum(map(len, belief.support))
+    texts = sum(map(sys.getsizeof, (*_texts(key), *belief.responses)))
+    return _OF_BELIEF + _OF_RESPONSE * len(belief.responses) + _OF_NUMBER * numbers + texts
+
+
+def _texts(key: Key) -> Iterator[str]:
+    for part in key:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _texts(part)
+
+
+class BeliefMemory:
+    """Beliefs by question, answers and passages, of at most ``most_bytes`` (``size_in_bytes``) after ``forget``.
+
+    The least recently used belief is evicted first.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes, self._bytes = most_bytes, 0
+        self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def __getitem__(self, key: Key) -> Belief:
+        self._entries.move_to_end(key)
+        return self._entries[key][0]
+
+    def __setitem__(self, key: Key, belief: Belief) -> None:
+        known = self._entries.pop(key, None)
+        size = size_in_bytes(key, belief)
+        self._entries[key] = (belief, size)
+        self._bytes += size - (known[1] if known else 0)
+
+    def forget(self) -> None:
+        """Evict the least recently used beliefs until the remaining ones fit into ``most_bytes``."""
+        while self._bytes > self._most_bytes:
+            self._bytes -= self._entries.popitem(last=False)[1][1]

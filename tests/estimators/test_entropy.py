@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seper_reward.estimators.belief import belief, first_pairs
-from seper_reward.estimators.entropy import predictive_entropy, semantic_entropy
+from seper_reward.estimators.clustering import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import Estimator
 from seper_reward.types import Leaf, Responses
 

@@ -61,8 +61,7 @@ def numbers(row):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypatch, preset):
-    other = ["--set", "estimator.kernel=max"] if preset == "default" else []
-    assert main(words("label", "labels", *other)) == 0
+    assert main(words("label", "labels")) == 0
     assert main(words("label", "expected", "--estimator", preset)) == 0
     no_reader(monkeypatch)
     assert main(words("rescore", "found", "--estimator", preset)) == 0

@@ -233,7 +233,7 @@ def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys)
     source = write(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(label(source, "out", "--seed", 5, "--set", "estimator.aliases=mean")) == 2
+    assert main(label(source, "out", "--seed", 5, "--estimator", "paper")) == 2
     message = capsys.readouterr().err
     assert "sampling.seed was 0, is 5" in message
     assert "estimator.aliases was 'any', is 'mean'" in message

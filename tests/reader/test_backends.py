@@ -2,7 +2,7 @@
 
 import pytest
 
-from seper_reward.reader.backends import load_sampler
+from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
 

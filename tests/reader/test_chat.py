@@ -2,8 +2,6 @@
 
 import copy
 import datetime
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ import trl
 
 from seper_reward import SePerScorer
 from seper_reward.config import ScorerConfig, load_scorer
-from seper_reward.reader import chat
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Responses, UnscorableError, unwrap
@@ -306,15 +303,3 @@ def test_a_template_that_fails_at_one_prompt_is_one_line(tokenizer):
     template = ChatTemplate(with_template(tokenizer, source))
     with pytest.raises(ValueError, match=r"template fails \(TemplateError: no mills\)"):
         template.render(TURNS)
-
-
-def test_a_template_that_never_ends_is_one_line(tokenizer, monkeypatch):
-    monkeypatch.setattr(chat, "_LONGEST_RENDERING", 0.5)
-    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-    with pytest.raises(ValueError, match=r"does not end within 0\.5 s; give another chat_template"):
-        ChatTemplate(with_template(tokenizer, loops))
-    for _ in range(100):  # the thread is gone
-        if threading.active_count() == 1 or not any("render" in each.name for each in threading.enumerate()):
-            return
-        time.sleep(0.1)
-    pytest.fail("the template is still rendered")

@@ -227,7 +227,7 @@ def test_the_example_of_the_guide(tmp_path):
     sampling: {num_samples: 10, temperature: 1.0, seed: 0}
     engine: {urls: [http://localhost:8000/v1], requests: 64}
     judge: {name: embedded}
-    estimator: {preset: paper, kernel: max}
+    estimator: {preset: paper}
     labeler: {name: erag, metric: rouge_l}
     sets: conditional
     """
@@ -236,6 +236,6 @@ def test_the_example_of_the_guide(tmp_path):
     assert found == LabelConfig(
         reader="Qwen/Qwen3-4B", dtype="bfloat16", prompt="paper", num_samples=10, temperature=1.0, seed=0,
         engine=["http://localhost:8000/v1"], engine_requests=64, entailment="embedded", estimator="paper",
-        kernel="max", labeler="erag", erag_metric="rouge_l", sets="conditional",
+        labeler="erag", erag_metric="rouge_l", sets="conditional",
     )  # fmt: skip
     assert set(yaml.safe_load(text)) <= set(SettingNames((LabelConfig,)).groups)

@@ -18,7 +18,7 @@ from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
-from seper_reward.serving.contracts import Reading
+from seper_reward.serving.bodies import Reading
 from seper_reward.serving.scoring import Limits
 from seper_reward.types import Passage
 from tests.helpers import ENVIRONMENT, VARIANTS

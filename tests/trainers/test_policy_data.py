@@ -25,7 +25,7 @@ from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import states
 from tests.helpers import OneByOne
 from trainers.policy import no_room
-from trainers.policy_data import decision_rows, read_policy_questions, rollout_lengths, trained_on, warm_up_rows
+from trainers.policy_data import read_policy_questions, rollout_lengths, trained_on, warm_up_rows
 from trainers.policy_task import PolicyTaskConfig, SearchTool, new_tool, read_policy_task
 
 ROOT = Path(__file__).parents[2]
@@ -148,18 +148,6 @@ def test_other_orders_for_other_seeds(tokenizer):
     one, other = (rows_of(many, tokenizer, seed) for seed in (0, 1))
     assert one != other
     assert sorted(map(str, one)) == sorted(map(str, other))
-
-
-def test_the_decision_is_the_call_or_the_first_token_of_an_answer(tokenizer):
-    rows = rows_of(QUERIES[:1], tokenizer)
-    for row, learned in zip(rows, decision_rows(rows, tokenizer), strict=True):
-        completion = [*tokenizer(row["completion"], add_special_tokens=False).input_ids, tokenizer.eos_token_id]
-        start = len(learned["input_ids"]) - len(completion)
-        assert learned["input_ids"][start:] == completion
-        assert tokenizer.decode(learned["input_ids"][:start]) == row["prompt"]
-        counted = [place for place, label in enumerate(learned["labels"]) if label != -100]
-        assert counted == list(range(start, start + (len(completion) if row["kind"] == "search" else 1)))
-        assert all(learned["labels"][place] == learned["input_ids"][place] for place in counted)
 
 
 def write(path, rows):

@@ -483,13 +483,13 @@ def test_what_may_be_chance_is_not_taught_and_the_rest_is_shrunk(capsys):
             retriever.RetrieverConfig(heterogeneity=heterogeneity)
 
 
-def test_what_is_taught_is_filtered_rounded_clipped_and_shifted():
+def test_what_is_taught_is_filtered_and_rounded():
     passages = tuple(Passage(f"t{at}", id=str(at)) for at in range(3))
     row = LabeledQuery(Query("q", "Who?", ("Ann",), passages), (0.44, -0.32, 0.02), (0.1, 0.1, 0.1))
-    (taught,) = run.teacher_rows([row], retriever.RetrieverConfig(shift=0.5, clip_high=0.3))
-    assert taught["labels"] == pytest.approx([0.8, 0.2, 0.5])
-    with pytest.raises(ValueError, match="got none of 1"):  # harm equal to uselessness: nothing is left to tell
-        run.teacher_rows([row.keep([1, 2])], retriever.RetrieverConfig(clip_low=0.0))
+    (taught,) = run.teacher_rows([row], retriever.RetrieverConfig())
+    assert taught["labels"] == pytest.approx([0.4, -0.3, 0.0])
+    with pytest.raises(ValueError, match="got none of 1"):  # equal after rounding
+        run.teacher_rows([row.keep([1, 2])], retriever.RetrieverConfig(resolution=1.0))
 
 
 def test_wins_by_hand():

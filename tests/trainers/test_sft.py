@@ -102,13 +102,9 @@ def test_an_adapter_of_an_adapter_is_also_saved_merged(tiny_reader, tmp_path, mo
     run_block((tmp_path / "run" / "merged" / "README.md").read_text(), tmp_path / "run" / "merged")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [({"warmup_on": "decisions"}, "warmup_on must be answers, decision"), ({"limit": 0}, "limit must be at least 1")],
-)
-def test_settings_of_a_file_are_checked(given, message):
-    with pytest.raises(ValueError, match=message):
-        sft.SftScriptConfig(**given)
+def test_settings_of_a_file_are_checked():
+    with pytest.raises(ValueError, match="limit must be at least 1"):
+        sft.SftScriptConfig(limit=0)
 
 
 def test_rows_without_a_completion_are_refused(tmp_path):
@@ -127,8 +123,7 @@ def test_the_shipped_adapter_and_the_plain_reader_differ():
     assert torch.equal(embedded["model.embed_tokens.weight"], plain["model.embed_tokens.weight"])
 
 
-@pytest.mark.parametrize("warmup_on", ["answers", "decision"])
-def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path, warmup_on):
+def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path):
     reading = {
         "reader": {"prompt": "brief", "dtype": "float32", "device": "cpu"},
         "judge": str(tiny_entailment), "sampling": {"num_samples": 2, "max_new_tokens": 3},
@@ -139,9 +134,7 @@ def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lan
         "scorer": str(tmp_path / "scorer.yaml"), "price": 0.3,
     }  # fmt: skip
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(task))
-    config = sft.SftScriptConfig(
-        data="policy", policy=str(tmp_path / "policy.yaml"), model=str(tiny_reader), lora_r=2, warmup_on=warmup_on
-    )
+    config = sft.SftScriptConfig(data="policy", policy=str(tmp_path / "policy.yaml"), model=str(tiny_reader), lora_r=2)
     arguments = sft.SftArguments(
         output_dir=str(tmp_path / "out"), report_to="none", max_steps=1, per_device_train_batch_size=9,
         save_strategy="no", gradient_checkpointing=False, bf16=False, train_sampling_strategy="sequential",
@@ -151,8 +144,6 @@ def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lan
     learned = [int((torch.tensor(row["labels"]) != -100).sum()) for row in trainer.train_dataset]
     calls = [length for length in learned if length > 10]
     assert len(calls) == 4
-    if warmup_on == "decision":
-        assert set(learned) - set(calls) == {1}
     trainer.train()
     assert (tmp_path / "out" / "cache.sqlite").is_file()
 

@@ -28,12 +28,7 @@ def candidates(
 ) -> list[Query]:
     """Return the queries with the passages to label; all processes must call this together.
 
-    Args:
-        queries: Queries with their own passages.
-        retriever: Retriever whose best passages are candidates (default: none).
-        top_k: Number of passages to retrieve per query.
-        given: Whether the queries' own passages are also candidates; they come first.
-        hops: Number of retrievals per query (``retrieve_hops``).
+    These are the queries' own passages if ``given``, which come first, and those that ``retrieve_hops`` finds.
     """
     mine = shard(queries)
     retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)

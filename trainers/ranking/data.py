@@ -47,10 +47,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
     )
     dev_share: float = setting(0.125, "Share of questions for evaluation during training; may be 0.")
-    split_by: SplitBy = setting(
-        "question",
-        SPLIT_BY_HELP,
-    )
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     labeler: str = setting(
         "delta_seper",
         "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
@@ -113,13 +110,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "Unit to which labels are rounded, >= 0, since smaller differences are noise; 0 does not round.",
         "targets.resolution",
     )
-    shift: float = setting(0.0, "Number added to the labels after clipping.", "targets.shift")
-    clip_low: float | None = setting(
-        None,
-        "Lower bound to clip labels at; 0 makes harmful passages equal to useless ones (default: no bound).",
-        "targets.clip_low",
-    )
-    clip_high: float | None = setting(None, "Upper bound to clip labels at (default: no bound).", "targets.clip_high")
     eval_readers: list[str] = setting(
         ["plain"],
         "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct, no adapter), "
@@ -182,41 +172,33 @@ class Questions(NamedTuple):
 
 
 def read_questions(config: RankingConfig) -> Questions:
-    """Read the questions and split them by SHA-1 of their ids; clusters go by the smallest id.
-
-    Raises:
-        OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or a passage id has two texts.
-    """
+    """Read the questions and split them by SHA-1 of their ids; clusters go by the smallest id."""
     queries, corpus = read_input(config)
     return questions_by_split(spread(queries, config.limit), corpus, config)
 
 
 def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passage] | None]:
     """Read all questions and the corpus; ``None`` if the corpus consists of the questions' own passages."""
-    examples, corpus = read_examples(str(OURS.get(config.input, config.input)), config.corpus, config.input_options)
+    return read_source(config.input, config.corpus, config)
+
+
+def read_source(
+    source: str, corpus: str | None, config: InputConfig
+) -> tuple[Sequence[Query], dict[str, Passage] | None]:
+    """Read questions, also bundled ones, and a corpus; report the layout and unusable rows on standard error."""
+    examples, passages = read_examples(str(OURS.get(source, source)), corpus, config.input_options)
     if examples.about:
         print(examples.about, file=sys.stderr)
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    return examples.queries, corpus
+    return examples.queries, passages
 
 
 def questions_by_split(
     queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig, turned: float = 0.0
 ) -> Questions:
-    """Split the questions.
-
-    Args:
-        queries: The questions.
-        corpus: Passages by id (default: the questions' own passages).
-        config: Shares of the splits, and ``split_by``.
-        turned: Share by which ids are rotated, to get another fold.
-
-    Raises:
-        ValueError: A split is empty, or a passage id has two texts.
-    """
+    """Split the questions; without a corpus, it is their own passages. ``turned`` rotates ids, for another fold."""
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
@@ -249,19 +231,10 @@ def split_questions(
 ) -> dict[str, list[Query]]:
     """Return the questions of ``train``, ``dev`` and ``test``, in input order; print the number of clusters.
 
-    If so few clusters leave a split empty by their hashes, they are split by the ranks of their hashes.
-
-    Args:
-        queries: The questions, with unique ids.
-        split_by: Keys that splits must not share (``shared_keys``); a cluster goes by its smallest id.
-        source: Name of the input, for the message.
-        test_share: Share of ``test``, as for ``split_of``.
-        dev_share: Share of ``dev``; with 0, ``dev`` may be empty.
-        turned: Share by which ids are rotated, to get another fold.
-        salt: Prefix of ids before hashing, for questions that were already chosen by the hash of their ids.
-
-    Raises:
-        ValueError: A split is empty that should not be; the message names the way out.
+    If so few clusters leave a split empty by their hashes, they are split by the ranks of their hashes. Clusters share
+    no key (``shared_keys``), and go by their smallest id. ``turned`` rotates ids, for another fold; ``salt`` is a
+    prefix of ids before hashing, for questions that were already chosen by the hash of their ids. A split that should
+    not be empty, but is, raises ``ValueError``.
     """
     together = clusters([shared_keys(query, split_by) for query in queries])
     largest = max(map(len, together), default=0)

@@ -34,12 +34,9 @@ Rankings = Sequence[tuple[Passage, ...]]
 
 @dataclass(frozen=True)
 class RankingReaders:
-    """The readers for measuring rankings, and the labels for graded gains.
+    """The readers for measuring rankings with ``top_k`` passages; only the first was also used for labelling.
 
-    Attributes:
-        scorers: Scorers by name of the reader. Only the first reader was also used for labelling.
-        gains: Store of ΔSePer labels used as gains of nDCG; ``None`` leaves this measure out.
-        top_k: Number of passages in a reader's prompt.
+    ``gains`` is a store of ΔSePer labels used as gains of nDCG; ``None`` leaves this measure out.
     """
 
     scorers: Mapping[str, SePerScorer]
@@ -58,13 +55,8 @@ class RankingReaders:
 def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
     """Load the readers that were not used for labelling, with their own default prompt and sampling options.
 
-    All readers share the entailment model and the cache of the labelling reader.
-
-    Args:
-        config: Settings, with the names of the readers.
-        scorer: Scorer of the labelling reader.
-        folder: Folder for the labels for gains.
-        data: Hash of the questions and passages (``data_key``).
+    All readers share the entailment model and the cache of the labelling reader. Labels for gains are in the folder,
+    by the hash of the data (``data_key``).
     """
     sampling = scorer.sampler.options
     scorers = {config.reader: scorer}
@@ -116,17 +108,12 @@ def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops
 def measure_rankings(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
 ) -> dict[str, dict[str, Any]]:
-    """Measure several rankings for the same questions; all processes must call this together.
+    """Measure several rankings for the same questions, by name; all processes must call this together.
 
-    Args:
-        rankings: Rankings by name, each with one tuple of passages per question.
-        queries: Questions with gold answers, and marks of relevance in the metadata of their passages.
-        readers: The readers to measure with, and the labels for gains.
-
-    Returns:
-        By name, the measures of ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains
-        (``ndcg@5_gain``, ..., of the top 5), ``seper@k`` and ``exact_match@k`` for k passages (with the suffix
-        ``_READER`` for readers not used for labelling), and ``questions``: the rows of ``downstream`` by reader.
+    Questions have gold answers, and marks of relevance in the metadata of their passages. The measures are those of
+    ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains (``ndcg@5_gain``, ..., of the top 5),
+    ``seper@k`` and ``exact_match@k`` for k passages (with the suffix ``_READER`` for readers not used for labelling),
+    and ``questions``: the rows of ``downstream`` by reader.
     """
     gold = [gold_relevance(query) for query in queries]
     measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
@@ -160,19 +147,13 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: La
 def changes(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
 ) -> dict[str, Any]:
-    """Compare SePer before and after by question; questions that are not scored on both sides are left out.
+    """Compare SePer before and after by question, from rows of ``downstream`` in the same order.
 
-    Args:
-        before: Rows of ``downstream``.
-        after: Rows of ``downstream`` for the same questions, in the same order.
-        least: Minimum change of SePer, in [0, 1], that counts as a rise or fall.
-
-    Returns:
-        Numbers of questions in which SePer rose (``wins``), fell (``losses``) or did neither (``ties``);
-        ``win_ratio``, the share of questions wrong before that are right after, and ``lose_ratio``, the share of
-        questions wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5;
-        ``None`` if there are no such questions); and ``most_changed``, the 20 questions with the greatest change, with
-        the passages in the reader's prompt.
+    Questions that are not scored on both sides are left out; a change below ``least``, in [0, 1], is a tie.
+    ``win_ratio`` is the share of questions wrong before that are right after, ``lose_ratio`` the share of questions
+    wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5; ``None`` if
+    there are no such questions). ``most_changed`` are the 20 questions with the greatest change, with the passages in
+    the reader's prompt.
     """
     both = [
         (old, new)
@@ -206,12 +187,8 @@ def changes(
 class RankingEvaluator(BaseEvaluator):
     """Measures a bi-encoder's ranking of the corpus by human marks, for sentence-transformers' trainer.
 
-    Args:
-        model: The whole bi-encoder. If the trainer has only its trained part, the main process embeds everything, and
-            other processes wait.
-        corpus: Passages by id.
-        queries: Held-out questions, with marks of relevance in the metadata of their passages.
-        hops: Number of retrievals per question.
+    It needs the whole bi-encoder. If the trainer has only its trained part, the main process embeds everything, and
+    other processes wait.
     """
 
     def __init__(

@@ -16,16 +16,11 @@ from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 
 class LabelStore:
-    """Labels by question and passage, on disk; no passage is labelled twice.
+    """Labels by question and passage in a JSONL file of label rows; no passage is labelled twice.
 
     If labels depend on a question's other passages (``PassageLabeler.whole``), all passages of a question are labelled
     again as soon as any of them changes, since the labels of sets depend on all members. All processes must create a
-    store together.
-
-    Args:
-        path: JSONL file of label rows, read if it exists; rows are in order of the questions' first use.
-        labeler: Labeler of passages without a label.
-        label: Field of the rows to learn from; ``None`` for the recommended one (``recommended_label``).
+    store together. ``label`` is the field to learn from (default: ``recommended_label``).
     """
 
     def __init__(self, path: Path, labeler: PassageLabeler, label: str | None = None) -> None:

@@ -3,38 +3,33 @@
 The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.data_collator import SentenceTransformerDataCollator
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
-from seper_reward.retrieval.embeddings import compares_unit_vectors
-
-from .vectors import TextVectors
+from seper_reward.retrieval.embeddings import Embedder, compares_unit_vectors
 
 _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
+#: Vectors of shape ``(D,)`` by text, for ``query`` and ``passages``.
+TextVectors = Mapping[str, Mapping[str, Tensor]]
 _REFERENCE = "reference"  # key of the untrained model's vectors in a batch
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
 def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, reverse: bool = False) -> Tensor:
-    """KL divergence between the softmax of labels (teacher) and of scores (student), mean over questions.
+    """KL divergence between the softmax of labels (teacher) and of scores (student), mean over questions, in nats.
 
-    Args:
-        scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)`` teacher logits; NaN as padding.
-        temperature: Student's temperature, which divides the scores, > 0.
-        reverse: Whether to use KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5), which seeks the
-            teacher's mode, instead of KL(teacher || student), which covers all likely passages of the teacher (Atlas,
-            arXiv:2208.03299).
-
-    Returns:
-        Scalar >= 0, in nats.
+    Scores and labels, the teacher's logits, are ``(Q, P)``, with NaN labels as padding; ``temperature`` > 0 divides
+    the scores. With ``reverse`` it is KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5), which seeks
+    the teacher's mode, instead of KL(teacher || student), which covers all likely passages of the teacher (Atlas,
+    arXiv:2208.03299).
     """
     there = ~labels.isnan()
     student = (scores / temperature).masked_fill(~there, -torch.inf).log_softmax(-1)
@@ -47,15 +42,9 @@ def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, 
 def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> Tensor:
     """Squared error of score differences against label differences (Margin-MSE, arXiv:2010.02666, eq. 7).
 
-    The loss uses all pairs of a question's passages; the paper has one pair per question.
-
-    Args:
-        scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN as padding.
-        temperature: Difference of scores that corresponds to a difference of 1 in labels, > 0.
-
-    Returns:
-        Scalar >= 0: mean over the pairs of a question, then over questions.
+    The loss uses all pairs of a question's passages; the paper has one pair per question. Scores and labels are ``(Q,
+    P)``, with NaN labels as padding; ``temperature`` is the difference of scores that corresponds to a difference of 1
+    in labels, > 0. Returns a scalar >= 0: mean over the pairs of a question, then over questions.
     """
     there = ~labels.isnan()
     errors = scores / temperature - labels.nan_to_num()
@@ -65,19 +54,12 @@ def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> T
 
 
 def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, margin: float = 0.1) -> Tensor:
-    """Logistic loss of each pair whose labels differ by ``margin`` (RankNet, Burges et al., 2005).
+    """Logistic loss of each pair whose labels differ by ``margin`` > 0 (RankNet, Burges et al., 2005).
 
     Pairs within the margin have no loss. Labels are about equal for useless passages, and for all passages if the
-    reader knows the answer without them; the model should not learn that such passages are equally relevant.
-
-    Args:
-        scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN as padding.
-        temperature: Number that divides the scores, > 0.
-        margin: Minimum difference of the labels of a pair, > 0.
-
-    Returns:
-        Scalar >= 0, in nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
+    reader knows the answer without them; the model should not learn that such passages are equally relevant. Scores,
+    which ``temperature`` divides, and labels are ``(Q, P)``, with NaN labels as padding. Returns a scalar >= 0, in
+    nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
     """
     better = labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING  # (Q, P, P); false with NaN
     differences = (scores[:, :, None] - scores[:, None, :]) / temperature
@@ -136,7 +118,7 @@ def kl_regularized(
     *,
     temperature: float = 0.05,
 ) -> Tensor:
-    """KL divergence from a reference's ranking reweighted by labels, mean over questions.
+    """KL divergence from a reference's ranking reweighted by labels, mean over questions, in nats.
 
     Retrieval is a policy: the softmax of similarities over passages. The policy with the highest expected label minus
     T times its KL divergence from a reference policy is reference · exp(label / T), normalised (the objective of RLHF;
@@ -144,16 +126,9 @@ def kl_regularized(
     as another question's, keeps its place in the reference. Unlike losses over a question's own passages, this loss
     depends on the zero point of the labels.
 
-    Args:
-        scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)`` labels, divided by T; NaN as padding.
-        others: ``(Q, N)`` similarities with the other questions' passages; -inf at masked positions.
-        reference: ``scores`` of the untrained model.
-        reference_others: ``others`` of the untrained model.
-        temperature: Number that divides the similarities, > 0.
-
-    Returns:
-        Scalar >= 0, in nats.
+    Similarities ``scores`` and labels, divided by T, are ``(Q, P)``, with NaN labels as padding; ``others`` ``(Q, N)``
+    are those with the other questions' passages, -inf at masked positions. The reference's are those of the untrained
+    model. ``temperature`` > 0 divides similarities.
     """
     unlabeled = (reference_others / temperature).masked_fill(others.isinf(), torch.nan)
     best = torch.cat([reference / temperature + labels, unlabeled], -1)
@@ -163,12 +138,9 @@ def kl_regularized(
 class ListLoss(nn.Module):
     """A loss over each question's list of passages, for sentence-transformers' trainer.
 
-    Args:
-        model: The bi-encoder.
-        loss: Function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding.
-        in_batch: Whether the loss has the similarities with the other questions' passages as its third argument.
-        reference: Whether an ``in_batch`` loss also has both kinds of similarities of the reference as arguments,
-            whose vectors come from the collator.
+    The loss is a function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding; if
+    ``in_batch``, also of the similarities with the other questions' passages; with ``reference``, also of both kinds
+    of similarities of the reference, whose vectors come from the collator.
     """
 
     def __init__(
@@ -215,10 +187,8 @@ class ListLoss(nn.Module):
 class ListCollator(SentenceTransformerDataCollator):
     """Collates rows of ``query``, ``passages`` and ``labels``; all questions' passages form one list of texts.
 
-    Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list.
-
-    Attributes:
-        reference: Vectors of the untrained model (default: none).
+    Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list. A ``reference`` has
+    the vectors of the untrained model.
     """
 
     reference: TextVectors | None = None
@@ -244,3 +214,19 @@ class ListCollator(SentenceTransformerDataCollator):
         """Return the model's inputs for one side, ``query`` or ``passages``."""
         task = "query" if name == "query" else "document"  # the route of a model with two encoders
         return self.preprocess_fn(texts, prompt=prompt, task=task)  # type: ignore[no-any-return]
+
+
+def vectors_by_text(
+    model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool | None = None
+) -> TextVectors:
+    """Return the vectors of all texts of ``teacher_rows``; all processes must call this together.
+
+    ``unit`` normalises them to length 1 (default: if the model's similarity needs it).
+    """
+    embedder = Embedder(model, unit=unit)
+    queries = list(dict.fromkeys(row["query"] for row in rows))
+    passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
+    return {
+        "query": dict(zip(queries, torch.from_numpy(embedder.questions(queries)), strict=True)),
+        "passages": dict(zip(passages, torch.from_numpy(embedder.passages(passages, share=True)), strict=True)),
+    }

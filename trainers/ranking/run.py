@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
-from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure, transform
+from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import cell, measures_table
 from seper_reward.reports.tracking import Run
@@ -25,6 +25,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import read_lines, write_json
 from seper_reward.runtime.run_folder import claim_settings
+from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
@@ -46,26 +47,18 @@ class ListArguments(ThisMachine, BaseTrainingArguments):
 
     help_group = "the trainer"
 
-    per_device_train_batch_size: int = field(
-        default=8, metadata={"help": "Number of questions, each with its list of passages, per step and process."}
+    per_device_train_batch_size: int = setting(
+        8, "Number of questions, each with its list of passages, per step and process."
     )
-    learning_rate: float = field(default=5e-5, metadata={"help": "Peak learning rate."})
-    lr_scheduler_type: str = field(default="linear", metadata={"help": "Schedule of the learning rate after warm-up."})
-    warmup_steps: float = field(default=0.1, metadata={"help": "Warm-up steps; below 1 a share of all steps."})
-    eval_strategy: str = field(
-        default="epoch", metadata={"help": "Time of evaluations on the dev questions: no, steps or epoch."}
-    )
-    save_strategy: str = field(
-        default="epoch", metadata={"help": "Time of checkpoints to resume from: no, steps or epoch."}
-    )
-    save_total_limit: int | None = field(default=1, metadata={"help": "Number of checkpoints to keep."})
-    logging_steps: float = field(
-        default=10, metadata={"help": "Number of steps between logs; below 1 a share of all steps."}
-    )
-    bf16: bool | None = field(
-        default=None, metadata={"help": "Whether to train with bf16 autocast (default: if it is fast)."}
-    )
-    report_to: str = field(default="none", metadata={"help": REPORT_TO_HELP})
+    learning_rate: float = setting(5e-5, "Peak learning rate.")
+    lr_scheduler_type: str = setting("linear", "Schedule of the learning rate after warm-up.")
+    warmup_steps: float = setting(0.1, "Warm-up steps; below 1 a share of all steps.")
+    eval_strategy: str = setting("epoch", "Time of evaluations on the dev questions: no, steps or epoch.")
+    save_strategy: str = setting("epoch", "Time of checkpoints to resume from: no, steps or epoch.")
+    save_total_limit: int | None = setting(1, "Number of checkpoints to keep.")
+    logging_steps: float = setting(10, "Number of steps between logs; below 1 a share of all steps.")
+    bf16: bool | None = setting(None, "Whether to train with bf16 autocast (default: if it is fast).")
+    report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
         self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()  # type: ignore[has-type]
@@ -87,40 +80,22 @@ def begin(
     """Read the questions, and load the labelling scorer and the other readers.
 
     If ``config.cache`` is not given, it is set to ``trainer_cache``.
-
-    Args:
-        config: Settings of the recipe.
-        arguments: Training arguments.
-        read: Function that reads the questions.
-
-    Raises:
-        ValueError: A launcher shards the weights, or a setting is out of range.
     """
     folder = Path(arguments.output_dir)
-    _refuse_shards()
+    fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
+    if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
+        raise ValueError(
+            f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process to "
+            "rank and be saved; launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
+        )
     config.cache = config.cache or trainer_cache(folder)
     questions = read(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
 
 
-def _refuse_shards() -> None:
-    """Raise for Accelerate's FSDP and ZeRO-3: each process needs the whole model to rank passages and save it."""
-    fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
-    if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
-        raise ValueError(
-            f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process; "
-            "launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
-        )
-
-
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
-    """Return the configured labeler, of sets of passages if ``sets`` is set.
-
-    Raises:
-        ValueError: The labeler cannot label sets, or a setting of sets is out of range.
-        OSError: A reranker cannot be loaded.
-    """
+    """Return the configured labeler, of sets of passages if ``sets`` is set."""
     sets = None if config.set_options is None else SetOptions(**config.set_options)
     return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
 
@@ -135,16 +110,10 @@ class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an 
 
 
 def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list[dict[str, Any]]:
-    """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk, rounded, clipped and shifted.
+    """Return ``{query, passages, labels}`` rows for the losses: filtered, shrunk and rounded.
 
-    For hops after the first, the query is ``next_query`` of the question and the given passages.
-
-    Args:
-        labeled: The labelled queries.
-        config: Settings of filters and scale; ``shortened`` chooses at most ``list_size`` passages of a row.
-
-    Raises:
-        NothingToLearn: No query is left.
+    For hops after the first, the query is ``next_query`` of the question and the given passages. Raises
+    ``NothingToLearn`` if no query is left.
     """
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
     if config.max_std_error is not None:
@@ -155,8 +124,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         differing = [shortened(row, config.list_size) for row in differing]
     kept = []
     for row in differing:
-        rounded = quantize(torch.tensor(row.labels), config.resolution)
-        targets = transform(rounded, shift=config.shift, low=config.clip_low, high=config.clip_high)
+        targets = quantize(torch.tensor(row.labels), config.resolution)
         if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
             passages = [passage.full_text for passage in row.query.passages]
             kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
@@ -182,16 +150,7 @@ def claim_ranking_folder(
 ) -> None:
     """Write everything that decides the result into the folder, or compare it with the folder's content.
 
-    Args:
-        folder: Folder of the run.
-        config: Settings of the recipe.
-        arguments: Training arguments.
-        questions: Questions by split, and the corpus.
-        labeler: The labeler.
-        models: The models for training and retrieval, before training.
-
-    Raises:
-        ValueError: The folder contains a run with other settings, data, models or processes.
+    The models are those for training and retrieval, before training.
     """
     settings = {
         **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
@@ -207,9 +166,7 @@ def claim_ranking_folder(
 def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers: RankingReaders) -> dict[str, Any]:
     """Measure the test questions' rankings before and after training; all processes must call this together.
 
-    Returns:
-        The measures ``before`` and ``after``; ``questions``, results of ``changes`` by reader; ``test_questions``, the
-        number of test questions.
+    Returns the measures, ``questions``, the ``changes`` by reader, and the number of ``test_questions``.
     """
     measures = measure_rankings({"before": before, "after": after}, queries, readers)
     old_rows, new_rows = (measures[name].pop("questions") for name in ("before", "after"))
@@ -220,12 +177,7 @@ def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers
 def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
     """Write model card, results and plot into the folder, log them with the saved model, and print a table.
 
-    Args:
-        folder: Output folder, which contains the saved ``model/`` and ``labels.jsonl``.
-        results: Result of ``compare``, and further results to store.
-        card: Text of the model card.
-        tracked: The run in its trackers.
-        name: Name of the model in the trackers.
+    The folder contains the saved ``model/`` and ``labels.jsonl``; ``name`` is the model's name in the trackers.
     """
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
     write_json(folder / RESULTS, results)

@@ -23,23 +23,18 @@ TOLERANCE = 0.25
 
 
 class WeightsMovedError(OSError):
-    """The weights of a server are not those of before: the run stops, as all that follows would be wrong."""
+    """The weights of a server have changed, so all later responses would be wrong: the run stops."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The log-probabilities of the likeliest tokens of a greedy response.
-
-    Attributes:
-        tokens: The T tokens of the response, as the server names them.
-        log_probs: For each of them, natural-log probabilities by token.
-    """
+    """T tokens of a greedy response, and for each of them the natural-log probabilities of the likeliest tokens."""
 
     tokens: tuple[str, ...]
     log_probs: tuple[Mapping[str, float], ...]
 
     def difference(self, other: "Reading") -> float:
-        """Return the mean absolute difference in nats, over tokens that both have behind the same tokens.
+        """Return the mean absolute difference in nats, over tokens that both have after the same tokens.
 
         >>> one = Reading(("a", "b"), ({"a": -1.0, "c": -2.0}, {"b": -0.5}))
         >>> one.difference(Reading(("c", "b"), ({"a": -1.25, "c": -1.0}, {"b": -9.0})))
@@ -70,11 +65,7 @@ def canary_request(model: str) -> dict[str, Any]:
 
 
 def read_canary(answer: Mapping[str, Any]) -> Reading:
-    """Return what a server answered.
-
-    Raises:
-        UnscorableError: It returned no log-probabilities.
-    """
+    """Return the reading in a server's answer; raise ``UnscorableError`` if it has no log-probabilities."""
     try:
         found = answer["choices"][0]["logprobs"]
         tokens = tuple(found["tokens"])[:TOKENS]
@@ -85,13 +76,7 @@ def read_canary(answer: Mapping[str, Any]) -> Reading:
 
 
 class Canary:
-    """Confirms that a server still has the weights of a reading.
-
-    Args:
-        read: Reads the canary's prompt on the server.
-        reference: The reading to compare with.
-        server: The server and the name of the weights, for messages.
-    """
+    """Confirms that a server still has the weights of a reference reading; ``server`` names both, for messages."""
 
     def __init__(self, read: Callable[[], Awaitable[Reading]], reference: Reading, server: str) -> None:
         self._read, self._server = read, server
@@ -102,10 +87,7 @@ class Canary:
     async def confirm(self) -> None:
         """Wait for a reading that began after this call; calls that wait at the same time share one.
 
-        Raises:
-            WeightsMovedError: The weights are others.
-            UnscorableError: The server returned no log-probabilities.
-            ConnectionError: The server does not answer.
+        Raises the errors of ``compare`` and of reading.
         """
         if self._next is None:
             self._next = asyncio.ensure_future(self._compare_after(self._running))
@@ -118,11 +100,7 @@ class Canary:
         self.compare(await self._read())
 
     def compare(self, reading: Reading) -> None:
-        """Compare a reading with the reference.
-
-        Raises:
-            WeightsMovedError: They differ by more than ``TOLERANCE``.
-        """
+        """Raise ``WeightsMovedError`` if a reading differs from the reference by more than ``TOLERANCE``."""
         difference = self.reference.difference(reading)
         if difference > TOLERANCE:
             raise WeightsMovedError(

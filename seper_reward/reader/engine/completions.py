@@ -12,14 +12,9 @@ _TOKEN_ID = "token_id:"
 
 @dataclass(frozen=True)
 class Completion:
-    """A response returned by a server.
+    """A server's response: T token ids (or texts, if it returns no ids), and their natural-log probabilities.
 
-    Attributes:
-        tokens: T token ids, or the T tokens' texts if the server returns no ids.
-        log_probs: T natural-log probabilities of the tokens.
-        text: Text of the response.
-        ended: Whether the response ended before the maximum length.
-        stop_string: Whether it ended at a stop string.
+    ``ended`` is false at the maximum length; ``stop_string`` is true if a stop string ended the response.
     """
 
     tokens: list[Any]
@@ -55,15 +50,9 @@ def completion_request(
 def read_completions(
     answer: Mapping[str, Any], count: int, decode: Callable[[Sequence[Any]], str]
 ) -> list[Completion]:
-    """Return the completions of a server's answer, ordered by index.
+    """Return the ``count`` completions of a server's answer, ordered by index; ``decode`` returns the text of ids.
 
-    Args:
-        answer: The JSON object returned by the server.
-        count: Number of requested responses.
-        decode: Function from token ids to text.
-
-    Raises:
-        UnscorableError: A response, a log-probability or a finish reason is missing.
+    Raises ``UnscorableError`` if a response, a log-probability or a finish reason is missing.
     """
     try:
         completions = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
@@ -77,8 +66,7 @@ def read_completions(
 def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
     """Return the log-probabilities of the likeliest tokens after an echoed prompt, by token id.
 
-    Raises:
-        UnscorableError: The server returned no log-probabilities or no token ids.
+    Raises ``UnscorableError`` if the server returned no log-probabilities or no token ids.
     """
     try:
         likeliest = answer["choices"][0]["logprobs"]["top_logprobs"][-1]
@@ -88,15 +76,9 @@ def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
 
 
 def read_forced(answer: Mapping[str, Any], prompt: int, response: int) -> list[float]:
-    """Return the log-probabilities of the last tokens of an echoed prompt (teacher forcing).
+    """Return the log-probabilities of ``response`` (>= 1) tokens after the first ``prompt`` of an echoed prompt.
 
-    Args:
-        answer: The JSON object returned by the server.
-        prompt: Number of tokens before the scored ones.
-        response: Number of scored tokens, >= 1.
-
-    Raises:
-        UnscorableError: The server returned no log-probabilities of the prompt.
+    Raises ``UnscorableError`` if the server returned no log-probabilities of the prompt.
     """
     try:
         log_probs = answer["choices"][0]["logprobs"]["token_logprobs"]

@@ -26,13 +26,13 @@ from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, TOLERANCE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler, SamplingOptions
 from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.pretrained import EMBEDDED
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
@@ -95,19 +95,7 @@ class EngineSampler:
         options: ReaderOptions = ReaderOptions(),
         **sampling: Any,
     ) -> "EngineSampler":
-        """Load the tokenizer by the reader's name, and connect to the servers.
-
-        Args:
-            reader: A name for ``load_tokenizer``.
-            engine: Servers and request options.
-            options: Revision of the tokenizer, whether its custom code may run, and its chat template.
-            **sampling: Fields of ``SamplingOptions``.
-
-        Raises:
-            ConnectionError: A server does not answer.
-            ValueError: A server cannot be used as this reader.
-            OSError: The tokenizer cannot be loaded, or the library ``openai`` is not installed.
-        """
+        """Load the tokenizer by the reader's name with ``load_tokenizer``, and connect to the servers."""
         tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
         return cls(engine, tokenizer, **sampling)
 
@@ -118,11 +106,7 @@ class EngineSampler:
         return hash_with_tokenizer(["engine", sorted(served)], self.tokenizer)
 
     def remember(self, cache: Cache) -> None:
-        """Compare the servers' weights with those whose responses a cache has.
-
-        Raises:
-            WeightsMovedError: Under this name the servers have other weights.
-        """
+        """Raise ``WeightsMovedError`` if the servers have other weights than those whose responses a cache has."""
         reading = self._pool.reading
         if reading is not None:
             (known,) = answers_through(cache, "canary", self, [(PROBE,)], lambda _: [reading.to_json()])
@@ -149,18 +133,11 @@ class EngineSampler:
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
-        """Sample N responses for each prompt, all prompts at once.
+        """Sample N responses for each prompt, with the chat template already applied, all prompts at once.
 
-        Args:
-            prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            given: Has no effect: ``leaves`` need separate requests.
-
-        Returns:
-            Per prompt, its ``Responses``, without ``token_ids`` if the server returns none; or the error of a prompt
-            that is empty or too long, that the server rejects, or whose answer is incomplete.
-
-        Raises:
-            ConnectionError: No server answered, after all retries.
+        Equal prompts are sampled once. ``given`` has no effect: ``leaves`` need separate requests. ``token_ids`` are
+        empty if the server returns none. A prompt has an error if it is empty or too long, or the server rejects it or
+        answers only in part. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         self.expect(prompts)
         futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
@@ -169,20 +146,10 @@ class EngineSampler:
         return [sampled[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return the reader's log-probabilities of given texts as responses.
+        """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``.
 
-        Args:
-            prompts: Texts, with the chat template already applied.
-            texts: One response per prompt, with its leading space if it needs one; the first ``max_new_tokens`` tokens
-                count.
-
-        Returns:
-            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
-            error of a prompt that is empty or too long, of a text without a token, or of a request that the server
-            rejects or answers without log-probabilities of prompts (``echo``).
-
-        Raises:
-            ConnectionError: No server answered, after all retries.
+        A request that the server rejects, or answers without log-probabilities of prompts (``echo``), is also an error
+        of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
         return [attempt(future.result) for future in futures]
@@ -211,13 +178,8 @@ class EngineSampler:
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
         """Return the probabilities of drawing exactly the given responses; see ``ResponseSampler.leaves``.
 
-        Only ends among the ``NEXT_TOKENS`` likeliest next tokens count.
-
-        Returns:
-            One ``Leaf`` per pair, or the error of a prompt or a text that the server rejects.
-
-        Raises:
-            ConnectionError: No server answered, after all retries.
+        Only ends among the ``NEXT_TOKENS`` likeliest next tokens count. A request that the server rejects is an error
+        of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         futures = [self._pool.start(self._leaf(*pair)) for pair in zip(prompts, texts, strict=True)]
         with timed("prefill"):
@@ -230,8 +192,7 @@ class EngineSampler:
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling.
 
-        Raises:
-            ValueError: The new options require a verification of the servers, and a server fails.
+        Raises ``ValueError`` if the options require a verification of the servers, and a server fails.
         """
         other = copy.copy(self)
         other.options, other._expected = options, {}
@@ -242,15 +203,9 @@ class EngineSampler:
         return other
 
     def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:
-        """Compare the log-probabilities of sampled tokens with those of the same tokens as a prompt.
+        """Raise if the log-probabilities of sampled tokens differ from those of the same tokens as a prompt.
 
-        Args:
-            prompt: The prompt whose responses are compared.
-            tolerance: Maximum mean difference in nats.
-
-        Raises:
-            RuntimeError: The difference is greater.
-            UnscorableError: The server returns no token ids, or no log-probabilities of prompts.
+        ``tolerance`` is the maximum mean difference in nats; a greater one raises ``RuntimeError``.
         """
         responses = unwrap(self.sample([prompt])[0])
         log_probs = [row.tolist() for row in responses.token_log_probs]
@@ -365,3 +320,25 @@ class EngineSampler:
 
     def _before_stop(self, text: str) -> str | None:
         return cut_at_stop(text, self.options.stop, thought=self.options.thought)
+
+
+def load_sampler(
+    reader: str | LoadedModel,
+    *,
+    options: ReaderOptions = ReaderOptions(),
+    engine: EngineOptions = EngineOptions(),
+    **sampling: Any,
+) -> Sampler:
+    """Load the reader's sampler: on servers if the engine has URLs, else in this process.
+
+    ``sampling`` are fields of ``SamplingOptions``; on an engine, ``options`` are those of its tokenizer.
+
+    Raises:
+        ValueError: An engine is given together with a loaded reader.
+        ConnectionError: The engine does not answer.
+    """
+    if not engine.urls:
+        return ResponseSampler.from_pretrained(reader, options, **sampling)
+    if isinstance(reader, LoadedModel):
+        raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {reader.name!r}")
+    return EngineSampler.from_pretrained(reader, engine=engine, options=options, **sampling)

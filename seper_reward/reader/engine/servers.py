@@ -30,11 +30,7 @@ _PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses of an invalid request
 
 
 def check_url(url: str) -> None:
-    """Raise for a URL that is not an HTTP address, or has a password or query, which would appear in logs.
-
-    Raises:
-        ValueError: The URL is invalid; the message does not contain possible secrets.
-    """
+    """Raise ``ValueError`` for a URL that is not an HTTP address, or has a password or query, which logs show."""
     parts = urlsplit(url)
     if set("@?#") & set(url):
         raise ValueError(
@@ -45,17 +41,7 @@ def check_url(url: str) -> None:
 
 
 class Server:
-    """A server and its load.
-
-    Args:
-        url: Base URL, such as ``http://localhost:8000/v1``.
-        timeout: Maximum wait for an answer, in seconds.
-        retries: Number of retries by the client library of a request without an answer, with exponential back-off.
-
-    Raises:
-        OSError: The library ``openai`` is not installed.
-        ValueError: The URL is not an HTTP address, or contains a possible secret.
-    """
+    """A server and its load; ``timeout`` is in seconds, and the client library retries with exponential back-off."""
 
     def __init__(self, url: str, timeout: float, retries: int) -> None:
         check_url(url)
@@ -80,12 +66,9 @@ class Server:
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a completion request and return the answer's JSON, once the canary has confirmed the weights.
 
-        Raises:
-            UnscorableError: The server rejects this prompt, or its answer is not a JSON object; or the request has an
-                echo, and the server has LoRA adapters.
-            ConnectionError: After all retries, the server does not answer, or returns an error that the prompt did not
-                cause.
-            WeightsMovedError: The server has other weights than at the start.
+        Raises ``UnscorableError`` if the server rejects this prompt, answers no JSON object, or has LoRA adapters and
+        the request an echo; ``ConnectionError`` if it does not answer, or returns an error that the prompt did not
+        cause; and ``WeightsMovedError``.
         """
         if self.has_adapters and request.get("echo"):
             raise UnscorableError(f"engine={self.url!r} serves LoRA adapters, and an echo request can end such a vLLM")
@@ -119,11 +102,7 @@ class Server:
         return answer
 
     async def models(self) -> dict[str, dict[str, Any]]:
-        """Return the rows of ``/v1/models`` by model name.
-
-        Raises:
-            ConnectionError: The server does not answer, or is not OpenAI-compatible; there are no retries.
-        """
+        """Return the rows of ``/v1/models`` by model name, without retries; raises ``ConnectionError``."""
         try:
             client = self._client.with_options(max_retries=0)
             rows = (await client.models.with_raw_response.list()).http_response.json()["data"]
@@ -154,13 +133,8 @@ class Server:
 class ServerPool:
     """Sends requests to the servers of one model from a separate thread, ``capacity`` at a time.
 
-    Args:
-        engine: Servers of one model and request options.
-
-    Raises:
-        ConnectionError: A server does not answer.
-        ValueError: A server lacks the model, or has several and none is named; or a URL is missing or invalid.
-        OSError: The library ``openai`` is not installed.
+    Raises ``ConnectionError`` if a server does not answer, and ``ValueError`` if it lacks the model, or has several
+    and none is named.
     """
 
     def __init__(self, engine: EngineOptions) -> None:
@@ -197,9 +171,7 @@ class ServerPool:
     def watch(self) -> None:
         """Read the canary on all servers; from now on each answer is confirmed by another reading.
 
-        Raises:
-            ConnectionError: A server does not answer.
-            WeightsMovedError: The servers have different weights.
+        Raises ``WeightsMovedError`` if the servers have different weights.
         """
         for server in self.servers:
             try:
@@ -216,11 +188,7 @@ class ServerPool:
             server.canary = canary
 
     def compare_with(self, reference: Reading) -> None:
-        """Compare the servers' weights with those of an earlier run, and hold them to these.
-
-        Raises:
-            WeightsMovedError: They differ.
-        """
+        """Raise ``WeightsMovedError`` if weights differ from those of an earlier run, the reference from now on."""
         for server in self.servers:
             if server.canary is not None:
                 reading, server.canary.reference = server.canary.reference, reference
@@ -238,9 +206,7 @@ class ServerPool:
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a completion request to the least busy server; if it fails, try the next ones.
 
-        Raises:
-            UnscorableError: A server rejects this prompt, or its answer is not a JSON object.
-            ConnectionError: No server answered.
+        Raises the errors of ``Server.complete``; ``ConnectionError`` if no server answered.
         """
         failures: dict[str, str] = {}
         async with self._places:

@@ -31,11 +31,8 @@ class Completes(Protocol):
 class Verifier:
     """Compares a server's tokens and log-probabilities with those of the expected reader.
 
-    Attributes:
-        model: Name of the model on the server.
-        options: Sampling options.
-        encode: Function from a text to token ids as on servers, with all of the tokenizer's special tokens.
-        decode: Function from the tokens of a response to text.
+    ``encode`` returns token ids as on servers, with all of the tokenizer's special tokens; ``decode`` the text of a
+    response.
     """
 
     model: str
@@ -47,11 +44,8 @@ class Verifier:
         """Send a test request to a server, and return whether its responses have token ids.
 
         Log-probabilities are compared at temperature 2: there, log-probabilities of the tempered distribution differ
-        clearly from the model's own, even if the model is certain.
-
-        Raises:
-            ValueError: The server has another tokenizer, or its log-probabilities are not the model's own, or cannot
-                be verified although temperature or nucleus require it.
+        clearly from the model's own, even if the model is certain. Raises ``ValueError`` if the tokenizer or the
+        log-probabilities are not the model's own, or cannot be verified although temperature or nucleus require it.
         """
         try:
             return await self._names_token_ids(server)
@@ -71,22 +65,14 @@ class Verifier:
         )
 
     async def forced(self, server: Completes, prompt: list[int], tokens: Sequence[int]) -> list[float]:
-        """Return the log-probabilities of tokens as the end of a prompt (teacher forcing).
-
-        Raises:
-            UnscorableError: The server returns no log-probabilities of prompts.
-        """
+        """Return the log-probabilities of tokens as the end of a prompt; raises the errors of ``read_forced``."""
         request = completion_request(self.model, [*prompt, *tokens], n=1, max_tokens=0)
         return read_forced(await server.complete({**request, "echo": True}), len(prompt), len(tokens))
 
     async def forced_and_next(
         self, server: Completes, prompt: list[int], tokens: Sequence[int]
     ) -> tuple[list[float], dict[int, float]]:
-        """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens after them.
-
-        Raises:
-            UnscorableError: The server returns no log-probabilities of prompts.
-        """
+        """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens after them."""
         request = completion_request(self.model, [*prompt, *tokens], n=1, max_tokens=1)
         answer = await server.complete({**request, "echo": True, "logprobs": NEXT_TOKENS})
         return read_forced(answer, len(prompt), len(tokens)), read_next(answer)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
-from seper_reward.reader.in_process.masks import attention_mask, left_pad
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.sampler import Layout
 from seper_reward.reader.tokens import GivenResponse
@@ -108,12 +107,8 @@ class TreeDecoder:
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
         """Compute logits of given texts after the prefilled prompts, and drop the texts from the cache.
 
-        Args:
-            texts: Token ids of any number of texts per prompt, which do not attend to each other; at least one text in
-                all.
-
-        Returns:
-            Per prompt and text, ``(T, V)`` logits after each of its T tokens.
+        Per prompt and text (token ids; at least one in all, and texts do not attend to each other), the logits are
+        ``(T, V)`` after each of its T tokens.
         """
         lengths = [[len(ids) for ids in own] for own in texts]
         width, slots = max(map(sum, lengths)), self._prompt.shape[1]
@@ -267,16 +262,10 @@ def known_leaves(
     given: Sequence[Sequence[GivenResponse]],
     leaf: Callable[[GivenResponse, Tensor], Leaf],
 ) -> list[tuple[Leaf, ...]]:
-    """Return the leaves of each prompt's given responses, if the decoder can score them next to the samples.
+    """Return the leaves of each prompt's given responses; empty if each sample has a line of the cache.
 
-    Args:
-        decoder: Decoder after the prefill of L prompts.
-        logits: ``(L, V)`` of the next token, from ``prefill``.
-        given: Given responses of each prompt.
-        leaf: Function that returns the leaf of a given response of T tokens from its ``(T + 1, V)`` logits.
-
-    Returns:
-        Leaves per prompt; empty if each sample has a line of the cache.
+    The decoder has prefilled L prompts, and returned the ``logits`` ``(L, V)`` of the next token. ``leaf`` returns the
+    leaf of a given response of T tokens from its ``(T + 1, V)`` logits.
     """
     leaves: list[tuple[Leaf, ...]] = [()] * len(given)
     longest = max((len(row.read) for own in given for row in own), default=0)
@@ -285,7 +274,10 @@ def known_leaves(
     width = max(_GIVEN_TOKENS // len(given), longest)
     waiting = [list(own) for own in given]
     while any(waiting):
-        now = [_that_fit(own, width) for own in waiting]
+        now = []  # the longest prefix of each prompt's texts that fits into the width
+        for own in waiting:
+            ends = itertools.accumulate(len(row.read) for row in own)
+            now.append(own[: sum(end <= width for end in ends)])
         waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
         with timed("prefill", tokens=sum(len(row.read) for these in now for row in these)):
             forced = decoder.forced_logits([[row.read for row in these] for these in now])
@@ -294,12 +286,6 @@ def known_leaves(
                 leaf(row, torch.cat([logits[prompt, None], after])) for row, after in zip(these, rest, strict=True)
             )
     return leaves
-
-
-def _that_fit(given: Sequence[GivenResponse], tokens: int) -> Sequence[GivenResponse]:
-    """Return the longest prefix of the texts that has at most ``tokens`` tokens."""
-    ends = itertools.accumulate(len(row.read) for row in given)
-    return given[: sum(end <= tokens for end in ends)]
 
 
 def _stacked(caches: Sequence[Any]) -> Any:
@@ -325,3 +311,16 @@ def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
     shortest = min(map(len, sequences)) - 1
     agree = (len({ids[position] for ids in sequences}) == 1 for position in range(shortest))
     return next((position for position, same in enumerate(agree) if not same), shortest)
+
+
+def left_pad(sequences: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Return the left-padded token ids of L sequences and their mask, ``(L, T)`` each."""
+    longest = max(map(len, sequences))
+    ids = torch.tensor([[pad_id] * (longest - len(ids)) + list(ids) for ids in sequences])
+    mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in sequences])
+    return ids, mask
+
+
+def attention_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the additive mask ``(L, 1, T, slots)`` for ``seen``, ``(L, T, slots)`` bool: slots visible to a query."""
+    return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, torch.finfo(dtype).min)[:, None]

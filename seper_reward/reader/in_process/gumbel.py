@@ -21,14 +21,10 @@ def noise(prompt: str, index: int, seed: int, length: int) -> list[int]:
 
 
 def uniform(words: Tensor, places: Tensor) -> Tensor:
-    """Return uniform random numbers by SplitMix64, one per place of each stream.
+    """Return uniform random numbers in (0, 1) by SplitMix64, ``(R, K)`` float64.
 
-    Args:
-        words: ``(R, 1)`` int64, start of each of R streams.
-        places: ``(R, K)`` int64, >= 0: positions in each stream; a token's position is its id.
-
-    Returns:
-        ``(R, K)`` float64 in (0, 1).
+    ``words`` ``(R, 1)`` int64 start the R streams; ``places`` ``(R, K)``, >= 0, are positions in each stream: a
+    token's position is its id.
     """
     mixed = words + (places + 1) * _GAMMA  # int64 wraps around
     mixed = (mixed ^ _shifted(mixed, 30)) * _MIX1
@@ -38,18 +34,11 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
 
 
 def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
-    """Draw a token for each response: Gumbel arg-max over groups of tokens, then over the tokens of the drawn group.
+    """Draw a token for each of R responses: Gumbel arg-max over groups of tokens, then over the drawn group's tokens.
 
     As with separate noise for each token of the vocabulary, a small change of the probabilities rarely changes the
-    token, at a fraction of the cost.
-
-    Args:
-        log_probs: ``(B, V)`` natural-log probabilities, which need not sum to 1.
-        branches: Row of ``log_probs`` for each of R responses.
-        words: Random 64-bit word of each response, from ``noise``.
-
-    Returns:
-        ``(R,)`` token ids.
+    token, at a fraction of the cost. ``log_probs`` ``(B, V)`` need not sum to 1; each response has its row in
+    ``branches``, and a random 64-bit word from ``noise``. Returns ``(R,)`` token ids.
     """
     groups = _grouped(log_probs)
     rows = torch.tensor(branches, device=log_probs.device)
@@ -60,10 +49,7 @@ def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Te
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
-    """Return the log-probabilities of scores within the smallest set of tokens whose probability reaches ``top_p``.
-
-    Other tokens get -inf.
-    """
+    """Return log-probabilities within the smallest set of tokens whose mass reaches ``top_p``, and -inf elsewhere."""
     ordered, order = scores.log_softmax(-1).sort(dim=-1, descending=True)
     before = ordered.exp().cumsum(-1) - ordered.exp()  # mass before each token
     dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)

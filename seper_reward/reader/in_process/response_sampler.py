@@ -7,7 +7,7 @@ response does not depend on other calls, their order, or the number of processes
 import copy
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -30,13 +30,13 @@ from seper_reward.reader.in_process.self_check import (
 from seper_reward.reader.in_process.teacher_forcing import Forcing, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
-from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, padding_id
+from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError, unwrap
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
 ALGORITHM = 5  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
@@ -78,8 +78,9 @@ class ResponseSampler:
         self._budget = self.max_batch_tokens or token_budget(model)
         self._given_layout = options.layout
         self.layout: Layout = options.layout or choose_layout(model)
-        # the padding token has no effect, so tokenizers without one can be used
-        self._pad_id = padding_id(tokenizer)
+        # models ignore padding, so any token does if the tokenizer has none
+        ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+        self._pad_id: int = next(token for token in ids if token is not None)
         self._window = window_of(model) or tokenizer.model_max_length
         self._switch = rope_switch(model)
         self._rows = RowWriter(model, tokenizer, name, self.options)
@@ -90,14 +91,7 @@ class ResponseSampler:
     ) -> "ResponseSampler":
         """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
 
-        Args:
-            reader: A name for ``load_reader``, or a loaded model.
-            options: Options of loading and running the reader.
-            **sampling: Fields of ``SamplingOptions``.
-
-        Raises:
-            OSError: The model is neither a folder nor on the hub; the message names the fix.
-            ValueError: The model is not a decoder, or fails ``check``.
+        Raises the errors of ``load_reader``, and ``ValueError`` if the reader fails ``check``.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
@@ -166,26 +160,15 @@ class ResponseSampler:
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return the reader's log-probabilities of given texts as responses.
+        """Return, per prompt and text, ``(T,)`` natural-log probabilities of the text's tokens as a response.
 
-        Args:
-            prompts: Texts, with the chat template already applied.
-            texts: One response per prompt, with its leading space if it needs one; the first ``max_new_tokens`` tokens
-                count.
-
-        Returns:
-            Per pair, ``(T,)`` natural-log probabilities of the text's tokens, without an end-of-sequence token; or the
-            error of a prompt that is empty or longer than the model's window minus ``max_new_tokens``, or of a text
-            without a token.
+        The first ``max_new_tokens`` tokens of a text count, with its leading space if it needs one, and without an
+        end-of-sequence token. A pair has an error if its prompt is empty or longer than the model's window minus
+        ``max_new_tokens``, or if its text has no token.
         """
         encoded, errors = self._encoded(prompts)
-        tokens: dict[str, list[int]] = {}
-        blank: dict[str, UnscorableError] = {}
-        for text in dict.fromkeys(texts):
-            try:
-                tokens[text] = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-            except UnscorableError as error:
-                blank[text] = error
+        encode = functools.partial(encode_response, self.tokenizer, longest=self.options.max_new_tokens)
+        tokens, blank = _values_and_errors(encode, texts)
         pairs = list(zip(prompts, texts, strict=True))
         usable = [(prompt, text) for prompt, text in pairs if prompt in encoded and text in tokens]
         forcing = self._forcing(encoded, usable, tokens)
@@ -196,17 +179,10 @@ class ResponseSampler:
         ]
 
     def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
-        """Return the probabilities of drawing exactly the given responses, ends included.
+        """Return the probabilities of drawing exactly the given responses, ends included, one ``Leaf`` per pair.
 
         Counts the tokenizer's own tokenization of the text, followed by an end token or by any single token that
-        completes a stop string without changing the text.
-
-        Args:
-            prompts: Texts, with the chat template already applied.
-            texts: One response per prompt, with its leading space if it needs one.
-
-        Returns:
-            One ``Leaf`` per pair, in order.
+        completes a stop string without changing the text. Arguments are those of ``log_probs``.
 
         Raises:
             UnscorableError: A prompt is empty or longer than the model's window minus ``max_new_tokens``, or a text
@@ -243,17 +219,10 @@ class ResponseSampler:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
         A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
-        calls have one prompt and response each, without padding or a previous cache.
-
-        Args:
-            prompt: Text of the prompt.
-            tolerance: Maximum difference in nats, as a mean over a response's tokens (default: the difference
-                explained by rounding in the model's dtype).
-
-        Raises:
-            RuntimeError: The difference is greater, or a call fails. Reasons: the layout does not suit the
-                architecture, train mode, gradient checkpointing without a cache.
-            UnscorableError: The logits are NaN.
+        calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
+        mean over a response's tokens (default: the difference explained by rounding in the model's dtype); a greater
+        difference raises ``RuntimeError``. Reasons: the layout does not suit the architecture, train mode, gradient
+        checkpointing without a cache.
         """
         if problem := self._decoding_problem(prompt, tolerance):
             raise RuntimeError(problem)
@@ -271,14 +240,8 @@ class ResponseSampler:
 
     def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
         """Return the token ids of prompts that fit, and the errors of other prompts."""
-        encoded: dict[str, list[int]] = {}
-        errors: dict[str, UnscorableError] = {}
-        for prompt in dict.fromkeys(prompts):
-            try:
-                encoded[prompt] = encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
-            except UnscorableError as error:
-                errors[prompt] = error
-        return encoded, errors
+        room = self._window - self.options.max_new_tokens
+        return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
 
     def _apart(self, encoded: dict[str, list[int]]) -> list[tuple[Layout, dict[str, list[int]]]]:
         """Divide prompts into groups that may share batches, each with its layout.
@@ -344,3 +307,14 @@ class ResponseSampler:
         """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)
+
+
+def _values_and_errors(
+    act: Callable[[str], list[int]], texts: Iterable[str]
+) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
+    """Return the value of each distinct text, and the errors of texts without one."""
+    found = {text: attempt(functools.partial(act, text)) for text in dict.fromkeys(texts)}
+    return (
+        {text: value for text, value in found.items() if not isinstance(value, UnscorableError)},
+        {text: error for text, error in found.items() if isinstance(error, UnscorableError)},
+    )

@@ -22,17 +22,11 @@ from seper_reward.types import Leaf, Responses, UnscorableError
 class Row:
     """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
 
-    Attributes:
-        noise: A random 64-bit word per token, which decides the token.
-        prompt: Index of the prompt in the batch.
-        sample: Number of the sample, from 0.
-        token_ids: Tokens drawn so far.
-        log_probs: Natural-log probabilities of the tokens under the model at temperature 1.
-        draw_log_prob: Natural-log probability of the tokens in the distribution from which they are drawn.
-        slots: Slots of this response's tokens in the line of a tree.
-        line: Line of the cache for this response, if samples have separate lines.
-        text: The response, once it has finished.
-        finished: Whether it has ended with end-of-sequence or a stop string.
+    A random 64-bit word of ``noise`` decides each token. ``log_probs`` are natural-log probabilities of the tokens
+    under the model at temperature 1; ``draw_log_prob`` is that of all tokens in the distribution from which they are
+    drawn. A tree has the tokens in the ``slots`` of the prompt's line; if samples have separate lines of the cache,
+    this one's is ``line``. ``text`` is set once the response has ended, which is ``finished`` at end-of-sequence or a
+    stop string.
     """
 
     noise: Sequence[int]
@@ -50,12 +44,7 @@ class Row:
 class RowWriter:
     """Creates rows, draws their tokens from logits, ends them, and turns them into responses.
 
-    Args:
-        model: Causal language model, whose generation settings contain end tokens.
-        tokenizer: Its tokenizer.
-        name: Name of the reader, for errors.
-        options: Options of drawing tokens and ending responses.
-        end_tokens: Ids of the tokens that end a response (default: those of model and tokenizer).
+    Responses end with ``end_tokens`` (default: those of the model's generation settings and its tokenizer).
     """
 
     def __init__(
@@ -88,18 +77,10 @@ class RowWriter:
         ]
 
     def advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
-        """Draw the next token of each row.
+        """Draw the next token of each unfinished row; return the rows that still go on, in order.
 
-        Args:
-            logits: ``(B, V)`` of the next token, one line per branch.
-            branches: Branch of each row.
-            alive: R unfinished rows.
-
-        Returns:
-            The rows that have neither ended nor reached the maximum length, ordered like ``alive``.
-
-        Raises:
-            UnscorableError: The logits are NaN.
+        ``logits`` are ``(B, V)`` of the next token, one line per branch; ``branches`` has the line of each row. Raises
+        ``UnscorableError`` if logits are NaN.
         """
         with timed("draw", tokens=len(alive)):
             log_probs = logits.float().log_softmax(-1)  # (B, V)
@@ -114,12 +95,7 @@ class RowWriter:
         return [row for row in alive if self._goes_on(row)]
 
     def responses(self, rows: Sequence[Row], leaves: Sequence[tuple[Leaf, ...]]) -> list[Responses]:
-        """Return the responses of each prompt.
-
-        Args:
-            rows: The rows returned by ``new``.
-            leaves: Known leaves of each prompt.
-        """
+        """Return the responses of each prompt from the rows of ``new``, with the known leaves of each prompt."""
         samples = self._options.num_samples
         by_prompt = [rows[start : start + samples] for start in range(0, len(rows), samples)]
         return list(map(self._responses, by_prompt, leaves))
@@ -129,12 +105,7 @@ class RowWriter:
         return self._ends.given(token_ids)
 
     def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
-        """Return the probability of a given response, end included.
-
-        Args:
-            given: The response, with T tokens to score.
-            logits: ``(T + 1, V)`` of each token and of the token after them.
-        """
+        """Return the probability of a given response of T tokens, end included, from its logits ``(T + 1, V)``."""
         log_probs = logits.float().log_softmax(-1)
         totals = [-math.inf, -math.inf]
         if given.ends is not None:

@@ -32,8 +32,7 @@ def check_tolerance(dtype: torch.dtype) -> float:
 def probes(dtype: torch.dtype) -> tuple[str, ...]:
     """Return the texts of the check; a correct reader passes with at least one.
 
-    In low precision, a single flip of the routing to experts can change all tokens after one prompt, but not after
-    all.
+    In low precision, one flip of the routing to experts can change all tokens after one prompt, but not after all.
     """
     return PROBES[:1] if dtype in (torch.float32, torch.float64) else PROBES
 
@@ -46,16 +45,7 @@ def probe_ids(ids: Sequence[int], room: int) -> list[list[int]]:
 
 @torch.no_grad()
 def plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Return the log-probabilities of responses to a prompt, one call of the model each, without cache or padding.
-
-    Args:
-        model: Causal language model in eval mode.
-        prompt: Token ids of the prompt.
-        responses: T token ids each.
-
-    Returns:
-        Per response, ``(T,)`` natural-log probabilities at temperature 1, on the CPU.
-    """
+    """Return ``(T,)`` natural-log probabilities of each response, in one call without cache or padding."""
     ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)
     logits: Tensor = model(input_ids=ids).logits[:, len(prompt) - 1 : -1]
     log_probs = logits.float().log_softmax(-1)
@@ -77,20 +67,9 @@ def decoding_problem(
     sample: Callable[[], Sequence[Responses]],
     tolerance: float | None = None,
 ) -> str | None:
-    """Return a problem with a reader's log-probabilities, or ``None``.
+    """Return a problem with a reader's log-probabilities, or ``None``; see ``ResponseSampler.check``.
 
-    Args:
-        model: Causal language model in eval mode.
-        name: Name of the reader, for the message.
-        layout: Layout of the reader.
-        pad_id: Id of the tokenizer's padding token.
-        prompts: Token ids of the prompts.
-        sample: Function that samples responses to the prompts.
-        tolerance: Maximum difference in nats, as a mean over a response's tokens (default: the difference explained
-            by rounding in the model's dtype).
-
-    Raises:
-        UnscorableError: The logits are NaN.
+    ``sample`` samples responses to the prompts, given as token ids.
     """
     reader = f"reader {name!r} ({type(model).__name__}, layout {layout})"
     way_out = "" if layout == "reread" else "reader_layout=reread, which is slow and works with any model, or "

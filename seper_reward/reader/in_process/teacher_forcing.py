@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.decoding import TreeDecoder
+from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
 from seper_reward.reader.in_process.layout import keep_logits, rope_switch
-from seper_reward.reader.in_process.masks import left_pad
 from seper_reward.reader.sampler import Layout
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.profiling import timed
@@ -22,16 +21,9 @@ _BATCH = 16  # prompts whose given texts are scored at once; few, because the lo
 
 @dataclass(frozen=True)
 class Forcing:
-    """Given texts after prompts, scored in batches.
+    """Given texts (token ids by text) after prompts (token ids by prompt), scored in batches of ``budget`` tokens.
 
-    Attributes:
-        model: Causal language model in eval mode.
-        pad_id: Id of the tokenizer's padding token.
-        layout: Layout of the texts of a prompt.
-        budget: Maximum number of tokens in a batch.
-        encoded: Token ids of each prompt.
-        pairs: Prompts and texts; equal pairs are scored once.
-        tokens: Token ids of each text.
+    Equal pairs are scored once.
     """
 
     model: Any
@@ -45,12 +37,10 @@ class Forcing:
     def read(
         self, read: Callable[..., list[list[Tensor]]], keep: Callable[[str, Tensor], R]
     ) -> Iterator[tuple[tuple[str, str], R]]:
-        """Yield each distinct pair with a value computed from its logits or log-probabilities.
+        """Yield each distinct pair with the value that ``keep`` makes of its text and the result of ``read``.
 
-        Args:
-            read: ``forced_logits`` or ``forced_log_probs``.
-            keep: Function that computes the value from a text and the result of ``read``. It is called batch by
-                batch, since the logits of all pairs do not fit into memory.
+        ``read`` is ``forced_logits`` or ``forced_log_probs``. ``keep`` is called batch by batch, since the logits of
+        all pairs do not fit into memory.
         """
         lines: dict[str, dict[str, list[int]]] = {}
         for prompt, text in self.pairs:
@@ -76,14 +66,7 @@ def forced_log_probs(
 ) -> list[list[Tensor]]:
     """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
 
-    Args:
-        model: Causal language model in eval mode.
-        lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
-        pad_id: Id of the tokenizer's padding token.
-        layout: Layout of the continuations of a prompt, from ``choose_layout``.
-
-    Returns:
-        Per line and continuation, ``(T,)`` natural-log probabilities of its T tokens, on the CPU.
+    Arguments are those of ``forced_logits``. Per line and continuation the result is ``(T,)``, on the CPU.
     """
     targets = [tokens for _, continuations in lines for tokens in continuations]
     logits = itertools.chain(*forced_logits(model, lines, pad_id, layout))
@@ -106,14 +89,8 @@ def forced_logits(
     continuation, in ``reread`` without padding. With long rope, a continuation uses the factors of its whole row, like
     a plain call of the model.
 
-    Args:
-        model: Causal language model in eval mode.
-        lines: One batch of (prompt ids, continuations' ids); continuations are not empty.
-        pad_id: Id of the tokenizer's padding token.
-        layout: Layout of the continuations of a prompt, from ``choose_layout``.
-
-    Returns:
-        Per line and continuation, ``(T + 1, V)`` logits: of its T tokens, and of the token after them.
+    ``lines`` are one batch of (prompt ids, continuations' ids), with continuations of T > 0 tokens; each gets ``(T +
+    1, V)`` logits.
     """
     switch = rope_switch(model)
     trees: dict[bool, list[int]] = {}  # lines that share a batch with all their continuations

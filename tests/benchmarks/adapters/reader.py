@@ -40,7 +40,7 @@ _CARD = Path(__file__).with_name("reader_adapter.md")
 class ReaderConfig(SftScriptConfig):
     """Train a reader that answers briefly."""
 
-    unused = ("data", "model", "policy", "warmup_on")
+    unused = ("data", "model", "policy")
 
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),

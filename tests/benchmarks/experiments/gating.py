@@ -52,7 +52,7 @@ class GatingConfig(ExperimentConfig):
 
     unused = (
         "labeler", "sets", "given_top", "depth", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
-        "min_spread", "resolution", "shift", "clip_low", "clip_high", "eval_gains", "eval_top_k",
+        "min_spread", "resolution", "eval_gains", "eval_top_k",
     )  # fmt: skip
 
     model: str = setting(

@@ -17,9 +17,8 @@ from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Passage
 from trainers import retriever
-from trainers.ranking.losses import ListCollator
+from trainers.ranking.losses import ListCollator, TextVectors, vectors_by_text
 from trainers.ranking.run import teacher_rows
-from trainers.ranking.vectors import TextVectors, vectors_by_text
 from trainers.retriever import RetrieverConfig, RetrieverRun, fit
 
 

@@ -25,9 +25,8 @@ from tests.benchmarks.experiments.only_head import (
 )
 from trainers.models import load_encoder
 from trainers.ranking.data import data_key, read_questions
-from trainers.ranking.losses import ListCollator
+from trainers.ranking.losses import ListCollator, vectors_by_text
 from trainers.ranking.run import labeler_for
-from trainers.ranking.vectors import vectors_by_text
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, list_loss
 
 ROWS = [

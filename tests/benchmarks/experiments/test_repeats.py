@@ -153,7 +153,7 @@ def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_pa
     [
         (["--counts", "0"], "counts must be whole numbers of at least 1"),
         (["--repeats", "1"], "repeats must be at least 2"),
-        (["--set", "estimator.weighting=uniform"], "leave out the options of SePer"),
+        (["--estimator", "paper"], "leave out the options of SePer"),
         ([], "--file is required"),
     ],
 )
