@@ -128,6 +128,25 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("recipe", "module"),
+    [("gating", "gating"), ("compare-labelers", "compare_labelers"), ("new-head", "new_head")],
+)
+def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
+    assert cli.main(["train", recipe, "--output_dir", "runs/x"]) == 2
+    said = f"is now 'python -m tests.benchmarks.experiments.{module}', in a checkout of the repository"
+    assert capsys.readouterr().err == f"seper-reward train {recipe}: {said}\n"
+    assert (Path(__file__).parent / "benchmarks" / "experiments" / f"{module}.py").is_file()
+
+
+@pytest.mark.parametrize("name", ["repeats", "robustness", "transfer"])
+def test_an_evaluation_that_became_an_experiment_names_it(capsys, name):
+    assert cli.main(["evaluate", name, "--seed", "1"]) == 2
+    error = capsys.readouterr().err
+    assert f"'python -m tests.benchmarks.experiments.{name}', in a checkout" in error
+    assert error.count("\n") == 1
+
+
 def test_the_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"seper-reward {seper_reward.__version__}\n"
@@ -232,3 +251,15 @@ def test_a_damaged_label_file_is_named(tmp_path, capsys):
 def test_a_removed_setting_is_named_with_its_replacement(capsys):
     assert cli.main(["label", "--input", "demo", "--throughput", "true"]) == 2
     assert "'--throughput', which was removed; take --block" in capsys.readouterr().err
+
+
+def test_a_former_name_runs_the_new_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["configs", "copy", "--to", "mine"]) == 0
+    assert capsys.readouterr().err.startswith("seper-reward configs copy: is now 'seper-reward init'\n")
+    assert (tmp_path / "mine" / "label" / "demo.yaml").is_file()
+
+
+def test_former_names_name_commands():
+    assert not {*cli._FORMER} & {*cli.find_commands()}
+    assert {*cli._FORMER.values()} <= {*cli.find_commands()}

@@ -229,6 +229,8 @@ def test_only_calls_with_a_state_of_the_trainer_wait_for_other_ranks(tiny_scorer
     assert not met
     SePerReward(tiny_scorer)(**columns, **STATE)
     assert met
+    with pytest.raises(TypeError, match="'share_ranks', which was removed; leave it out; ranks share the work"):
+        SePerReward(tiny_scorer, share_ranks=True)
 
 
 def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
