@@ -1,4 +1,4 @@
-"""Convert passage labels to inputs of ranking losses: scaling, grades, pairs, triplets, filters. Pure functions."""
+"""Convert passage labels to inputs of ranking losses: grades, pairs, triplets, filters. Pure functions."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,34 +100,6 @@ def by_marks(labeled: LabeledQuery) -> list[Hop]:
             if labeled.labels[given] > 0
         ),
     ]
-
-
-def transform(
-    labels: Tensor,
-    *,
-    shift: float = 0.0,
-    low: float | None = None,
-    high: float | None = None,
-    temperature: float = 1.0,
-) -> Tensor:
-    """Scale labels for a loss: ``(clip(label, low, high) + shift) / temperature``.
-
-    Args:
-        labels: Labels in a tensor of any shape; NaN (no passage) stays NaN.
-        shift: Number added after clipping, for losses whose gains must not be negative.
-        low: Least label; 0 gives harmful passages the label of useless ones. ``None`` does not clip.
-        high: Greatest label; ``None`` does not clip.
-        temperature: Teacher's temperature, > 0; below 1 it sharpens the softmax of the result.
-
-    Raises:
-        ValueError: ``temperature`` is not above 0, or ``low`` is above ``high``.
-    """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}")
-    if low is not None and high is not None and low > high:
-        raise ValueError(f"low must not be above high, got {low} and {high}")
-    clipped = labels if low is None and high is None else labels.clamp(low, high)
-    return (clipped + shift) / temperature
 
 
 def quantize(labels: Tensor, margin: float) -> Tensor:

@@ -6,7 +6,6 @@ import statistics
 from dataclasses import replace
 
 import pytest
-import torch
 
 from seper_reward.labels.heterogeneity import beyond_chance, drawn_to_mean
 from seper_reward.labels.targets import (
@@ -21,7 +20,6 @@ from seper_reward.labels.targets import (
     shortened,
     split_by_help,
     sure,
-    transform,
     triplets,
 )
 from seper_reward.retrieval import next_hop
@@ -32,26 +30,6 @@ def judged(labels, errors=None, ids="abcdefgh", baseline_error=0.0):
     passages = tuple(Passage(f"text {name}", id=name) for name, _ in zip(ids, labels, strict=False))
     errors = tuple(errors or [0.0] * len(labels))
     return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), errors, baseline_error)
-
-
-def test_transform_clips_then_shifts_then_divides():
-    labels = torch.tensor([-0.6, 0.2, 0.9, math.nan])
-    found = transform(labels, shift=0.5, low=-0.5, high=0.8, temperature=0.5)
-    assert found[:3].tolist() == pytest.approx([0.0, 1.4, 2.6])
-    assert found[3].isnan()
-    assert torch.equal(transform(labels[:3]), labels[:3])
-
-
-def test_transform_keeps_harm_below_uselessness_unless_clipped():
-    labels = torch.tensor([-0.6, 0.0])
-    assert transform(labels, temperature=0.2).diff() == pytest.approx(3.0)
-    assert transform(labels, low=0.0).diff() == 0
-
-
-@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"temperature": -1.0}, {"low": 0.5, "high": 0.1}])
-def test_transform_refuses(options):
-    with pytest.raises(ValueError, match="must"):
-        transform(torch.zeros(2), **options)
 
 
 def test_grade_by_hand():
