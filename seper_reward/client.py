@@ -137,7 +137,7 @@ class SePerClient(_Client):
 
 
 class AsyncSePerClient(_Client):
-    """``SePerClient`` with coroutines; the tasks of one event loop may share it."""
+    """``SePerClient`` with coroutines; the tasks of one event loop may share it. Arguments and errors are the same."""
 
     @cached_property
     def _http(self) -> httpx2.AsyncClient:

@@ -91,6 +91,14 @@ class EstimatorConfig(JudgeConfig):
     """Settings that turn sampled responses into beliefs: the entailment model, and the options of SePer."""
 
     group_help: ClassVar[Mapping[str, str]] = {"estimator": "The options of SePer, from responses to a belief."}
+    #: Removed settings, each with its replacement.
+    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            *("weighting", "end_token", "aliases", "hard_aliases", "kernel", "match", "floor", "threshold"),
+            *("clusters", "judged_by", "judged_texts"),
+        ),
+        "name a preset with --estimator, or make SePerScorer(estimator=Estimator(...)) in Python",
+    )
 
     estimator: Preset = setting(
         "default",
@@ -116,8 +124,8 @@ class ScorerConfig(EstimatorConfig):
     }
     #: Commands with a reader use the same loading options for both models.
     places: ClassVar[Mapping[str, str]] = {name: f"reader.{name}" for name in ("dtype", "device", "trust_remote_code")}
-    #: Removed settings, each with its replacement.
     former: ClassVar[Mapping[str, str]] = {
+        **EstimatorConfig.former,
         "enough_std_error": "leave it out; num_samples responses are always sampled",
         "min_samples": "leave it out; num_samples responses are always sampled",
         "draw": "leave it out; draws are independent",

@@ -69,6 +69,7 @@ def test_the_benchmark_of_dtypes_writes_its_numbers(tiny_reader, tmp_path):
     assert found["fast_dtype"] in dtypes.DTYPES
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_searches_writes_its_numbers(tiny_encoder, tmp_path):
     out = tmp_path / "out.json"
     tool_loop.main(["--encoder", str(tiny_encoder), "--questions", "2", "--rollouts", "2", "--json", str(out)])

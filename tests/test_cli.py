@@ -253,6 +253,26 @@ def test_a_removed_setting_is_named_with_its_replacement(capsys):
     assert "'--throughput', which was removed; take --block" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "yaml", "hint"),
+    [
+        ("label", "estimator: {kernel: max}", "'estimator.kernel', which was removed; name a preset with --estimator"),
+        (
+            "train retriever",
+            "targets: {clip_low: 0}",
+            "'targets.clip_low', which was removed; leave it out",
+        ),
+        ("train reranker", "loss: lambda", "'loss', which was removed; leave it out; the loss is RankNet's"),
+        ("train sft", "warmup_on: answers", "'warmup_on', which was removed; leave it out; the examples are whole"),
+        ("baseline workflows", "sure_from: 0.5", "'sure_from', which was removed; use WorkflowOptions in Python"),
+    ],
+)
+def test_a_setting_that_a_recipe_lost_is_named(tmp_path, capsys, command, yaml, hint):
+    (tmp_path / "old.yaml").write_text(yaml)
+    assert cli.main([*command.split(), "--config", str(tmp_path / "old.yaml")]) == 2
+    assert hint in capsys.readouterr().err
+
+
 def test_a_former_name_runs_the_new_command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["configs", "copy", "--to", "mine"]) == 0

@@ -25,7 +25,7 @@ FROZEN = DOCS / "experiments.md"  # its commands and settings are those of earli
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(set(DOCS.glob("*.md")) - {FROZEN})]
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
-FIRST_READ = ("README", "index", "concepts")  # pages whose snippets run with every change
+FIRST_READ = ("README", "concepts")  # pages whose snippets run with every change
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from datasets import Dataset
@@ -53,6 +53,8 @@ from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, track
 @dataclass
 class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
+
+    former: ClassVar[Mapping[str, str]] = {**RankingConfig.former, "loss": "leave it out; the loss is RankNet's"}
 
     model: str = setting(
         EMBEDDED,

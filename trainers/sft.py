@@ -9,10 +9,10 @@ All fields of TRL's ``SFTConfig`` are settings. With ``data: policy`` the model 
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from datasets import Dataset
@@ -37,6 +37,8 @@ from .runs import ThisMachine, project_completions_only, suggest
 @dataclass
 class SftScriptConfig:
     """Settings of model and data, in addition to TRL's SFTConfig."""
+
+    former: ClassVar[Mapping[str, str]] = {"warmup_on": "leave it out; the examples are whole answers and searches"}
 
     data: str = setting(
         "policy", "Training data: 'policy' (answers and searches), or a JSONL file of {prompt, completion}."
@@ -68,6 +70,11 @@ class SftArguments(ThisMachine, SFTConfig):
     """TRL's SFTConfig; without an accelerator, the CPU is used."""
 
     help_group = "the trainer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_gpu > 1:
+            raise ValueError("several GPUs need torchrun or accelerate launch")
 
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:

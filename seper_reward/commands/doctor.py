@@ -85,7 +85,10 @@ def device_lines() -> Iterator[str]:
     threads = torch.get_num_threads()
     processors = os.cpu_count() or 1
     yield f"torch {torch.__version__}: {threads} thread{'s' * (threads != 1)} on {processors} processors"
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # Windows has none
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows and some containers have none
+        load = 0.0
     if threads > 1 and load >= processors:  # torch's threads wait for each other after every product
         yield f"load: {load:.1f} on {processors} processors; with other programs running, OMP_NUM_THREADS=1 is faster"
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None

@@ -100,8 +100,8 @@ def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
 
     ``"passage"`` gives the texts of the passages, ``"title"`` their titles (for a passage without a title, its text),
     ``"name"`` the texts and the names in the question, ``"entity"`` the names in the question and the texts of all
-    passages, marked or not, and ``"question"`` no keys. If some passages are marked, else only relevant ones count,
-    since many questions may share irrelevant passages.
+    passages, marked or not, and ``"question"`` no keys. In all but ``"entity"``, if some passages are marked, only
+    relevant ones count, since many questions may share irrelevant passages.
     """
     if split_by == "question":
         return set()

@@ -139,7 +139,8 @@ def write_audit(
         settings: The command's settings, for reference.
 
     Returns:
-        Content of ``audit.json``; each negative counts once per question.
+        Content of ``audit.json``: numbers of ``rows``, ``questions``, ``negatives`` (each once per question), and of
+        audited ones; ``false_negatives`` and their ``share`` of the audited; the ``action`` and its numbers of rows.
 
     Raises:
         ValueError: The rows have scores that would be wrong in repaired rows.

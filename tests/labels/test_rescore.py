@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 
 from seper_reward.cli import main
+from seper_reward.config import EstimatorConfig
+from seper_reward.estimators import Estimator
 from seper_reward.reader import loading
 from seper_reward.runtime.hashing import file_hash
 from tests.helpers import labels_of
@@ -61,7 +63,9 @@ def numbers(row):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypatch, preset):
-    assert main(words("label", "labels")) == 0
+    with monkeypatch.context() as patch:  # an estimator that is no preset
+        patch.setattr(EstimatorConfig, "estimator_options", Estimator.preset("default", kernel="max"))
+        assert main(words("label", "labels")) == 0
     assert main(words("label", "expected", "--estimator", preset)) == 0
     no_reader(monkeypatch)
     assert main(words("rescore", "found", "--estimator", preset)) == 0

@@ -278,6 +278,7 @@ def test_an_adapter_on_the_hub_is_to_be_downloaded(tiny_reader, tmp_path, monkey
         load_reader(str(tmp_path), LoadOptions(device="cpu"))
 
 
+@pytest.mark.slow
 def test_an_adapter_for_the_hubs_id_of_the_embedded_weights_is_merged_into_these(tmp_path):
     (tmp_path / "adapter_config.json").write_bytes((READER_ADAPTER / "adapter_config.json").read_bytes())
     (tmp_path / "adapter_model.safetensors").write_bytes((READER_ADAPTER / "adapter_model.safetensors").read_bytes())

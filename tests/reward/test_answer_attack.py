@@ -108,7 +108,8 @@ def embedded():
     return SePerScorer.from_pretrained()
 
 
-@pytest.mark.parametrize("budget", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [60, 1000])
 @pytest.mark.parametrize(("question", "answer"), TARGETS)
 def test_no_text_without_the_answer_is_paid(request, embedded, question, answer, budget):
     if (answer, budget) == ("William Shakespeare", 1000):

@@ -33,12 +33,14 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
     words = ["serve", "--port", port, "--prompt", "brief", *words, "--num_samples", 2, "--max_new_tokens", 4]
     server = multiprocessing.get_context("fork").Process(target=serving, args=(list(map(str, words)),))
     server.start()
+    deadline = time.monotonic() + 60
     while True:
         try:
             httpx2.get(f"{url}/health").raise_for_status()
             break
         except httpx2.HTTPError:
             assert server.is_alive()
+            assert time.monotonic() < deadline
             time.sleep(0.05)
     try:
         (reward,) = SePerReward(url, answer_weight=0.0, price=0.0)(**COLUMNS)

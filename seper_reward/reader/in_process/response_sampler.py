@@ -162,9 +162,9 @@ class ResponseSampler:
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return, per prompt and text, ``(T,)`` natural-log probabilities of the text's tokens as a response.
 
-        The first ``max_new_tokens`` tokens of a text count, with its leading space if it needs one, and without an
-        end-of-sequence token. A pair has an error if its prompt is empty or longer than the model's window minus
-        ``max_new_tokens``, or if its text has no token.
+        The chat template is already applied to prompts. The first ``max_new_tokens`` tokens of a text count, with its
+        leading space if it needs one, and without an end-of-sequence token. A pair has an error if its prompt is empty
+        or longer than the model's window minus ``max_new_tokens``, or if its text has no token.
         """
         encoded, errors = self._encoded(prompts)
         encode = functools.partial(encode_response, self.tokenizer, longest=self.options.max_new_tokens)
@@ -221,8 +221,8 @@ class ResponseSampler:
         A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
         calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
         mean over a response's tokens (default: the difference explained by rounding in the model's dtype); a greater
-        difference raises ``RuntimeError``. Reasons: the layout does not suit the architecture, train mode, gradient
-        checkpointing without a cache.
+        difference raises ``RuntimeError``, logits of NaN ``UnscorableError``. Reasons: the layout does not suit the
+        architecture, train mode, gradient checkpointing without a cache.
         """
         if problem := self._decoding_problem(prompt, tolerance):
             raise RuntimeError(problem)

@@ -100,6 +100,7 @@ def test_a_paragraph_with_another_answer_in_it_does_not_state_the_old_one():
     assert any("Ann" not in row.response and "Bob" not in row.response for row in rows)
 
 
+@pytest.mark.slow
 def test_forms_are_a_mix_of_both_verdicts(shared_data):
     pairs = list(form_pairs(shared_data, random.Random(0)))
     assert len(pairs) > 25_000

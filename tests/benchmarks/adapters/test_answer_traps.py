@@ -78,6 +78,7 @@ def test_politeness_keeps_the_question():
     assert all("who built the mill?" in question for question in asked)
 
 
+@pytest.mark.slow
 def test_no_trap_of_the_test_set_is_trained_on(shared_data):
     from tests.benchmarks.adapters.entailment_data import trap_pairs
 

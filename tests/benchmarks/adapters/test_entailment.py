@@ -34,6 +34,7 @@ def test_no_question_of_a_held_out_split_is_trained_on(shared_data):
     assert len(rows) > 1000
 
 
+@pytest.mark.slow
 def test_no_form_is_made_of_a_held_out_question(shared_data):
     """Neither EVOUNA's dev and test questions, by which the adapter is judged, nor NQ's."""
     held_out = {row["question"].lower() for split in ("dev", "test") for row in data.evouna_rows(shared_data, split)}

@@ -21,6 +21,7 @@ def examples(shared_data):
     return list(data.examples(shared_data, random.Random(0)))
 
 
+@pytest.mark.slow
 def test_only_train_questions_are_trained_on(examples, shared_data):
     held_out = {
         query.question

@@ -30,7 +30,7 @@ def test_regression_keeps_what_lists_leave_out():
     """Questions of equal labels, unrounded labels, and weights by the whole error, with the baseline's."""
     alike = LabeledQuery(replace(MILL, id="alike"), (0.01, 0.01, 0.01), (0.3, 0.3, 0.3), baseline_error=0.3)
     sure = LabeledQuery(MILL, (0.04, -0.6, 0.83), (0.0, 0.1, 0.2))
-    rows = regression_rows([alike, sure], GatingConfig(shift=1.0), 0.1)
+    rows = regression_rows([alike, sure], GatingConfig(), 0.1)
     assert [[label for label, _ in row["labels"]] for row in rows] == [[0.01] * 3, [0.04, -0.6, 0.83]]
     precisions = [10.0, 10.0, 10.0, 100.0, 50.0, 20.0]  # 1 / (.3² + .1²), ..., 1 / (.2² + .1²)
     weights = [weight for row in rows for _, weight in row["labels"]]
@@ -41,6 +41,7 @@ def test_regression_keeps_what_lists_leave_out():
         regression_rows([alike], GatingConfig(max_std_error=0.2), 0.1)
 
 
+@pytest.mark.slow
 def test_regression_learns_the_labels_themselves(model, tmp_path):
     other = replace(MILL, id="other", question="What is the capital of France?")
     labeled = [
