@@ -16,6 +16,9 @@ class PushConfig:
     repo_id: str = setting("", "Repository on the hub, org/name; made if absent. Required.")
     private: bool = setting(True, "Whether a new repository is private; false shows it to everyone.")
     revision: str | None = setting(None, "Branch, made if absent (default: the main branch).")
+    label: str | None = setting(
+        None, "Field of the labels in pairs, triplets and lists (default: as in seper-reward export)."
+    )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below it, in pairs and triplets."
     )
@@ -36,7 +39,11 @@ def command(arguments: list[str]) -> str:
     folder = Path(config.folder)
     if is_label_folder(folder):
         address = load_labels(folder).push_to_hub(
-            config.repo_id, margin=config.margin, private=config.private, revision=config.revision
+            config.repo_id,
+            label=config.label,
+            margin=config.margin,
+            private=config.private,
+            revision=config.revision,
         )
     elif is_model_folder(folder):
         message = f"Model by seper-reward {version('seper-reward')}"

@@ -41,6 +41,7 @@ def push_labels(
     *,
     provenance: Mapping[str, Any],
     summary: Mapping[str, Any],
+    label: str | None = None,
     margin: float = 0.1,
     private: bool = True,
     token: str | None = None,
@@ -55,6 +56,7 @@ def push_labels(
         repo_id: ``org/name``, or ``name`` for a repository of the logged-in user.
         provenance: Content of ``provenance.json``, or empty.
         summary: Content of ``summary.json``, or empty.
+        label: Field of the labels in the forms; ``None`` for the recommended one (``recommended_label``).
         margin: Least label of a positive passage, and least distance of a negative below the positive.
         private: Whether a new repository is private.
         token: Token that may write there; ``None`` takes ``$HF_TOKEN`` or the token of ``hf auth login``.
@@ -70,7 +72,9 @@ def push_labels(
     if not rows:
         raise ValueError("expected labels to upload, got no rows")
     with tempfile.TemporaryDirectory() as folder:
-        _write_dataset_folder(Path(folder), rows, provenance, summary, repo_id, margin)
+        _write_dataset_folder(
+            Path(folder), rows, provenance, summary, repo_id, label or recommended_label(rows), margin
+        )
         message = f"Labels by seper-reward, {provenance.get('labels_hash', 'of unknown provenance')[:12]}"
         return upload(folder, repo_id, "dataset", message=message, private=private, token=token, revision=revision)
 
@@ -81,10 +85,10 @@ def _write_dataset_folder(
     provenance: Mapping[str, Any],
     summary: Mapping[str, Any],
     repo_id: str,
+    label: str,
     margin: float,
 ) -> None:
     """Write the files of the dataset: one Parquet file per configuration, JSON files, and the card ``README.md``."""
-    label = recommended_label(labels)
     labeled = [labeled_query(row, label) for row in labels]
     tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels}
     tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}

@@ -289,6 +289,15 @@ def test_labels_as_they_are_uploaded(folder, hub, tmp_path):
     assert "private" not in card
 
 
+def test_another_label_is_uploaded_if_it_is_named(hub, tmp_path):
+    row = label_row(labeled()[0], "mine")
+    other = {**row, "passages": [{**each, "other": 0.1 * at} for at, each in enumerate(row["passages"])]}
+    Labels([other]).push_to_hub("me/labels", label="other")
+    lists = load_dataset(str(tmp_path / "uploaded"), "lists", split="train", cache_dir=str(tmp_path / "cache"))
+    assert lists["labels"][0] == pytest.approx([0.1 * at for at in range(len(row["passages"]))])
+    assert "Passages labelled by other" in (tmp_path / "uploaded" / "README.md").read_text()
+
+
 def test_labels_without_a_form_or_a_past(hub, tmp_path):
     rows = [label_row(labeled()[1], "mine")]
     Labels(rows).push_to_hub("me/labels", private=False)
