@@ -14,7 +14,13 @@ from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import PROMPTS
 from tests.second_device import OnSecond, SecondDeviceError, onto, second_device
 
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is there: make gpu-check")
+pytestmark = [
+    pytest.mark.skipif(torch.cuda.is_available(), reason="a real GPU is there: make gpu-check"),
+    pytest.mark.skipif(
+        torch.version.cuda is not None and not hasattr(torch._C, "_ensureCUDADeviceGuardSet"),
+        reason="this CUDA build of torch has no guard of a device without a GPU",
+    ),
+]
 CPU = torch.device("cpu")
 
 
