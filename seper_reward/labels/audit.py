@@ -47,6 +47,7 @@ def read_gold_answers(path: str | Path, column: str = "answers") -> dict[str, An
     Raises:
         BadRowError: A row has no question or no such field; the message names file and row.
         OSError: The file is missing or cannot be read.
+        ValueError: The format is unknown.
     """
     answers: dict[str, Any] = {}
     for where, row in read_valid_rows(path):

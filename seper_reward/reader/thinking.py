@@ -24,7 +24,8 @@ class ThinkingSampler:
 
     Prompts end at the beginning of a thought. A thought of maximum length (``longest`` tokens) is closed, and the
     reader answers from the unfinished thought (arXiv:2501.19393); its response counts as not finished.
-    Log-probabilities of responses are conditional on their thoughts.
+    Log-probabilities of responses are conditional on their thoughts. A window without room for thoughts raises
+    ``ValueError``.
     """
 
     prompts_ahead: int

@@ -52,7 +52,7 @@ def read_rollout_log(
     message. A trace of verifiers 0.4 (``{task: {data}, nodes}``) is read as the messages of its last branch, with the
     fields of its task. Gold answers are texts or numbers, or lists of them, also inside ``reward_model``, ``info`` or
     ``ground_truth``; rows without any have those in ``answers``, by question. The other options, and errors, are those
-    of ``read_rollouts``.
+    of ``read_rollouts``; a missing file raises ``OSError``, a row that is no object ``BadRowError``.
     """
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     if answer_pattern is not None:

@@ -38,7 +38,8 @@ class LoadOptions:
 
     Pin a commit as ``revision`` for reproducible labels. The ``dtype`` is ``"auto"`` (``fast_dtype``), ``"float32"``,
     ``"bfloat16"`` or ``"float16"``; the default ``device`` is this process's accelerator, else the CPU. Python code of
-    the model's repository runs only with ``trust_remote_code``.
+    the model's repository runs only with ``trust_remote_code``. A batch has at most ``max_batch_tokens``
+    tokens (default: that of the class that uses the model).
     """
 
     revision: str | None = None
