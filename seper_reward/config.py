@@ -125,7 +125,6 @@ class ScorerConfig(EstimatorConfig):
     #: Commands with a reader use the same loading options for both models.
     places: ClassVar[Mapping[str, str]] = {name: f"reader.{name}" for name in ("dtype", "device", "trust_remote_code")}
     former: ClassVar[Mapping[str, str]] = {
-        **EstimatorConfig.former,
         "enough_std_error": "leave it out; num_samples responses are always sampled",
         "min_samples": "leave it out; num_samples responses are always sampled",
         "draw": "leave it out; draws are independent",

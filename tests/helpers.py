@@ -135,15 +135,14 @@ class ScriptedSampler:
         return other
 
 
-def on_two_ranks(act, folder, seconds=60):
-    """Run ``act(rank)`` in two forked processes of one gloo group and return both results.
+def in_forks(act, seconds):
+    """Run ``act(rank)`` in two forked processes and return both results; raise what ``act`` raises.
 
-    Raises what ``act`` raises. Forked processes need not import and load what this one has.
+    Forked processes need not import and load the modules and models of this one.
     """
     context = multiprocessing.get_context("fork")
-    store = folder / f"store-{len(list(folder.glob('store-*')))}"
     ours, theirs = zip(*(context.Pipe(duplex=False) for _ in range(2)), strict=True)
-    ranks = [context.Process(target=_rank, args=(act, rank, store, theirs[rank], seconds)) for rank in range(2)]
+    ranks = [context.Process(target=_fork, args=(act, rank, theirs[rank])) for rank in range(2)]
     for process in ranks:
         process.start()
     for end in theirs:
@@ -160,10 +159,8 @@ def on_two_ranks(act, folder, seconds=60):
             process.join()
 
 
-def _rank(act, rank, store, answer, seconds):
+def _fork(act, rank, answer):
     torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
-    group = {"init_method": f"file://{store}", "rank": rank, "world_size": 2, "timeout": timedelta(seconds=seconds)}
-    torch.distributed.init_process_group("gloo", **group)
     try:
         result = act(rank)
     except BaseException as error:  # a failed assertion of pytest, too
@@ -172,50 +169,46 @@ def _rank(act, rank, store, answer, seconds):
     answer.send(result)
 
 
-def launch(act, folder, processes=2, seconds=120):
-    """Run ``act()``, which returns an exit status, as a launcher does on each of some processes.
+def on_two_ranks(act, folder, seconds=60):
+    """Run ``act(rank)`` in two forked processes of one gloo group and return both results."""
+    store = folder / f"store-{len(list(folder.glob('store-*')))}"
+    group = {"init_method": f"file://{store}", "world_size": 2, "timeout": timedelta(seconds=seconds)}
 
-    They are forked, and so need not import what this one has. Returns what they wrote to standard output and to
-    standard error, one text each, the main process's first.
+    def ranked(rank):
+        torch.distributed.init_process_group("gloo", rank=rank, **group)
+        return act(rank)
+
+    return in_forks(ranked, seconds)
+
+
+def launch(act, folder, seconds=120):
+    """Run ``act()``, which returns an exit status, in two forked processes with the environment of a launcher.
+
+    Returns their standard output and their standard error, one text each, the main process's first.
     """
-    context = multiprocessing.get_context("fork")
     with socket.socket() as free:
         free.bind(("", 0))
         port = str(free.getsockname()[1])
-    launched = [
-        context.Process(target=_launched, args=(act, rank, processes, port, folder)) for rank in range(processes)
-    ]
-    for process in launched:
-        process.start()
-    for process in launched:
-        process.join(seconds)
-        process.kill()
-    out, err = ("".join((folder / f"{rank}.{end}").read_text() for rank in range(processes)) for end in ("out", "err"))
-    assert [process.exitcode for process in launched] == [0] * processes, err
+
+    def launched(rank):
+        os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank))
+        os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), "2")
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        PartialState._reset_state()
+        distributed.process_state.cache_clear()
+        distributed._store.cache_clear()
+        with (
+            (folder / f"{rank}.out").open("w") as out,
+            (folder / f"{rank}.err").open("w") as err,
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
+            return act()
+
+    statuses = in_forks(launched, seconds)
+    out, err = ("".join((folder / f"{rank}.{end}").read_text() for rank in range(2)) for end in ("out", "err"))
+    assert not any(statuses), err
     return out, err
-
-
-def _launched(act, rank, processes, port, folder):
-    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
-    rank_of = dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)) | dict.fromkeys(
-        ("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes)
-    )
-    os.environ.update(rank_of, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-    PartialState._reset_state()
-    distributed.process_state.cache_clear()
-    distributed._store.cache_clear()
-    with (
-        (folder / f"{rank}.out").open("w") as out,
-        (folder / f"{rank}.err").open("w") as err,
-        redirect_stdout(out),
-        redirect_stderr(err),
-    ):
-        try:
-            status = act()
-        except BaseException:
-            traceback.print_exc()
-            status = 1
-    sys.exit(status)
 
 
 class OneByOne:

@@ -54,7 +54,7 @@ from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, track
 class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
 
-    former: ClassVar[Mapping[str, str]] = {**RankingConfig.former, "loss": "leave it out; the loss is RankNet's"}
+    former: ClassVar[Mapping[str, str]] = {"loss": "leave it out; the loss is RankNet's"}
 
     model: str = setting(
         EMBEDDED,

@@ -109,12 +109,9 @@ WORKFLOWS: Mapping[str, Callable[[Session], str]] = {
 class WorkflowsConfig(RetrievalConfig):
     """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
 
-    former: ClassVar[Mapping[str, str]] = {
-        **RetrievalConfig.former,
-        **dict.fromkeys(
-            ("refuse_below", "sure_from", "mask_below", "max_thought_tokens"), "use WorkflowOptions in Python"
-        ),
-    }
+    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("refuse_below", "sure_from", "mask_below", "max_thought_tokens"), "use WorkflowOptions in Python"
+    )
 
     retriever: str = setting("bm25", RETRIEVER_HELP)
     workflows: list[str] = setting(

@@ -18,7 +18,6 @@ class ServeConfig(CommandConfig):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
     former: ClassVar[Mapping[str, str]] = {
-        **CommandConfig.former,
         "memory": "set memory_mb, in MB instead of beliefs",
         "max_contexts": "set max_request_tokens, which limits the tokens of a request",
     }

@@ -43,7 +43,7 @@ class SettingNames:
         self.groups = {group: keys for group, keys in self.groups.items() if keys}
         if clash := self._flat & self.groups.keys():
             raise TypeError(f"{sorted(clash)} are names of groups and of settings without a place")
-        self._former = {name: text for kind in kinds for name, text in getattr(kind, "former", {}).items()}
+        self._former = {name: text for base in bases for name, text in vars(base).get("former", {}).items()}
         self.flags = self._flat | {name for name, place in self.places.items() if place.common}
 
     def flat(self, settings: Mapping[str, Any], begin: str, *, others: bool = False) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +154,20 @@ def started(words: Sequence[str], url: str) -> "subprocess.Popen[bytes]":
     """Start a server, and wait until it answers."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     server = subprocess.Popen(words, env=environment)
+    wait_for(url, server.poll)
+    return server
+
+
+def wait_for(url: str, ended: Callable[[], int | None], seconds: float = 600) -> None:
+    """Wait until a server answers; raise ``RuntimeError`` if it is late, or ``ended`` returns its exit status."""
+    deadline = time.monotonic() + seconds
     while True:
         try:
             httpx2.get(f"{url}/health").raise_for_status()
-            return server
+            return
         except httpx2.HTTPError:
-            if server.poll() is not None:
-                raise RuntimeError(f"the server ended with {server.returncode}") from None
+            if (status := ended()) is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server ended with {status}, or is late") from None
             time.sleep(0.1)
 
 

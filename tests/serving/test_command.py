@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import httpx2
 import pytest
@@ -15,6 +14,7 @@ from seper_reward import cli
 from seper_reward.client import SePerClient
 from seper_reward.commands import serve as command
 from seper_reward.reward.reward import SePerReward
+from tests.benchmarks.serving import wait_for
 from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import free_port
 
@@ -33,16 +33,8 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
     words = ["serve", "--port", port, "--prompt", "brief", *words, "--num_samples", 2, "--max_new_tokens", 4]
     server = multiprocessing.get_context("fork").Process(target=serving, args=(list(map(str, words)),))
     server.start()
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            httpx2.get(f"{url}/health").raise_for_status()
-            break
-        except httpx2.HTTPError:
-            assert server.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
     try:
+        wait_for(url, lambda: server.exitcode, seconds=60)
         (reward,) = SePerReward(url, answer_weight=0.0, price=0.0)(**COLUMNS)
         assert reward != 0
         queries = [{**{name: value[0] for name, value in COLUMNS.items()}, "question": f"{n}?"} for n in range(60)]

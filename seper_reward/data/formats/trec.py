@@ -66,7 +66,7 @@ def read_qrels(source: str | Path) -> Qrels:
 
 
 def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
-    """Return the questions with a ranking in a run, with its ``depth`` best passages in place of their own.
+    """Return the questions with a ranking in a run, with its ``depth`` best passages in place of theirs.
 
     Raises:
         ValueError: The run ranks a passage that is not in the corpus.
