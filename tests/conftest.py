@@ -1,7 +1,10 @@
 """Fixtures: tiny random models for speed, the embedded models for truth, the shared data where present."""
 
+import functools
+import gc
 import json
 import os
+import ssl
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -19,6 +22,14 @@ collect_ignore = ["verifiers_traces.py"]  # it imports verifiers, which has a se
 
 settings.register_profile("fast", max_examples=50, deadline=None)
 settings.load_profile("fast")
+# each client of an engine reads the certificates of this machine, which takes a quarter of a second
+ssl.create_default_context = functools.cache(ssl.create_default_context)
+
+
+def pytest_collection_finish():
+    """Keep all imported objects out of the garbage collection, which trainers run in full after each training."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,6 @@ FROZEN = DOCS / "experiments.md"  # its commands and settings are those of earli
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(set(DOCS.glob("*.md")) - {FROZEN})]
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
-FIRST_READ = ("README", "concepts")  # pages whose snippets run with every change
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
@@ -146,11 +145,7 @@ def named_settings(words) -> set[str]:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, marks=[] if page.stem in FIRST_READ else pytest.mark.slow)
-        for page in PAGES
-        if snippets(page)
-    ],
+    [pytest.param(page, marks=[] if page.stem == "README" else pytest.mark.slow) for page in PAGES if snippets(page)],
     ids=name_of,
 )
 def test_snippets_run(page, tmp_path, monkeypatch):

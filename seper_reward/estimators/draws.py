@@ -84,7 +84,7 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
     probability is known, the standard error of a mean, with the prior's observations in the variance); the interval
     are the posterior's central 95 %, widened if necessary to contain the mean.
     """
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     values, unseen = values.double(), draws.unseen_mass
     known = float(draws.seen @ values)
@@ -96,7 +96,7 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
     variance = spread / (count + 2)
     total = mean * (1 - mean) / variance - 1  # the posterior's equivalent number of observations of 0 or 1
     tail = (1 - CONFIDENCE) / 2
-    low, high = beta.ppf([tail, 1 - tail], mean * total, (1 - mean) * total)
+    low, high = betaincinv(mean * total, (1 - mean) * total, [tail, 1 - tail])
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
     std_error = unseen * math.sqrt(variance)
     if not bool(draws.seen.any()):

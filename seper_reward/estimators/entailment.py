@@ -115,7 +115,7 @@ class EntailmentScorer:
             if not isinstance(claim, bool)
         }
         parts = self._inputs.parts(claims.values())
-        lengths = {part: self._inputs.length(part) for grid in parts.values() for row in grid for part in row}
+        lengths = self._inputs.lengths([part for grid in parts.values() for row in grid for part in row])
         by_part: dict[Statement, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
             by_part.update(zip(batch, in_halves(self._forward, batch), strict=True))

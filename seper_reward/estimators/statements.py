@@ -68,9 +68,10 @@ class StatementEncoder:
             for row in statements
         }
 
-    def length(self, statement: Statement) -> int:
-        """Return the number of tokens of the model's input."""
-        return len(self.encode([statement])["input_ids"][0])
+    def lengths(self, statements: Sequence[Statement]) -> dict[Statement, int]:
+        """Return the number of tokens of the model's input, by statement."""
+        encoded = self.encode(statements)["input_ids"] if statements else []
+        return {statement: len(ids) for statement, ids in zip(statements, encoded, strict=True)}
 
     def encode(self, statements: Sequence[Statement], **options: Any) -> Any:
         """Return the tokenizer's encoding of statements whose texts come from ``asked`` and ``parts``."""

@@ -19,13 +19,13 @@ def heterogeneity_p_value(labeled: LabeledQuery) -> float:
     compared with chi-square of P - 1 degrees of freedom. The baseline's error is left out. The result is 0 if no label
     has an error (no difference can be chance), and 1 for a single passage.
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtrc
 
     error = _mean_square(labeled.passage_errors)
     if not error:
         return 0.0
     freedom = len(labeled.labels) - 1
-    return float(chi2.sf(freedom * statistics.variance(labeled.labels) / error, freedom)) if freedom else 1.0
+    return float(chdtrc(freedom, freedom * statistics.variance(labeled.labels) / error)) if freedom else 1.0
 
 
 def shrunk(labeled: LabeledQuery) -> LabeledQuery:

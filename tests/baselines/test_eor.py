@@ -224,7 +224,10 @@ def lane(monkeypatch, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("vote", ["eor_paper", "eor_official", "eor_default", "belief_vote"])
+OTHER_VOTES = [pytest.param(vote, marks=pytest.mark.slow) for vote in ("eor_paper", "eor_official", "belief_vote")]
+
+
+@pytest.mark.parametrize("vote", ["eor_default", *OTHER_VOTES])
 def test_a_trained_ensemble_answers(lane, vote, capsys):
     words = ["baseline", "eor", "--sources", *SOURCES]
     assert main([*words, "--file", str(lane / "lane.jsonl"), "--save", str(lane / "eor")]) == 0

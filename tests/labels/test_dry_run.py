@@ -24,11 +24,11 @@ ROWS = [
 
 
 @pytest.fixture
-def words(tmp_path):
-    """Return the words of the command with the embedded models, for short responses."""
+def words(tmp_path, tiny_reader, tiny_entailment):
+    """Return the words of the command with tiny models, for short responses."""
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:3]))
     fixed = f"--input {tmp_path / 'data.jsonl'} --output_dir {tmp_path / 'out'} --num_samples 2 --max_new_tokens 3"
-    return ["label", *fixed.split()]
+    return ["label", *fixed.split(), "--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
 
 
 def files_of(folder):
@@ -47,7 +47,7 @@ def test_the_command_estimates_and_writes_nothing(words, tmp_path, capsys):
     prompts, responses = map(int, re.fullmatch(r"tokens: about (\d+) in prompts and (\d+) in .*", lines[2]).groups())
     # 9 contexts and the placebo's, of 20 to 100 tokens; 2 samples in each of 1 to 3 tokens
     assert 9 * 20 < prompts < 15 * 100
-    assert 9 * 2 <= responses <= 16 * 6
+    assert 9 * 2 <= responses <= 18 * 6
     assert float(re.fullmatch(r"memory: ([\d.]+) GB per process.*", lines[3])[1]) > 0.3  # the models
     assert "3 questions with 6 passages from " in shown.err
     assert ", 0 finished; labels by delta_seper into " in shown.err

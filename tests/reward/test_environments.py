@@ -205,6 +205,7 @@ def received(worker):
             worker.check_health(60)
 
 
+@pytest.mark.slow
 def test_async_grpo_scores_as_the_synchronous_trainer(child, synchronous):
     """TRL's own code in a spawned process without GPU, with our client: the rewards of GRPOTrainer in process.
 

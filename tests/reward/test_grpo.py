@@ -106,6 +106,7 @@ def test_training_does_not_notice_the_reward(tmp_path, tiny_reader, tiny_scorer,
     assert not reward.failures
 
 
+@pytest.mark.slow
 def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer):
     """TRL trains with the server's rewards while another trainer posts rollouts; both get the right rewards."""
     rollouts = [{"question": row["question"], "answers": row["answers"], "completion": "Owner 1"} for row in QUESTIONS]

@@ -153,15 +153,15 @@ def test_memory_forgets_what_was_not_asked_for_the_longest(busy):
 
 
 def test_long_texts_count_by_their_bytes(busy):
-    worker, judge = busy(memory=1_000_000)
+    worker, judge = busy(memory=250_000)
     judge.may_go_on.set()
     values(worker.submit([ask((Passage("short"),))]))
     small = worker._beliefs._bytes
     for letter in "abc":  # cut for the reader, but whole in the keys
-        values(worker.submit([ask((Passage(letter * 400_000),))]))
+        values(worker.submit([ask((Passage(letter * 100_000),))]))
     worker.close()
     worker.join()  # it forgets after it has answered
-    assert worker._beliefs._bytes < 1_000_000
+    assert worker._beliefs._bytes < 250_000
     assert len(worker._beliefs._entries) == 2  # of four and the first question
     assert small < 20_000
 

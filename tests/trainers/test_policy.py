@@ -51,7 +51,7 @@ def results_of(folder):
     return json.loads((folder / "results.json").read_text())
 
 
-@pytest.mark.parametrize("reader", ["separate", "policy-base"])
+@pytest.mark.parametrize("reader", [pytest.param("separate", marks=pytest.mark.slow), "policy-base"])
 def test_command(settings, tmp_path, capsys, reader):
     assert (
         policy.main(
@@ -108,7 +108,8 @@ def move(adapted):
             torch.nn.init.normal_(weights, std=0.3)
 
 
-@pytest.mark.parametrize("reader", ["a model", pytest.param("an adapter", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", ["a model", "an adapter"])
 def test_a_trained_policy_needs_peft_and_transformers_alone(settings, tmp_path, tiny_reader, monkeypatch, reader):
     if reader == "an adapter":  # as the embedded reader is
         network = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu")).model
@@ -262,6 +263,7 @@ def test_two_processes_and_wandb(settings, tmp_path):
         assert name in content
 
 
+@pytest.mark.slow
 def test_prices_grow(settings, tmp_path, monkeypatch):
     """Four steps, a price from 0 over the first half of them, and the whole price in both measurements."""
     prices = []
@@ -333,9 +335,13 @@ def test_settings_that_do_not_go_together_claim_no_folder(settings, tmp_path, gi
     assert not (tmp_path / "run").exists()
 
 
-def test_another_process_and_other_arguments_are_refused(settings, tmp_path):
+def test_another_process_is_refused(settings, tmp_path):
     with locked(tmp_path / "run"), pytest.raises(ValueError, match="in use by another process"):
         policy.main(settings)
+
+
+@pytest.mark.slow
+def test_other_arguments_are_refused(settings):
     assert policy.main([*settings, "--max_steps", "1"]) == 0
     assert policy.main([*settings, "--max_steps", "1", "--logging_steps", "1"]) == 0  # which decides nothing
     for changed, message in (

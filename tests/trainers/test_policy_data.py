@@ -222,7 +222,7 @@ def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned(
         assert states(passage.text, query.answers), query.id
 
 
-@pytest.mark.parametrize("name", ["demo", "real", "two-hop"])
+@pytest.mark.parametrize("name", ["demo", pytest.param("real", marks=pytest.mark.slow), "two-hop"])
 def test_held_out_questions_of_the_shipped_policies_are_apart_and_have_room(name, shared_data, monkeypatch, tokenizer):
     monkeypatch.chdir(ROOT)
     task = read_policy_task(f"configs/policy/{name}.yaml")

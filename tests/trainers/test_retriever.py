@@ -159,7 +159,8 @@ class Dies(TrainerCallback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("lora", ["0", pytest.param("4", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lora", ["0", "4"])
 def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch, lora):
     settings = [*settings, "--eval_gains", "false", "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
     settings += ["--save_steps", "1", "--eval_strategy", "no", "--labeler", "gold"]

@@ -74,6 +74,7 @@ def true_shares(questions, random, opposite=0.25):
     return one, other
 
 
+@pytest.mark.slow
 def test_the_true_agreement_is_found(tmp_path):
     random = np.random.default_rng(0)
     shares = true_shares(QUESTIONS, random)
@@ -105,6 +106,7 @@ def test_the_true_agreement_is_found(tmp_path):
     assert found.same_noise == []
 
 
+@pytest.mark.slow
 def test_a_reader_agrees_with_itself_once_noise_is_taken_out(tmp_path):
     random = np.random.default_rng(1)
     one, _ = true_shares(QUESTIONS, random)

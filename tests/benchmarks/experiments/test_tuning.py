@@ -81,6 +81,7 @@ def test_what_cannot_be_tuned_is_refused(given):
         tune(*given, GRID, lambda *_: None, lambda _: None, {})
 
 
+@pytest.mark.slow
 def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_encoder, tiny_scorer, tmp_path):
     config = RetrieverConfig(
         input=str(lane_questions), model=str(tiny_encoder), labeler="gold", test_share=0.25, dev_share=0.25,
