@@ -4,52 +4,53 @@ Source: Dai et al., "SePer: Measure Retrieval Utility Through The Lens Of Semant
 ICLR 2025, arXiv:2503.01478.
 """
 
+import warnings
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seper_reward.client import AsyncSePerClient, SePerClient
-    from seper_reward.estimators.entailment import EntailmentScorer
+    from seper_reward.client import SePerClient
     from seper_reward.estimators.seper import Estimator
-    from seper_reward.labels.dataset import label_dataset
+    from seper_reward.labels.dataset import label
     from seper_reward.labels.load import load_labels
-    from seper_reward.reader.in_process.response_sampler import ResponseSampler
     from seper_reward.reward import SePerReward
-    from seper_reward.reward.environment import environment_factory
+    from seper_reward.reward.environment import search_environment
     from seper_reward.scorer import SePerScorer
     from seper_reward.types import Belief, Passage, Query, Utility
 
 __version__ = version("seper-reward")
 
 __all__ = [
-    "AsyncSePerClient",
     "Belief",
-    "EntailmentScorer",
     "Estimator",
     "Passage",
     "Query",
-    "ResponseSampler",
     "SePerClient",
     "SePerReward",
     "SePerScorer",
     "Utility",
-    "environment_factory",
-    "label_dataset",
+    "label",
     "load_labels",
+    "search_environment",
 ]
 
 _HOMES = {
-    "client": ("AsyncSePerClient", "SePerClient"),
-    "estimators.entailment": ("EntailmentScorer",),
+    "client": ("SePerClient",),
     "estimators.seper": ("Estimator",),
-    "labels.dataset": ("label_dataset",),
+    "labels.dataset": ("label",),
     "labels.load": ("load_labels",),
-    "reader.in_process.response_sampler": ("ResponseSampler",),
-    "reward.environment": ("environment_factory",),
+    "reward.environment": ("search_environment",),
     "reward.reward": ("SePerReward",),
     "scorer": ("SePerScorer",),
     "types": ("Belief", "Passage", "Query", "Utility"),
+}
+_FORMER = {  # names of 0.2, each with its present place
+    "AsyncSePerClient": "client.AsyncSePerClient",
+    "EntailmentScorer": "estimators.entailment.EntailmentScorer",
+    "ResponseSampler": "reader.in_process.response_sampler.ResponseSampler",
+    "environment_factory": "reward.environment.search_environment",
+    "label_dataset": "labels.dataset.label",
 }
 
 
@@ -58,4 +59,9 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)
+    if name in _FORMER:
+        home, _, present = _FORMER[name].rpartition(".")
+        message = f"{__name__}.{name} will be removed; use {present} of {__name__}.{home}"
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return getattr(import_module(f"{__name__}.{home}"), present)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from seper_reward import ResponseSampler
 from seper_reward.reader.engine import canary
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 
 Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 

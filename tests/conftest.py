@@ -13,7 +13,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 from hypothesis import settings
 
-from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+from seper_reward import SePerScorer
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.tiny_models import lane_rows, make_encoder, make_entailment, make_reader

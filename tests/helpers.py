@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import torch
 from accelerate import PartialState
 
-from seper_reward import ResponseSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime import distributed

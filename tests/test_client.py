@@ -156,7 +156,8 @@ def test_clients_need_no_torch():
 import pickle, sys
 for name in ("torch", "transformers", "trl", "numpy", "fastapi"):
     sys.modules[name] = None  # importing it now raises
-from seper_reward import AsyncSePerClient, SePerClient, SePerReward
+from seper_reward import SePerClient, SePerReward
+from seper_reward.client import AsyncSePerClient
 reward = pickle.loads(pickle.dumps(SePerReward("http://127.0.0.1:9", answer_weight=0.0, price=0.1)))
 assert reward.weights.price == 0.1
 assert reward(question=["Who?"], answers=[[]], passages=[[]]) == [None]

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import seper_reward
 from tests.helpers import ENVIRONMENT
 
 MEASURE = """
@@ -76,3 +77,9 @@ def test_formulas_load_no_model_code():
     assert packages(modules) & MODELS == {"torch"}
     ours = {name for name in modules if name.startswith("seper_reward")}
     assert ours == {"seper_reward", *(f"seper_reward.estimators{each}" for each in ("", ".clustering", ".seper"))}
+
+
+@pytest.mark.parametrize("name", seper_reward._FORMER)
+def test_a_former_name_warns(name):
+    with pytest.warns(FutureWarning, match=rf"seper_reward\.{name} will be removed; use \w+ of seper_reward\."):
+        assert callable(getattr(seper_reward, name))

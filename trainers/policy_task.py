@@ -18,7 +18,7 @@ from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever
-from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
+from seper_reward.reward.environment import RetrievalEnvironment, search_environment
 from seper_reward.reward.policy_reader import Weights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
@@ -190,7 +190,7 @@ def new_tool(
 
     With a ``reward``, its beliefs are prefetched.
     """
-    environment = environment_factory(
+    environment = search_environment(
         retriever,
         top_k=task.search_top_k,
         max_turns=task.max_turns,

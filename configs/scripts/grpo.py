@@ -14,7 +14,7 @@ from peft import LoraConfig
 from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
-from seper_reward import SePerReward, SePerScorer, environment_factory
+from seper_reward import SePerReward, SePerScorer, search_environment
 from seper_reward.data.queries import read_examples
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
@@ -42,7 +42,7 @@ trainer = GRPOTrainer(
     model=options.model,
     processing_class=tokenizer,
     reward_funcs=[SePerReward(SePerScorer.from_pretrained(options.reader))],
-    environment_factory=environment_factory(BM25Retriever(corpus), tokenizer=tokenizer),
+    environment_factory=search_environment(BM25Retriever(corpus), tokenizer=tokenizer),
     train_dataset=Dataset.from_list(rows),
     peft_config=LoraConfig(task_type="CAUSAL_LM", r=16, lora_alpha=32, target_modules="all-linear"),
     args=GRPOConfig(

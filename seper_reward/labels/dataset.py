@@ -1,4 +1,4 @@
-"""``label_dataset``: labels a Dataset, or a stream, of questions and returns a Dataset, or a stream, of label rows."""
+"""``label``: labels the passages of questions in a list, a Dataset or a stream, and returns label rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -20,11 +20,11 @@ from seper_reward.types import Query, UnscorableError, unwrap
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-D = TypeVar("D", "Dataset", "IterableDataset")
+D = TypeVar("D", "Dataset", "IterableDataset", list[Any])
 _FIRST_ROWS = 20  # of a stream, read first to recognise its layout and again to label them
 
 
-def label_dataset(
+def label(
     dataset: D,
     labeler: PassageLabeler | SePerScorer,
     *,
@@ -34,13 +34,13 @@ def label_dataset(
 ) -> D:
     """Label the passages of each question.
 
-    Under ``torchrun`` or ``accelerate launch`` the questions of a ``Dataset`` are divided among the processes, and
-    each process gets all labels. An ``IterableDataset`` is labelled row by row as it is read, by each process that
-    reads it; ``datasets.distributed.split_dataset_by_node`` gives each process its part.
+    Under ``torchrun`` or ``accelerate launch`` the questions are divided among the processes, and each process gets
+    all labels. An ``IterableDataset`` is labelled row by row as it is read, by each process that reads it;
+    ``datasets.distributed.split_dataset_by_node`` gives each process its part.
 
     Args:
-        dataset: Rows ``{id?, question, answers, passages}`` or in a layout of ``recognise``; a
-            passage is a text or ``{id?, title?, text}``.
+        dataset: List, ``Dataset`` or ``IterableDataset`` of rows ``{id?, question, answers, passages}`` or in a layout
+            of ``recognise``; a passage is a text or ``{id?, title?, text}``.
         labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
         strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
         batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
@@ -48,33 +48,32 @@ def label_dataset(
             several columns are joined.
 
     Returns:
-        A dataset, or a stream, with the columns of ``label_row``, in the order of the input.
+        The label rows (``label_row``) in the order of the input, in a collection of the same type.
 
     Raises:
         BadRowError: A row is unusable and ``strict`` is set.
         UnscorableError: A row cannot be scored and ``strict`` is set.
         ValueError: ``batch_size`` is below 1, a needed column is not recognised, or the dataset is a ``DatasetDict``.
     """
-    from datasets import IterableDataset
-
     if isinstance(dataset, dict):
         raise ValueError(f"expected a Dataset, got a DatasetDict; choose one of its splits, {', '.join(dataset)}")
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
     size = loop.batch_size(labeler, batch_size)
-    if isinstance(dataset, IterableDataset):
+    if not (isinstance(dataset, list) or hasattr(dataset, "__len__")):  # a stream
         first = list(dataset.take(_FIRST_ROWS))
         return _labelled_stream(dataset, first, _RowLabeler(labeler, first, strict, columns), size)
     rows_of = _RowLabeler(labeler, dataset, strict, columns, silent=not process_state().is_main_process)
     queries = rows_of.queries(enumerate(dataset))
     found = loop.label_all(labeler, list(queries.values()), size)
-    return as_dataset(list(rows_of.labels(zip(queries, found, strict=True))))
+    rows = list(rows_of.labels(zip(queries, found, strict=True)))
+    return rows if isinstance(dataset, list) else as_dataset(rows)
 
 
 def _labelled_stream(
     dataset: "IterableDataset", first: Sequence[Mapping[str, Any]], rows_of: "_RowLabeler", size: int
 ) -> "IterableDataset":
-    def label(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
+    def label_rows(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
         rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
         queries = rows_of.queries(zip(places, rows, strict=True))
         found = loop.label_batches(rows_of.labeler, [list(queries.values())])
@@ -83,7 +82,7 @@ def _labelled_stream(
         return {name: [row.get(name) for row in labels] for name in names}
 
     names = list(dict.fromkeys(name for row in first for name in row))
-    return dataset.map(label, with_indices=True, batched=True, batch_size=size, remove_columns=names)
+    return dataset.map(label_rows, with_indices=True, batched=True, batch_size=size, remove_columns=names)
 
 
 class _RowLabeler:

@@ -28,7 +28,7 @@ _SHOWN = 10  # passages in the notebook view
 
 @dataclass(frozen=True, repr=False)
 class Labels:
-    """Label rows of a run, or of ``label_dataset``.
+    """Label rows of a run, or of ``label``.
 
     Attributes:
         rows: Label rows as ``label_row`` makes them.
@@ -42,7 +42,7 @@ class Labels:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
-        """Return the labels in the rows of a dataset, such as the result of ``label_dataset``."""
+        """Return the labels in the rows of a dataset, such as the result of ``label``."""
         return cls([without_none(row) for row in rows])
 
     def __len__(self) -> int:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.reward.environment import RetrievalEnvironment, environment_factory
+from seper_reward.reward.environment import RetrievalEnvironment, search_environment
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import read_rollouts
 
@@ -17,9 +17,9 @@ __all__ = [
     "SePerReward",
     "TurnCreditGRPOTrainer",
     "delta_seper",
-    "environment_factory",
     "prefetch_searches",
     "read_rollouts",
+    "search_environment",
 ]
 
 

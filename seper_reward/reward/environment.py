@@ -25,7 +25,7 @@ class ExpectsTurns(Protocol):
 
 
 class RetrievalEnvironment:
-    """The search tool of one rollout, with a record of its searches; ``environment_factory`` makes it for TRL.
+    """The search tool of one rollout, with a record of its searches; ``search_environment`` makes it for TRL.
 
     Attributes:
         turns: The searches so far.
@@ -88,7 +88,7 @@ class RetrievalEnvironment:
             self._reward.expect(self._row.get("question"), self._row.get("answers"), self.turns)
 
 
-def environment_factory(
+def search_environment(
     retriever: "Retriever",
     *,
     top_k: int = 1,

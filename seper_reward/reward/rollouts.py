@@ -162,7 +162,7 @@ def rows_of_others(
     if names is None and environments and not any(hasattr(each, "turns") for each in environments):
         raise ValueError(
             f"{type(environments[0]).__name__} does not record its searches; give it a list turns of "
-            "seper_reward.reward.turns.Turn, or use environment_factory"
+            "seper_reward.reward.turns.Turn, or use search_environment"
         )
     return None
 

@@ -10,8 +10,8 @@ measured in turn in one process, and how far the results differ.
 import functools
 import statistics
 
-from seper_reward import ResponseSampler
 from seper_reward.data.queries import read_examples
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import PromptBuilder
 from tests.benchmarks.common import clocked, finish, parser

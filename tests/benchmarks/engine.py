@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch
 
-from seper_reward import ResponseSampler
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import PLAIN, embedded_reader_folder
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from tests.vllm_server import ABSENT, PYTHON, vllm_server

@@ -16,8 +16,8 @@ from unittest import mock
 
 import torch
 
-from seper_reward import ResponseSampler
 from seper_reward.reader.in_process.decoding import TreeDecoder
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions, resolve_device, resolve_dtype

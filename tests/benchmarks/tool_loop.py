@@ -19,7 +19,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from seper_reward.data.queries import pool_passages
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.retrieval import CachedRetriever, DenseRetriever, Retriever
-from seper_reward.reward import environment_factory, prefetch_searches
+from seper_reward.reward import prefetch_searches, search_environment
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.types import Passage
 from tests.benchmarks.common import CLOCK, clocked, finish, parser, questions
@@ -105,7 +105,7 @@ def measure(kind: str, dense: DenseRetriever, asked: Sequence[str], rollouts: in
             ),
             train_dataset=Dataset.from_list([{"question": question} for question in asked]),
             processing_class=tokenizer,
-            environment_factory=environment_factory(clock, tokenizer=tokenizer),
+            environment_factory=search_environment(clock, tokenizer=tokenizer),
         )  # fmt: skip
         if isinstance(retriever, CachedRetriever) and kind == "prefetched":
             prefetch_searches(trainer, retriever)

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 import transformers
 
-from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.types import Passage, Query
 from tests.reader.in_process.architectures import tokenizer as byte_tokenizer

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from seper_reward import ResponseSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
 from tests.gpu_check.models import Plan, demo_prompts, demo_questions, load_sampler, load_scorer
 from tests.reader.in_process.architectures import ARCHITECTURES, tokenizer

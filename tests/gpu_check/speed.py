@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from seper_reward import ResponseSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.runtime.pretrained import LoadedModel
 from tests.benchmarks import roofline
 from tests.benchmarks.common import peak_memory

@@ -1,9 +1,9 @@
-"""``label_dataset`` on datasets as people have them: other libraries' columns, and streams."""
+"""``label`` on datasets as people have them: other libraries' columns, and streams."""
 
 import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
 
-from seper_reward.labels.dataset import label_dataset
+from seper_reward.labels.dataset import label
 from seper_reward.labels.labelers import ContainsLabeler, ERAGLabeler
 from seper_reward.labels.load import Labels
 from seper_reward.runtime.parquet_files import without_none
@@ -25,15 +25,15 @@ def found(labels):
 
 
 def test_columns_of_another_library():
-    labels = label_dataset(Dataset.from_list(ROWS), ContainsLabeler())
+    labels = label(Dataset.from_list(ROWS), ContainsLabeler())
     assert found(labels) == [[1.0, 0.0], [0.0, 1.0], [1.0]]
     assert labels["question"] == [row["user_input"] for row in ROWS]
     renamed = Dataset.from_list(ROWS).rename_columns({"reference": "gold"})
-    assert found(label_dataset(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
+    assert found(label(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
     with pytest.raises(ValueError, match="the dataset: found no column for answers, got the columns user_input"):
-        label_dataset(renamed, ContainsLabeler())
+        label(renamed, ContainsLabeler())
     with pytest.raises(ValueError, match="got a DatasetDict; choose one of its splits, train, dev"):
-        label_dataset(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
+        label(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
 
 
 def test_a_stream_is_labelled_as_it_is_read(tiny_scorer):
@@ -44,24 +44,24 @@ def test_a_stream_is_labelled_as_it_is_read(tiny_scorer):
             read.append(row["user_input"])
             yield row
 
-    labels = label_dataset(IterableDataset.from_generator(rows), tiny_scorer)
+    labels = label(IterableDataset.from_generator(rows), tiny_scorer)
     read.clear()
     first = next(iter(labels))
     assert len(read) <= 2  # datasets looks one row ahead
-    whole = Labels.from_rows(label_dataset(Dataset.from_list(ROWS), tiny_scorer))
+    whole = Labels.from_rows(label(Dataset.from_list(ROWS), tiny_scorer))
     assert without_none(first) == whole.rows[0]
     assert Labels.from_rows(labels) == whole
     # with Arrow underneath, which knows the columns
-    assert Labels.from_rows(label_dataset(Dataset.from_list(ROWS).to_iterable_dataset(), tiny_scorer)) == whole
+    assert Labels.from_rows(label(Dataset.from_list(ROWS).to_iterable_dataset(), tiny_scorer)) == whole
 
 
 def test_bad_rows_of_a_stream(tiny_scorer):
     rows = [*ROWS[:2], {**ROWS[2], "user_input": "why " * 600}, {**ROWS[2], "reference": ""}, ROWS[2]]
     stream = Dataset.from_list(rows).to_iterable_dataset()
     with pytest.raises(UnscorableError, match="row 2: question has no room"):
-        list(label_dataset(stream, tiny_scorer))
+        list(label(stream, tiny_scorer))
     for block in (1, 2):
-        labels = list(label_dataset(stream, tiny_scorer, strict=False, batch_size=block))
+        labels = list(label(stream, tiny_scorer, strict=False, batch_size=block))
         assert [row["question"] for row in labels] == [row["user_input"] for row in ROWS]
         assert all("reference" not in row for row in labels)
 
@@ -69,5 +69,11 @@ def test_bad_rows_of_a_stream(tiny_scorer):
 def test_a_stream_survives_a_batch_of_bad_rows(tiny_scorer):
     bad = {**ROWS[0], "user_input": ""}
     stream = Dataset.from_list([bad, *ROWS]).to_iterable_dataset()
-    labels = list(label_dataset(stream, ERAGLabeler(tiny_scorer), strict=False, batch_size=1))
+    labels = list(label(stream, ERAGLabeler(tiny_scorer), strict=False, batch_size=1))
     assert len(labels) == len(ROWS)
+
+
+def test_a_list_gives_a_list():
+    labels = label(ROWS, ContainsLabeler())
+    assert isinstance(labels, list)
+    assert labels == [without_none(row) for row in label(Dataset.from_list(ROWS), ContainsLabeler())]

@@ -7,7 +7,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
-from seper_reward.labels.dataset import label_dataset
+from seper_reward.labels.dataset import label
 from seper_reward.labels.labelers import (
     LABELERS,
     ERAGLabeler,
@@ -280,16 +280,16 @@ def test_label_dataset_takes_any_labeler(tiny_scorer):
     from datasets import Dataset
 
     dataset = Dataset.from_list(records(2))
-    labels = label_dataset(dataset, ERAGLabeler(tiny_scorer, "token_f1"))
+    labels = label(dataset, ERAGLabeler(tiny_scorer, "token_f1"))
     assert set(labels[0]["passages"][0]) >= {"erag_token_f1", "std_error", "responses"}
-    assert label_dataset(dataset, GoldLabeler())[1]["passages"][1]["gold"] == 0.0
+    assert label(dataset, GoldLabeler())[1]["passages"][1]["gold"] == 0.0
     unanswered = [{name: value for name, value in row.items() if name != "answers"} for row in records(2)]
-    assert len(label_dataset(Dataset.from_list(unanswered), GoldLabeler())) == 2
+    assert len(label(Dataset.from_list(unanswered), GoldLabeler())) == 2
     with pytest.raises(ValueError, match="answers"):
-        label_dataset(Dataset.from_list(unanswered), ERAGLabeler(tiny_scorer))
+        label(Dataset.from_list(unanswered), ERAGLabeler(tiny_scorer))
     broken = Dataset.from_list([{**records(1)[0], "question": "why " * 600}])
     with pytest.raises(UnscorableError, match="row 0: question has no room"):
-        label_dataset(broken, ERAGLabeler(tiny_scorer))
+        label(broken, ERAGLabeler(tiny_scorer))
 
 
 def test_plain_answers_and_lists_in_one_run(words, tmp_path):

@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 from datasets import Dataset
 
-from seper_reward import Passage, label_dataset
+import seper_reward
+from seper_reward import Passage
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.labels import folder
@@ -116,7 +117,7 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert str(out / "labels.jsonl") in shown
 
 
-def test_label_dataset_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment):
+def test_label_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment):
     from seper_reward import SePerScorer
 
     assert main(label(write(tmp_path / "data.jsonl", rows(2)), "out")) == 0
@@ -128,31 +129,31 @@ def test_label_dataset_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_en
         reader_options=ReaderOptions(dtype="float32", device="cpu"),
         entailment_options=LoadOptions(dtype="float32", device="cpu"),
     )
-    labels = label_dataset(Dataset.from_list(rows(2)), scorer)
+    labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
     assert isinstance(labels, Dataset)
     assert labels.to_list() == labels_of(tmp_path / "out")
 
 
-def test_label_dataset_names_the_bad_row(tiny_scorer):
+def test_label_names_the_bad_row(tiny_scorer):
     dataset = Dataset.from_list([{"question": "Who?", "answers": ["x"], "passages": ["y"]}, {"question": ""}])
     with pytest.raises(ValueError, match="row 1: question must be"):
-        label_dataset(dataset, tiny_scorer)
-    assert len(label_dataset(dataset, tiny_scorer, strict=False)) == 1
+        seper_reward.label(dataset, tiny_scorer)
+    assert len(seper_reward.label(dataset, tiny_scorer, strict=False)) == 1
 
 
-def test_label_dataset_in_blocks(tiny_scorer):
+def test_label_in_blocks(tiny_scorer):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     dataset = Dataset.from_list([*rows(2), long, *rows(5)[2:]])
     with pytest.raises(UnscorableError, match="row 2: question has no room"):
-        label_dataset(dataset, tiny_scorer, batch_size=2)
-    blocks = label_dataset(dataset, tiny_scorer, strict=False, batch_size=2)
-    expected = label_dataset(dataset, tiny_scorer, strict=False)
+        seper_reward.label(dataset, tiny_scorer, batch_size=2)
+    blocks = seper_reward.label(dataset, tiny_scorer, strict=False, batch_size=2)
+    expected = seper_reward.label(dataset, tiny_scorer, strict=False)
     assert blocks["id"] == expected["id"] == [f"q{number}" for number in range(5)]
     for one, other in zip(blocks["passages"], expected["passages"], strict=True):
         for judged, single in zip(one, other, strict=True):
             assert judged["delta_seper"] == pytest.approx(single["delta_seper"], abs=1e-3)
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        label_dataset(dataset, tiny_scorer, batch_size=0)
+        seper_reward.label(dataset, tiny_scorer, batch_size=0)
 
 
 class Kills:

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from seper_reward import ResponseSampler, SePerScorer
+from seper_reward import SePerScorer
 from seper_reward.reader.chat import ChatOptions, ThoughtFormat, with_template
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ThoughtOptions
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.reader.tokens import cut_at_stop

@@ -21,7 +21,7 @@ from seper_reward.reward.credit import (
     message_advantages,
     turn_rewards,
 )
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
@@ -345,7 +345,7 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
     def length(completion_ids, **_):
         return [len(ids) / 100 for ids in completion_ids]
 
-    make = environment_factory(Finds(), max_turns=2)
+    make = search_environment(Finds(), max_turns=2)
     trainer = trainer_of(
         tmp_path, tiny_reader, [length, reward], environment_factory=make, reward_weights=[1.0, 2.0], credit=credit
     )
@@ -400,7 +400,7 @@ class Pretending(Spying):
 
 def test_a_rollout_whose_messages_are_not_found_has_one_advantage(tmp_path, tiny_reader, tiny_scorer):
     reward = SePerReward(tiny_scorer, price=0.1)
-    make = environment_factory(Finds())
+    make = search_environment(Finds())
     questions = [QUESTIONS[0], {**QUESTIONS[1], "answers": []}]  # the second cannot be scored
     trainer = trainer_of(
         tmp_path, tiny_reader, [reward], Pretending, questions, environment_factory=make, max_completion_length=8
@@ -499,7 +499,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reward import SePerReward
 from seper_reward.reward.credit import credit_of
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
 from tests.reward.test_credit import Finds, scripted, slowly, trainer_of
@@ -511,7 +511,7 @@ sampler = ResponseSampler.from_pretrained(
 judge = EntailmentScorer.from_pretrained(entailment, LoadOptions(dtype="float32", device="cpu"))
 reward = SePerReward(SePerScorer(sampler, judge, prompt="brief"), price=0.1)
 scripted(pytest.MonkeyPatch())
-make = environment_factory(Finds(), max_turns=2)
+make = search_environment(Finds(), max_turns=2)
 trainer = trainer_of(folder, reader, [reward], environment_factory=make, per_device_train_batch_size=2)
 with reward.recording() as recorded:
     trainer.train()

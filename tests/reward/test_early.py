@@ -6,7 +6,7 @@ import pytest
 
 from seper_reward.client import SePerClient
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.scorer import SePerScorer
@@ -30,7 +30,7 @@ def until(true):
 
 def group_of(reward, size=2):
     """Return the environments of a group whose rollouts all search, and the completions that show it."""
-    make = environment_factory(BM25Retriever({"mill": MILL, "sheep": SHEEP}), reward=reward)
+    make = search_environment(BM25Retriever({"mill": MILL, "sheep": SHEEP}), reward=reward)
     environments = [make() for _ in range(size)]
     for environment in environments:
         environment.reset(**ROW, prompt="not ours")

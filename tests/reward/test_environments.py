@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.utils import is_async_callable
 
 from seper_reward.retrieval import BM25Retriever, CachedRetriever, DenseRetriever
-from seper_reward.reward import AsyncSePerReward, environment_factory, prefetch_searches
+from seper_reward.reward import AsyncSePerReward, prefetch_searches, search_environment
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.reward.reward import SePerReward
 from tests.reward.async_grpo import trainer_class, worker_module
@@ -56,7 +56,7 @@ def retriever():
 
 @pytest.fixture(scope="module")
 def make(tiny_reader, retriever):
-    return environment_factory(retriever, top_k=2, max_turns=2, tokenizer=AutoTokenizer.from_pretrained(tiny_reader))
+    return search_environment(retriever, top_k=2, max_turns=2, tokenizer=AutoTokenizer.from_pretrained(tiny_reader))
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_a_search_service_that_is_down_stops_the_training(tmp_path, tiny_reader,
             ),
             train_dataset=Dataset.from_list(ROWS[:2]),
             processing_class=with_tool_template(AutoTokenizer.from_pretrained(tiny_reader)),
-            environment_factory=environment_factory(Down()),
+            environment_factory=search_environment(Down()),
         )  # fmt: skip
         with pytest.raises(RuntimeError, match=r"search tool failed.* did not answer 4 times") as raised:
             trainer.train()
@@ -227,7 +227,7 @@ def test_what_a_child_process_gets_can_be_pickled(tiny_encoder, tiny_sampler, ki
     retriever = BM25Retriever(HOUSES)
     if kind == "dense":
         retriever = DenseRetriever(SentenceTransformer(str(tiny_encoder), device="cpu"), HOUSES)
-    make = environment_factory(CachedRetriever(retriever), top_k=3, tokenizer=tiny_sampler.tokenizer)
+    make = search_environment(CachedRetriever(retriever), top_k=3, tokenizer=tiny_sampler.tokenizer)
     found = make().search("house 2")
     copy, reward = pickle.loads(
         pickle.dumps((make, AsyncSePerReward("http://127.0.0.1:9", answer_weight=0.0, price=0.1)))

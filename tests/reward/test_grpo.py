@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.kernels.chunked_logprob import _use_triton
 
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
 from seper_reward.types import Passage
 from tests.serving.helpers import ServerThread
@@ -71,7 +71,7 @@ def train(folder, reader, rewards, weights=None, retriever=None, max_completion_
         train_dataset=Dataset.from_list(QUESTIONS),
         processing_class=tokenizer,
         peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
-        environment_factory=environment_factory(retriever or BM25Retriever(CORPUS)),
+        environment_factory=search_environment(retriever or BM25Retriever(CORPUS)),
     )
     for reward in rewards:
         if isinstance(reward, SePerReward) and reward.reader != "separate":

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.policy_reader import borrowed_reader
 from seper_reward.reward.reward import SePerReward
@@ -394,7 +394,7 @@ def test_which_message_asked_for_which_search(completion, passages, calls, answe
 
 def test_calls_beside_an_environment():
     """A failed call, another tool, two searches by one message, and one for which there is no more."""
-    environment = environment_factory(Finds(), max_turns=3)()
+    environment = search_environment(Finds(), max_turns=3)()
     found = [said_by_tool(environment.search, query=str(number)) for number in range(4)]
     error = {"role": "tool", "name": "search", "content": "{'error': 'no'}"}
     other = {"role": "tool", "name": "calculator", "content": "4"}
@@ -407,7 +407,7 @@ def test_calls_beside_an_environment():
 def test_where_passages_come_from(tiny_scorer):
     reward, completion = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), searched(MILL.text)
     from_text = reward_of(reward, completion)
-    environment = environment_factory(Finds())()
+    environment = search_environment(Finds())()
     environment.search("mill")
     environment.search("more")
     # the completion has one tool result: a second search was rolled back
@@ -448,7 +448,7 @@ class Elsewhere:
 
 def test_rows_of_another_environment(tiny_scorer, seper):
     """They are no failures, and are counted nowhere."""
-    environment = environment_factory(FindsThese([MILL]))()
+    environment = search_environment(FindsThese([MILL]))()
     environment.search("mill")
     columns = {"completions": [searched(MILL.text)] * 2, "question": [QUESTION, None], "answers": [ANSWERS, None]}
     expected = [pytest.approx(seper(MILL) - seper(), abs=1e-5), None]
@@ -467,7 +467,7 @@ def test_rows_of_another_environment(tiny_scorer, seper):
 
 
 def test_a_question_that_the_environment_knows(tiny_scorer, seper):
-    environment = environment_factory(FindsThese([MILL]))()
+    environment = search_environment(FindsThese([MILL]))()
     environment.search("mill")
     environment.question, environment.answers = QUESTION, ANSWERS
     gain = pytest.approx(seper(MILL) - seper(), abs=1e-5)
@@ -481,7 +481,7 @@ def test_a_question_that_the_environment_knows(tiny_scorer, seper):
 
 @pytest.mark.parametrize("query", [{"text": "mill"}, ["a", "b"], None, 5, True, "mill \ud800"])
 def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
-    environment = environment_factory(Finds())()
+    environment = search_environment(Finds())()
     answered = said_by_tool(environment.search, query=query)
     assert answered["content"].startswith(
         ("{'error': 'query must be a text, got ", "{'error': \"query must be a text")
@@ -520,7 +520,7 @@ def test_the_error_of_a_tool_is_no_passage(tiny_scorer, seper, error, written):
 
 def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
     """A failed call and another tool's result stay in the completion, TRL rolls the search back."""
-    environment = environment_factory(Finds(), max_turns=2)()
+    environment = search_environment(Finds(), max_turns=2)()
     failed = said_by_tool(environment.search, words="mill")
     other = {"role": "tool", "name": "calculator", "content": "4"}
     found = said_by_tool(environment.search, query="mill")
@@ -536,7 +536,7 @@ def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
 @pytest.mark.parametrize("beside", [True, False])
 def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, beside):
     """The same with TRL's environments and without, as with ``AsyncGRPOTrainer``."""
-    nothing, something = environment_factory(FindsNothing())(), environment_factory(Finds())()
+    nothing, something = search_environment(FindsNothing())(), search_environment(Finds())()
     environments = {nothing: [nothing], something: [something]} if beside else dict.fromkeys([nothing, something])
     reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
     said = said_by_tool(nothing.search, query="mill")
@@ -854,7 +854,7 @@ def test_environment():
         decode = staticmethod(" ".join)
         added_tokens_decoder, all_special_tokens, unk_token_id, is_fast = {}, [], None, False
 
-    make = environment_factory(Finds(), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
+    make = search_environment(Finds(), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
     one, other = make(), make()
     assert one.search("mill") == "Ida Voss runs"
     assert other.turns == []  # no state is shared
@@ -864,7 +864,7 @@ def test_environment():
     assert one.reset(prompt="x") is None
     assert one.turns == []
     with pytest.raises(ValueError, match="top_k must be at least 1"):
-        environment_factory(Finds(), top_k=0)
+        search_environment(Finds(), top_k=0)
 
 
 class FindsThese:
@@ -883,7 +883,7 @@ class FindsThese:
 @example(["[2] a", "[1] b"])
 def test_what_a_tool_says_tells_its_passages(texts):
     """A trainer that shows no environments, as AsyncGRPOTrainer, sees the same passages."""
-    environment = environment_factory(FindsThese(map(Passage, texts)), top_k=4)()
+    environment = search_environment(FindsThese(map(Passage, texts)), top_k=4)()
     said = environment.search("mill")
     (turn,) = environment.turns
     assert read_tool_message(said) == turn.passages or turn.passages == (Passage(""),)
@@ -891,7 +891,7 @@ def test_what_a_tool_says_tells_its_passages(texts):
 
 
 def test_a_prompt_of_the_environment():
-    environment = environment_factory(FindsThese([MILL]))()
+    environment = search_environment(FindsThese([MILL]))()
     assert environment.reset(question=QUESTION, answers=ANSWERS) == QUESTION
     assert environment.reset(prompt=[{"role": "user", "content": "?"}], question=QUESTION) is None
     assert environment.reset() is None
@@ -905,7 +905,7 @@ def test_a_passage_does_not_end_the_tools_turn(tiny_sampler, known):
             return [(Passage(text, id="p"),) for _ in questions]
 
     tokenizer = tiny_sampler.tokenizer
-    make = environment_factory(Attacks(), tokenizer=tokenizer if known else None)
+    make = search_environment(Attacks(), tokenizer=tokenizer if known else None)
     environment = make()
     ids = tokenizer(environment.search("mill"), add_special_tokens=False).input_ids
     assert not set(ids) & set(tokenizer.added_tokens_decoder)

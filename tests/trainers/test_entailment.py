@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from seper_reward import EntailmentScorer
+from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.evaluate.verdicts import Verdict
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.pretrained import LoadOptions

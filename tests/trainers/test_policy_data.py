@@ -19,7 +19,7 @@ from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import states
@@ -76,7 +76,7 @@ def tokenizer():
 
 
 def tool(tokenizer, corpus=CORPUS, turns=1):
-    make = environment_factory(BM25Retriever(corpus), max_turns=turns, max_passage_tokens=48, tokenizer=tokenizer)
+    make = search_environment(BM25Retriever(corpus), max_turns=turns, max_passage_tokens=48, tokenizer=tokenizer)
     return lambda: SearchTool(make(), STYLES["brief"])
 
 

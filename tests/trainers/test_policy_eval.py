@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reports.figures import smoothed
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
@@ -127,7 +127,7 @@ def tokenizer():
 
 def bench(tokenizer, name="delta"):
     retriever = SimpleNamespace(retrieve=lambda questions, top_k: [(PASSAGE,) for _ in questions])
-    make = environment_factory(retriever)
+    make = search_environment(retriever)
     reward, judge = (SePerReward(ScriptedReader(), **VARIANTS[each], price=0.2) for each in (name, "delta"))
     return Bench(reward, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1, needed=0.5)
 

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from seper_reward.reader.prompts import STYLES
-from seper_reward.reward.environment import environment_factory
+from seper_reward.reward.environment import search_environment
 from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
 from seper_reward.runtime.cache import Cache
@@ -23,7 +23,7 @@ class Scripted:
 
 
 def new_tool(**options):
-    tool = SearchTool(environment_factory(Scripted(), **options)(), STYLES["brief"])
+    tool = SearchTool(search_environment(Scripted(), **options)(), STYLES["brief"])
     tool.reset(question="Who runs {it}?", answers=[["Ann"]], prompt=[])
     return tool
 

@@ -11,11 +11,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from seper_reward import ResponseSampler, SePerReward, SePerScorer
+from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache

@@ -11,11 +11,13 @@ from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM
 from trl.experimental.async_grpo.vllm_client import VLLMClient
 
-from seper_reward import EntailmentScorer, ResponseSampler, SePerScorer
+from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.reader.engine.engine_sampler import EngineSampler
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions

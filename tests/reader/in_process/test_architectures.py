@@ -7,8 +7,8 @@ import pytest
 import torch
 import transformers
 
-from seper_reward import ResponseSampler
 from seper_reward.config import ScorerConfig, load_scorer
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel

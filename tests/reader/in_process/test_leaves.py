@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from seper_reward import ResponseSampler
 from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.in_process import decoding
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.thinking import ThinkingSampler
