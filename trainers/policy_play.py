@@ -1,5 +1,6 @@
 """Evaluation of policies and fixed search rules on held-out questions, one episode per question."""
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from trl import GRPOTrainer
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.stated import stated_answer
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.rollouts import Rollout
+from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.types import Query, answer_items
@@ -125,39 +126,59 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
 
 
 def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
-    return gather_in_order([_choice(bench, query) for query in shard(queries)])
+    mine = shard(queries)
+    found = read_by_reader(bench, [(query, turns, 0) for query in mine for turns in ((), _all_searches(bench, query))])
+    scores = bench.judge.score([_rollout(query, ()) for query in mine])  # measured above
+    choices: list[_Choice | None] = []
+    for without, searching, score in zip(found[::2], found[1::2], scores, strict=True):
+        if without is None or searching is None or score is None:
+            choices.append(None)
+        else:
+            entropies = tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES)
+            choices.append(_Choice(without, searching, entropies))
+    return gather_in_order(choices)
 
 
-def _choice(bench: Bench, query: Query) -> _Choice | None:
+def _all_searches(bench: Bench, query: Query) -> tuple[Turn, ...]:
     tool = bench.tool()
     list(simple_searches(tool, query.question, bench.max_turns))
-    without, searching = (read_by_reader(bench, query, turns) for turns in ((), tuple(tool.turns)))
-    if without is None or searching is None:
-        return None
-    (score,) = bench.judge.score([_rollout(query, ())])
-    assert score is not None  # scored above
-    return _Choice(without, searching, tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES))
+    return tuple(tool.turns)
 
 
-def read_by_reader(bench: Bench, query: Query, turns: tuple[Turn, ...], failed: int = 0) -> Episode | None:
-    """Return the episode of searches with the reader's answers: means over its responses; ``None`` if unscorable."""
-    asked = replace(_rollout(query, turns), failed=failed)
-    (score,) = bench.judge.score([asked])
-    if score is None:
-        return None
-    belief = score.beliefs[-1]
-    rewards = bench.reward.score([replace(asked, answer=stated_answer(text)) for text in belief.responses])
+def read_by_reader(bench: Bench, searched: Sequence[tuple[Query, tuple[Turn, ...], int]]) -> list[Episode | None]:
+    """Return the episodes of questions, their searches and numbers of failed calls, with the reader's answers.
+
+    Their numbers are means over the reader's responses. An episode is ``None`` if it cannot be scored.
+    """
+    asked = [replace(_rollout(query, turns), failed=failed) for query, turns, failed in searched]
+    scores = bench.judge.score(asked)
+    answered = [
+        [] if score is None else [replace(rollout, answer=stated_answer(text)) for text in score.beliefs[-1].responses]
+        for rollout, score in zip(asked, scores, strict=True)
+    ]
+    rewards = iter(bench.reward.score(list(itertools.chain.from_iterable(answered))))
+    paid = [list(itertools.islice(rewards, len(answers))) for answers in answered]
+    return [
+        None if score is None else _read_episode(bench, query, rollout, score, rewards)
+        for (query, *_), rollout, score, rewards in zip(searched, asked, scores, paid, strict=True)
+    ]
+
+
+def _read_episode(
+    bench: Bench, query: Query, rollout: Rollout, score: Score, rewards: Sequence[Score | None]
+) -> Episode | None:
     if any(each is None for each in rewards):
         return None
+    belief = score.beliefs[-1]
     return Episode(
-        **_of(query, score.beliefs[0].seper < bench.needed, turns),
+        **_of(query, score.beliefs[0].seper < bench.needed, rollout.turns),
         answer="",
         accuracy=expected_metric(belief, query.answers, exact_match),
         seper=belief.seper,
         reward=sum(weight * each.reward for weight, each in zip(belief.weights, rewards, strict=True) if each),
-        tokens=_count(bench, turns)
+        tokens=_count(bench, rollout.turns)
         + sum(weight * _tokens(bench, text) for weight, text in zip(belief.weights, belief.responses, strict=True)),
-        failed=failed,
+        failed=rollout.failed,
     )
 
 
@@ -170,26 +191,37 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
     with bench.reward.recording() as records:
         evaluated(trainer)
     by_key = {(query.question, answer_items(query.answers)): query for query in queries}
-    judged = bench.judge.score([rollout for rollout, _ in records])
-    mine = []
-    for (rollout, score), judgement in zip(records, judged, strict=True):
-        key = (rollout.question, answer_items(rollout.answers))
-        query = by_key.get(key)
-        own = read = None
-        if query is not None and score is not None and judgement is not None:
-            own = Episode(
-                **_of(query, judgement.beliefs[0].seper < bench.needed, rollout.turns),
-                answer=rollout.answer,
-                accuracy=exact_match(rollout.answer, rollout.answers),
-                seper=judgement.beliefs[-1].seper,
-                reward=score.reward,
-                tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
-                failed=rollout.failed,
-            )
-            read = read_by_reader(bench, query, rollout.turns, rollout.failed)
-        mine.append((key, own, read))
+    rollouts, scores = [rollout for rollout, _ in records], [score for _, score in records]
+    keys = [(rollout.question, answer_items(rollout.answers)) for rollout in rollouts]
+    own = [
+        _own_episode(bench, by_key.get(key), rollout, score, judgement)
+        for key, rollout, score, judgement in zip(keys, rollouts, scores, bench.judge.score(rollouts), strict=True)
+    ]
+    searched = [
+        (by_key[key], rollout.turns, rollout.failed)
+        for key, rollout, episode in zip(keys, rollouts, own, strict=True)
+        if episode is not None
+    ]
+    read = iter(read_by_reader(bench, searched))
+    mine = [(key, episode, None if episode is None else next(read)) for key, episode in zip(keys, own, strict=True)]
     rows = as_often(gather_object(mine), trainer.num_generations_eval)
     return {name: [own for _, own, _ in rows], f"{name}_reader_answers": [read for *_, read in rows]}
+
+
+def _own_episode(
+    bench: Bench, query: Query | None, rollout: Rollout, score: Score | None, judgement: Score | None
+) -> Episode | None:
+    if query is None or score is None or judgement is None:
+        return None
+    return Episode(
+        **_of(query, judgement.beliefs[0].seper < bench.needed, rollout.turns),
+        answer=rollout.answer,
+        accuracy=exact_match(rollout.answer, rollout.answers),
+        seper=judgement.beliefs[-1].seper,
+        reward=score.reward,
+        tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
+        failed=rollout.failed,
+    )
 
 
 def as_often(rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:

@@ -161,10 +161,10 @@ def test_rules_by_hand(tokenizer):
 
 def test_the_reward_of_a_rule_is_that_of_the_policy(tokenizer):
     """Paid for the answer alone, the mean over the reader's responses of what each would be paid."""
-    found = read_by_reader(bench(tokenizer, "answer"), NEEDED, (Turn("q", (PASSAGE,)),))
+    searches = (Turn("q", (PASSAGE,)),)
+    found, clumsy = read_by_reader(bench(tokenizer, "answer"), [(NEEDED, searches, 0), (NEEDED, searches, 1)])
     assert found.reward == pytest.approx(0.75 * 1 + 0.25 * 0 - 0.2)
     assert (found.seper, found.failed) == (0.7, 0)
-    clumsy = read_by_reader(bench(tokenizer, "answer"), NEEDED, (Turn("q", (PASSAGE,)),), failed=1)
     assert clumsy.reward == pytest.approx(found.reward - 0.2)  # a failed call costs as much as a search
 
 
