@@ -332,6 +332,17 @@ class LabelerConfig:
     """Settings of labelers, shared by commands and trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
+    former: ClassVar[Mapping[str, str]] = {
+        f"item_{name}": f"give it with the method: labeler.item_method=a_s:{name}={value}"
+        for name, value in {
+            "form": "pointwise",
+            "pseudo_answer": "implicit",
+            "rounds": 2,
+            "top_k": 3,
+            "samples": 6,
+            "same_answer": 0.9,
+        }.items()
+    }
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] | None = setting(
         None,
@@ -358,43 +369,18 @@ class LabelerConfig:
     item_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "Preset of the options of the labeler item: paper and default (3 rounds, the 5 first passages) or official, "
-        "as in ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); all have 6 orders. "
-        "The next options override it.",
+        "as in ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); all have 6 orders.",
         "labeler.item_preset",
     )
-    item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
-        setting(
-            "a_s",
-            "Method of the labeler item: ITEM by a pseudo-answer (a), optionally with an order by relevance (ar), "
-            "which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
-            "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders "
-            "(k_sampling); or relevance (rank_gpt).",
-            "labeler.item_method",
-        )
-    )
-    item_form: Literal["listwise", "pointwise"] = setting(
-        "listwise",
-        "Whether the reader judges all passages at once, or one by one (vanilla and a_s only).",
-        "labeler.item_form",
-    )
-    item_pseudo_answer: Literal["explicit", "implicit"] = setting(
-        "explicit",
-        "Pseudo-answer of ITEM: the reader's answer (explicit), or the information needed to answer (implicit).",
-        "labeler.item_pseudo_answer",
-    )
-    item_rounds: int | None = setting(
-        None, "Maximum number of rounds of ITEM, >= 1 (default: the preset's).", "labeler.item_rounds"
-    )
-    item_top_k: int | None = setting(
-        None, "Number of passages of an order that are chosen, >= 1 (default: the preset's).", "labeler.item_top_k"
-    )
-    item_samples: int | None = setting(
-        None, "Number of orders that k_sampling votes over, >= 1 (default: the preset's).", "labeler.item_samples"
-    )
-    item_same_answer: float | None = setting(
-        None,
-        "ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops (default: they are not compared).",
-        "labeler.item_same_answer",
+    item_method: str = setting(
+        "a_s",
+        "Method of the labeler item: ITEM by a pseudo-answer (a_s, a_r), optionally with an order by relevance (ar_s, "
+        "ar_r), which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
+        "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
+        "relevance (rank_gpt). It can have options that override the preset: a_s:form=pointwise,rounds=1 or "
+        "ar_r:top_k=3; also samples (orders), pseudo_answer=implicit, and same_answer (ROUGE-L of two successive "
+        "answers at which ITEM stops).",
+        "labeler.item_method",
     )
     item_prompts: str | None = setting(
         None,
