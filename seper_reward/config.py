@@ -404,6 +404,7 @@ class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"sets": "Labels of sets of passages."}
+    former: ClassVar[Mapping[str, str]] = {"both_orders": "leave it out; each set is measured in one order"}
 
     sets: Literal["none", "conditional"] = setting(
         "none",
@@ -416,18 +417,13 @@ class SetsConfig:
         3, "Number of sets of each size that are given, the sets with the highest labels, >= 1.", "sets.given_top"
     )
     depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.", "sets.depth")
-    both_orders: float = setting(
-        0.1,
-        "Share of questions whose pairs are shown in both orders, to measure the effect of the order.",
-        "sets.both_orders",
-    )
 
     @property
     def set_options(self) -> dict[str, Any] | None:
         """The fields of ``SetOptions``; ``None`` if no sets are labelled."""
         if self.sets == "none":
             return None
-        return {name: getattr(self, name) for name in ("given_top", "depth", "both_orders")}
+        return {name: getattr(self, name) for name in ("given_top", "depth")}
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:

@@ -28,13 +28,10 @@ class SetOptions:
 
     given_top: int = 3  # number of sets of each size that are given, >= 1: the sets with the highest labels
     depth: int = 2  # size of the largest sets, 2 or 3
-    both_orders: float = 0.1  # share of questions, by hash of their ids, whose pairs are measured in both orders
 
     def __post_init__(self) -> None:
         if self.given_top < 1 or self.depth not in (2, 3):
             raise ValueError(f"expected given_top >= 1 and depth 2 or 3, got {self.given_top} and {self.depth}")
-        if not 0 <= self.both_orders <= 1:
-            raise ValueError(f"both_orders must be a share, in [0, 1], got {self.both_orders}")
 
 
 def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Estimate]) -> Plan:

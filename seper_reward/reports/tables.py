@@ -100,13 +100,7 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 def sets_line(sets: Mapping[str, Any]) -> str:
     """Return a line on labels of sets from a summary."""
-    line = f"{sets['labels']} labels next to given passages, {sets['reader_calls']} contexts measured"
-    if (effect := sets["order_effect"]) is None:
-        return line
-    return (
-        f"{line}; {effect['pairs']} pairs in both orders differ by {effect['mean_change']:.3f} "
-        f"({effect['by_chance']:.3f} by chance)"
-    )
+    return f"{sets['labels']} labels next to given passages, {sets['reader_calls']} contexts measured"
 
 
 def coverage_line(summary: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ class GatingConfig(ExperimentConfig):
     """Learn to predict ΔSePer by regression, and decide by it whether to use a passage at all."""
 
     unused = (
-        "labeler", "sets", "given_top", "depth", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
+        "labeler", "sets", "given_top", "depth", "learn_from", "hops", "shrink", "heterogeneity",
         "min_spread", "resolution", "eval_gains", "eval_top_k",
     )  # fmt: skip
 
