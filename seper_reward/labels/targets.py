@@ -164,11 +164,6 @@ def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int]
     return positives, [at for at in order if at not in positives and labeled.labels[at] <= ceiling]
 
 
-def sure(labeled: LabeledQuery, max_std_error: float) -> LabeledQuery:
-    """Return the query without the passages whose label has a standard error above ``max_std_error``."""
-    return labeled.keep([at for at, error in enumerate(labeled.std_errors) if error <= max_std_error])
-
-
 def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
     """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly spaced ranks between."""
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])

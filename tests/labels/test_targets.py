@@ -19,7 +19,6 @@ from seper_reward.labels.targets import (
     pairs,
     shortened,
     split_by_help,
-    sure,
     triplets,
 )
 from seper_reward.retrieval import next_hop
@@ -74,11 +73,9 @@ def test_split_by_help_leaves_the_doubtful_out():
 
 def test_filters():
     row = judged([0.6, 0.2, -0.1], errors=[0.3, 0.1, 0.05])
-    assert sure(row, 0.1).labels == (0.2, -0.1)
-    assert [passage.id for passage in sure(row, 0.1).query.passages] == ["b", "c"]
     assert informative(row, 0.69)
     assert not informative(row, 0.7)
-    assert not informative(sure(row, 0.01))
+    assert not informative(judged([]))
     assert helped(row)
     assert not helped(judged([0.05, -0.9]))
     assert not helped(judged([]), margin=0.0)
