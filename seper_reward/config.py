@@ -460,12 +460,27 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
     """
     if not readers:
         return {config.reader: load_scorer(config, seed)}
-    scorers = {}
-    for name in readers:
-        reader, at, address = name.partition("@http")
-        engine = [f"http{address}"] if at else []
-        scorers[name] = load_scorer(replace(config, reader=reader, engine=engine), seed)
-    return scorers
+    served = {name: split_server(name) for name in readers}
+    return {
+        name: load_scorer(replace(config, reader=reader, engine=engine), seed)
+        for name, (reader, engine) in served.items()
+    }
+
+
+def split_server(name: str) -> tuple[str, list[str]]:
+    """Return the model and the URLs in ``TOKENIZER@URL``, without URLs for a model that runs in this process.
+
+    Raises:
+        ValueError: The URL is invalid.
+
+    >>> split_server("org/model@http://localhost:8000/v1")
+    ('org/model', ['http://localhost:8000/v1'])
+    """
+    model, at, address = name.partition("@http")
+    engine = [f"http{address}"] if at else []
+    for url in engine:
+        check_url(url)
+    return model, engine
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
