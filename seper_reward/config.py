@@ -14,7 +14,7 @@ from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
-from seper_reward.reader.sampler import EngineOptions, Layout, ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types, setting
 from seper_reward.scorer import SePerScorer
@@ -130,6 +130,8 @@ class ScorerConfig(EstimatorConfig):
         "draw": "leave it out; draws are independent",
         "compile_reader": "leave it out",
         "throughput": "take --block",
+        "reader_layout": "leave it out; a reader that its architecture's layout does not fit is read without a cache",
+        "layout": "leave it out; a reader that its architecture's layout does not fit is read without a cache",
         "backend": "leave it out; the reader runs on the servers of engine if given, else in this process",
     }
 
@@ -231,13 +233,6 @@ class ScorerConfig(EstimatorConfig):
         "Maximum number of tokens in the reader's key-value cache, in batches of prompts; lower it if memory runs "
         "out, raise it on a large GPU; 0: as many as fit into half of the free memory.",
         "reader.max_batch_tokens",
-    )
-    reader_layout: Layout | None = setting(
-        None,
-        "How the samples of a prompt share its cache in this process: tree (one cache for all), repeat (copied after "
-        "the prompt was read), alone (each sample reads the prompt) or reread (no cache: slow, for any model); not "
-        "given: chosen by the reader's architecture.",
-        "reader.layout",
     )
     cache: str | None = setting(
         None,
@@ -515,7 +510,6 @@ def reader_options(config: ScorerConfig) -> ReaderOptions:
         device=config.device,
         trust_remote_code=config.trust_remote_code,
         max_batch_tokens=config.max_batch_tokens,
-        layout=config.reader_layout,
         chat_template=None if config.chat_template is None else _read_text(config.chat_template),
     )
 
