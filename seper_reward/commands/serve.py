@@ -12,6 +12,8 @@ from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.settings import setting
 
+_MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413
+
 
 @dataclass
 class ServeConfig(CommandConfig):
@@ -20,6 +22,7 @@ class ServeConfig(CommandConfig):
     former: ClassVar[Mapping[str, str]] = {
         "memory": "set memory_mb, in MB instead of beliefs",
         "max_contexts": "set max_request_tokens, which limits the tokens of a request",
+        "max_body_mb": "leave it out; bodies have at most 32 MB, and max_request_tokens limits their tokens",
     }
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
@@ -38,7 +41,6 @@ class ServeConfig(CommandConfig):
     deadline: float = setting(
         600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late results are null."
     )
-    max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
     max_request_tokens: int = setting(
         1_000_000,
         "Most tokens of contexts and texts in one request, estimated from the characters, >= 1; a context counts at "
@@ -64,9 +66,8 @@ class ServeConfig(CommandConfig):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        for name in ("deadline", "max_body_mb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not self.deadline > 0:
+            raise ValueError(f"deadline must be above 0, got {self.deadline}")
         if not 1 <= self.port <= 65535:
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
         if not self.memory_mb >= 0:
@@ -112,7 +113,7 @@ def command(arguments: list[str]) -> str:
     )
     app = build_app(
         worker,
-        limits=Limits(int(config.max_body_mb * 1e6), config.max_request_tokens, config.deadline),
+        limits=Limits(_MAX_BODY_BYTES, config.max_request_tokens, config.deadline),
         weights=weights,
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
