@@ -1,4 +1,4 @@
-"""Find mined hard negatives that contain an answer, and list, relabel or drop them."""
+"""Find mined hard negatives that contain an answer, and list or drop them."""
 
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from seper_reward.runtime.settings import setting
 
 @dataclass
 class AuditConfig(CommandConfig):
-    """Find mined hard negatives that help the reader to answer, and list, relabel or drop them."""
+    """Find mined hard negatives that help the reader to answer, and list or drop them."""
 
     input: str = setting(
         "",
@@ -23,10 +23,10 @@ class AuditConfig(CommandConfig):
         "that the negatives were mined for (default: the answers are in the input's rows).",
     )
     answers_column: str = setting("answers", "Field of a question's gold answers, a text or a list.")
-    action: Literal["list", "relabel", "drop"] = setting(
+    action: Literal["list", "drop"] = setting(
         "list",
-        "Action on false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
-        "without them) or relabel (also write the input with them as positives).",
+        "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
+        "without them).",
     )
     label: Literal["delta_seper", "delta_seper_hard"] = setting(
         "delta_seper_hard",

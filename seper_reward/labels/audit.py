@@ -1,10 +1,10 @@
-"""False negatives: mined hard negatives that help the reader to answer. They are listed, relabelled or dropped.
+"""False negatives: mined hard negatives that help the reader to answer. They are listed or dropped.
 
 A passage that was mined as a negative can contain the answer without being marked. A retriever trained on it learns to
 rank answers low (RocketQA, arXiv:2010.08191). Such a passage has a high ΔSePer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_json, write_lines
 from seper_reward.types import Query
 
-Action = Literal["list", "relabel", "drop"]
+Action = Literal["list", "drop"]
 Label = Literal["delta_seper", "delta_seper_hard"]
 FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
 HARD: Label = "delta_seper_hard"
@@ -125,15 +125,14 @@ def write_audit(
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """List, drop or relabel the false negatives that a folder of labels shows.
+    """List or drop the false negatives that a folder of labels shows.
 
     Args:
         mined: The mined negatives.
         asked: Their questions as they were labelled.
         folder: Folder with the labels of these questions; the files are written there.
-        action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` and ``"relabel"`` also write the mined
-            negatives again, in their layout and format, without the false ones, or with them as positives. Questions
-            that were not audited stay as they are.
+        action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives again, in
+            their layout and format, without the false ones. Questions that were not audited stay as they are.
         label: Field of the label that marks a false negative, see ``false_negative`` for this and the next two.
         sigmas: Number of standard errors that the label of a false negative exceeds.
         margin: Second value that it exceeds.
@@ -179,7 +178,7 @@ def write_audit(
         "share": round(len(found) / audited, 4) if audited else None,
         "by_question": len(false),
         "action": action,
-        **({} if action == "list" else _write_repaired(mined, false, folder, relabel=action == "relabel")),
+        **({} if action == "list" else _write_repaired(mined, false, folder)),
     }
     write_json(folder / AUDIT, {**summary, "settings": dict(settings or {})})
     return summary
@@ -187,19 +186,17 @@ def write_audit(
 
 def check_action(mined: MinedNegatives, action: Action) -> None:
     """Raise ``ValueError`` if the rows have scores that the action would make wrong."""
-    if action != "list" and (reason := mined.layout.refusal(relabel=action == "relabel")):
+    if action != "list" and (reason := mined.layout.refusal()):
         raise ValueError(f"{mined.path}: {reason}")
 
 
-def _write_repaired(
-    mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path, *, relabel: bool
-) -> dict[str, Any]:
-    repaired = list(mined.repaired(false, relabel=relabel))
-    rows: Sequence[Mapping[str, Any]] = [row for several in repaired for row in several]
-    pairs = list(zip(mined.rows, repaired, strict=True))
+def _write_repaired(mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path) -> dict[str, Any]:
+    repaired = list(mined.repaired(false))
+    rows = [row for row in repaired if row is not None]
+    pairs = zip(mined.rows, repaired, strict=True)
     return {
         "output": str(write_mined(rows, mined.path, folder, AUDITED)),
         "rows_written": len(rows),
-        "rows_changed": sum(bool(several) and several != [dict(row)] for row, several in pairs),
-        "rows_dropped": sum(not several for several in repaired),
+        "rows_changed": sum(after is not None and after != before for before, after in pairs),
+        "rows_dropped": len(repaired) - len(rows),
     }

@@ -107,7 +107,6 @@ def label_rows(mined):
     [
         ("list", None),
         ("drop", {**ROWS[0], "neg": ["Fog."]}),
-        ("relabel", {**ROWS[0], "neg": ["Fog."], "pos": ["Ida.", "Ida Voss runs it."]}),
     ],
 )
 def test_what_an_audit_writes(mined, tmp_path, action, first):
