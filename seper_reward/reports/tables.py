@@ -12,7 +12,6 @@ from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.labels.summary import KNOWN
-from seper_reward.runtime.profiling import Profile
 
 _DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that tables call ΔSePer
 
@@ -141,21 +140,6 @@ def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
             f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
         )
     return "\n".join(lines)
-
-
-def profile_table(profile: Profile) -> str:
-    """Return seconds, share of the wall clock and tokens by stage as text.
-
-    ``other`` is the time that no stage covers. The last line is the share of time inside model calls.
-    """
-    total = profile.total_seconds
-    stages = sorted(profile.seconds.items(), key=lambda row: -row[1])
-    stages.append(("other", max(total - sum(profile.seconds.values()), 0.0)))
-    rows = [
-        [stage, f"{seconds:.2f}", f"{seconds / total:.1%}", str(profile.tokens[stage] or "")]
-        for stage, seconds in stages
-    ]
-    return f"{text_table(['stage', 'seconds', 'share', 'tokens'], rows)}\nin model calls: {profile.model_share:.1%}"
 
 
 def forecast_lines(found: Forecast, processes: int = 1) -> str:
