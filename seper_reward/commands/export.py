@@ -14,7 +14,10 @@ from seper_reward.runtime.settings import check_types, setting
 class ExportConfig:
     """Write labels in the format of another trainer or an evaluation tool."""
 
-    former: ClassVar[Mapping[str, str]] = {"max_std_error": "take --heterogeneity and --shrink, which use the errors"}
+    former: ClassVar[Mapping[str, str]] = {
+        "max_std_error": "take --heterogeneity and --shrink, which use the errors",
+        "helpful": "take --heterogeneity; triplets, pairs and FlagEmbedding's rows need a passage that helps anyway",
+    }
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     format: str = setting(
@@ -43,7 +46,6 @@ class ExportConfig:
         "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
         "listwise losses.",
     )
-    helpful: bool = setting(False, "Whether to drop questions without a passage that helps by margin.")
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
 
     def __post_init__(self) -> None:
@@ -70,13 +72,13 @@ def command(arguments: list[str]) -> str:
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import LABELS, read_labels, recommended_label
-    from seper_reward.labels.targets import helped, lists_to_learn
+    from seper_reward.labels.targets import lists_to_learn
     from seper_reward.retrieval import next_hop
 
     label = config.label or recommended_label([row for _, row in read_valid_rows(Path(config.labels) / LABELS)])
     labeled = lists_to_learn(read_labels(config.labels, label), config.learn_from, next_hop)
     kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
-    kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
+    kept = [row for row in kept if row.labels]
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")

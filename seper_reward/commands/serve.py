@@ -20,6 +20,7 @@ class ServeConfig(CommandConfig):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
     former: ClassVar[Mapping[str, str]] = {
+        "queue": "leave it out; at most 8,192 sets of passages wait, further requests get 429 and are retried",
         "memory": "set memory_mb, in MB instead of beliefs",
         "max_contexts": "set max_request_tokens, which limits the tokens of a request",
         "max_body_mb": "leave it out; bodies have at most 32 MB, and max_request_tokens limits their tokens",
@@ -31,9 +32,6 @@ class ServeConfig(CommandConfig):
         None,
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
         "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
-    )
-    queue: int = setting(
-        8192, "Maximum number of waiting sets of passages, >= 1; further requests get 429 and are retried by clients."
     )
     memory_mb: float = setting(
         256.0, "Memory for beliefs of all clients in MB, >= 0; a question's baseline in it is measured once."
@@ -62,7 +60,7 @@ class ServeConfig(CommandConfig):
         super().__post_init__()
         if self.answer_pattern is not None:
             compile_answer_pattern(self.answer_pattern)
-        for name in ("block", "queue", "max_request_tokens"):
+        for name in ("block", "max_request_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
@@ -108,7 +106,6 @@ def command(arguments: list[str]) -> str:
     worker = Worker(
         lambda: load_scorer(config, config.seed),
         block=config.block,
-        queue=config.queue,
         memory=int(config.memory_mb * 1e6),
     )
     app = build_app(

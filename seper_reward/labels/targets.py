@@ -177,11 +177,6 @@ def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
 
 
-def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
-    """Return whether any passage of a query helps: its label is above 0 and at least ``margin``."""
-    return _helps(max(labeled.labels, default=0.0), margin)
-
-
 def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     """Return the positions of the ``k`` >= 1 best passages by a query's labels, in the order for the reader.
 

@@ -13,7 +13,6 @@ from seper_reward.labels.targets import (
     by_path,
     chosen,
     grade,
-    helped,
     informative,
     lists_to_learn,
     pairs,
@@ -76,17 +75,12 @@ def test_filters():
     assert informative(row, 0.69)
     assert not informative(row, 0.7)
     assert not informative(judged([]))
-    assert helped(row)
-    assert not helped(judged([0.05, -0.9]))
-    assert not helped(judged([]), margin=0.0)
 
 
 def test_what_changes_nothing_is_no_positive_without_a_margin():
     row = judged([0.0, -0.4, -0.1])
-    assert not helped(row, margin=0.0)
     assert list(triplets(row, margin=0.0)) == []
     slight = judged([0.0, 0.01])
-    assert helped(slight, margin=0.0)
     assert [(positive.id, negative.id) for positive, negative, _ in triplets(slight, margin=0.0)] == [("b", "a")]
 
 

@@ -65,7 +65,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         sampler = ResponseSampler.from_pretrained(
             name,
             # settings of the labelling reader alone are reset
-            replace(reader_options(config), revision=None, chat_template=None, layout=None),
+            replace(reader_options(config), revision=None, chat_template=None),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
             temperature=defaults.temperature,
