@@ -138,15 +138,13 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
     ]
 
 
-def triplets(
-    labeled: LabeledQuery, *, margin: float = 0.1, sigmas: float = 0.0
-) -> Iterator[tuple[Passage, Passage, float]]:
+def triplets(labeled: LabeledQuery, *, margin: float = 0.1) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
     A positive helps by at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
     """
     passages, labels = labeled.query.passages, labeled.labels
-    for better, worse in pairs(labeled, margin=margin, sigmas=sigmas):
+    for better, worse in pairs(labeled, margin=margin):
         if _helps(labels[better], margin):
             yield passages[better], passages[worse], labels[better] - labels[worse]
 

@@ -26,14 +26,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return _layout(header, rows, "github", "left")
 
 
-def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[str] | None = None) -> str:
-    """Return a Markdown table with one row per measure and one column per name.
+def measures_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a Markdown table with one row per number of the first name, and one column per name.
 
-    A value is a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash. If ``measures`` is ``None``, all
-    numbers of the first name are shown.
+    A value is a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash.
     """
     first = next(iter(found.values()))
-    keys = measures or [key for key, value in first.items() if value is None or _is_number(value)]
+    keys = [key for key, value in first.items() if value is None or _is_number(value)]
     return markdown_table(["", *found], [[key, *(cell(row.get(key)) for row in found.values())] for key in keys])
 
 
