@@ -23,7 +23,7 @@ Action = Literal["list", "drop"]
 Label = Literal["delta_seper", "delta_seper_hard"]
 FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
 HARD: Label = "delta_seper_hard"
-SIGMAS = 2.0
+_SIGMAS = 2.0  # number of standard errors
 _LABEL_FIELDS = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
 _QUESTIONS = ("question", "query", "anchor")
 
@@ -102,16 +102,14 @@ def questions_to_audit(
     return ToAudit(tuple(queries), tuple(unanswered), tuple(rejected))
 
 
-def false_negative(
-    passage: Mapping[str, Any], *, label: Label = HARD, sigmas: float = SIGMAS, margin: float = MARGIN
-) -> bool:
-    """Return whether a negative surely helps: its label exceeds the margin and ``sigmas`` standard errors, both >= 0.
+def false_negative(passage: Mapping[str, Any], *, label: Label = HARD, margin: float = MARGIN) -> bool:
+    """Return whether a negative surely helps: its label exceeds the margin, >= 0, and two standard errors.
 
     Standard errors cover sampling only. The entailment model can see some support in a wrong answer: that error moves
     ``delta_seper``, but not ``delta_seper_hard``, in which a response either supports the answer or does not. The
     margin is needed since a tiny effect is no answer, however certain.
     """
-    return bool(passage[label] > max(margin, sigmas * passage[f"std_error{SUFFIXES[label]}"]))
+    return bool(passage[label] > max(margin, _SIGMAS * passage[f"std_error{SUFFIXES[label]}"]))
 
 
 def write_audit(
@@ -121,7 +119,6 @@ def write_audit(
     *,
     action: Action = "list",
     label: Label = HARD,
-    sigmas: float = SIGMAS,
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -133,9 +130,8 @@ def write_audit(
         folder: Folder with the labels of these questions; the files are written there.
         action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives again, in
             their layout and format, without the false ones. Questions that were not audited stay as they are.
-        label: Field of the label that marks a false negative, see ``false_negative`` for this and the next two.
-        sigmas: Number of standard errors that the label of a false negative exceeds.
-        margin: Second value that it exceeds.
+        label: Field of the label that marks a false negative, see ``false_negative``.
+        margin: Value that the label of a false negative exceeds, in addition to two standard errors.
         settings: The command's settings, for reference.
 
     Returns:
@@ -159,7 +155,7 @@ def write_audit(
         }
         for row in labels
         for passage in row["passages"]
-        if false_negative(passage, label=label, sigmas=sigmas, margin=margin)
+        if false_negative(passage, label=label, margin=margin)
     ]
     write_lines(folder / FALSE_NEGATIVES, sorted(found, key=lambda row: -float(row[f"low{SUFFIXES[label]}"])))
     false: dict[str, set[str]] = {}
