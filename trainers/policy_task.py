@@ -37,7 +37,10 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 class PolicyTaskConfig(InputConfig):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
-    former: ClassVar[Mapping[str, str]] = {"reader_seed": "set sampling.seed in the file of --scorer"}
+    former: ClassVar[Mapping[str, str]] = {
+        "reader_seed": "set sampling.seed in the file of --scorer",
+        "needed": "leave it out; a question needs a search if the reader's SePer without one is below 0.5",
+    }
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     input: list[str] = setting(
@@ -78,9 +81,6 @@ class PolicyTaskConfig(InputConfig):
     search_top_k: int = setting(1, "Number of passages per search, >= 1.")
     max_turns: int = setting(1, "Maximum number of searches per question, >= 1.")
     max_passage_tokens: int = setting(64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut.")
-    needed: float = setting(
-        0.5, "Threshold of the reader's SePer without a search, below which a question needs a search."
-    )
     reader: Weights = setting(
         "separate", "Weights of the reader: separate, policy-base (the policy's without its adapter) or policy."
     )
