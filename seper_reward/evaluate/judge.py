@@ -228,18 +228,15 @@ def command(arguments: list[str]) -> str:
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
-def measure_judge(
-    judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0, golds: int = GOLDS
-) -> JudgeErrors:
+def measure_judge(judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0) -> JudgeErrors:
     """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
 
     Args:
         judge: The judge.
         people: Its agreement with people's verdicts, if it was measured.
         seed: Seed of the near values.
-        golds: Number of gold answers per kind of near value.
     """
-    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, golds), fact_cases()))
+    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
     sections = _parts(found, 0)
     del sections["plain"]  # for the shifts only
     by_kind = {section: _parts(rows, 1) for section, rows in sections.items()}

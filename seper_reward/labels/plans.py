@@ -15,6 +15,7 @@ from seper_reward.types import Estimate
 
 Context = tuple[int, ...]
 Labelled = list[tuple[Context, int]]  # given passages, and the passage that is labelled next to them
+_TOLERANCE = 0.05  # difference of utilities that does not matter
 Plan = Generator[list[list[Context]], None, Labelled]
 
 
@@ -54,19 +55,16 @@ def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Est
     return labelled
 
 
-def smallest_sufficient(
-    measured: Mapping[Context, Estimate], error: Callable[[Context], float], tolerance: float = 0.05
-) -> Context:
+def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[Context], float]) -> Context:
     """Return the smallest measured context that is not worth significantly less than the best context.
 
-    A context is worth less if the difference of utilities exceeds the tolerance and the 95 % error of the difference.
+    A context is worth less if the difference of utilities exceeds 0.05 and the 95 % error of the difference.
     Larger errors therefore give smaller contexts. Among several contexts of that size the best is returned. Its
     utility is biased upwards, as it was chosen among many noisy numbers.
 
     Args:
         measured: Utility of each context.
         error: Standard error of a context's measure, without the error of the shared baseline.
-        tolerance: Difference that does not matter, >= 0, in the unit of utilities.
     """
     from scipy.stats import norm
 
@@ -75,7 +73,7 @@ def smallest_sufficient(
 
     def suffices(context: Context) -> bool:
         missing = measured[best].value - measured[context].value
-        return missing <= max(tolerance, quantile * math.hypot(error(best), error(context)))
+        return missing <= max(_TOLERANCE, quantile * math.hypot(error(best), error(context)))
 
     return min(filter(suffices, measured), key=lambda context: (len(context), -measured[context].value))
 
