@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 C = TypeVar("C")
 
 MARKED_HELP = f"{INPUT_HELP} Their passages have the field 'relevant': true, false or a grade. Required."
-HARM_HELP = "Value such that a passage harms if the whole interval of its ΔSePer is below -margin, >= 0."
 
 
 @dataclass

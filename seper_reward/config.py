@@ -14,7 +14,7 @@ from seper_reward.reader.chat import ChatOptions, Thinking
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
-from seper_reward.reader.sampler import EngineOptions, Layout, ReaderOptions
+from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.settings import check_types, setting
 from seper_reward.scorer import SePerScorer
@@ -130,6 +130,8 @@ class ScorerConfig(EstimatorConfig):
         "draw": "leave it out; draws are independent",
         "compile_reader": "leave it out",
         "throughput": "take --block",
+        "reader_layout": "leave it out; a reader that its architecture's layout does not fit is read without a cache",
+        "layout": "leave it out; a reader that its architecture's layout does not fit is read without a cache",
         "backend": "leave it out; the reader runs on the servers of engine if given, else in this process",
     }
 
@@ -232,13 +234,6 @@ class ScorerConfig(EstimatorConfig):
         "out, raise it on a large GPU; 0: as many as fit into half of the free memory.",
         "reader.max_batch_tokens",
     )
-    reader_layout: Layout | None = setting(
-        None,
-        "How the samples of a prompt share its cache in this process: tree (one cache for all), repeat (copied after "
-        "the prompt was read), alone (each sample reads the prompt) or reread (no cache: slow, for any model); not "
-        "given: chosen by the reader's architecture.",
-        "reader.layout",
-    )
     cache: str | None = setting(
         None,
         "SQLite file that caches responses and entailment scores between runs (default: none; for trainers a "
@@ -332,6 +327,17 @@ class LabelerConfig:
     """Settings of labelers, shared by commands and trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
+    former: ClassVar[Mapping[str, str]] = {
+        f"item_{name}": f"give it with the method: labeler.item_method=a_s:{name}={value}"
+        for name, value in {
+            "form": "pointwise",
+            "pseudo_answer": "implicit",
+            "rounds": 2,
+            "top_k": 3,
+            "samples": 6,
+            "same_answer": 0.9,
+        }.items()
+    }
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] | None = setting(
         None,
@@ -358,43 +364,18 @@ class LabelerConfig:
     item_preset: Literal["default", "paper", "official"] = setting(
         "default",
         "Preset of the options of the labeler item: paper and default (3 rounds, the 5 first passages) or official, "
-        "as in ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); all have 6 orders. "
-        "The next options override it.",
+        "as in ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); all have 6 orders.",
         "labeler.item_preset",
     )
-    item_method: Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"] = (
-        setting(
-            "a_s",
-            "Method of the labeler item: ITEM by a pseudo-answer (a), optionally with an order by relevance (ar), "
-            "which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
-            "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders "
-            "(k_sampling); or relevance (rank_gpt).",
-            "labeler.item_method",
-        )
-    )
-    item_form: Literal["listwise", "pointwise"] = setting(
-        "listwise",
-        "Whether the reader judges all passages at once, or one by one (vanilla and a_s only).",
-        "labeler.item_form",
-    )
-    item_pseudo_answer: Literal["explicit", "implicit"] = setting(
-        "explicit",
-        "Pseudo-answer of ITEM: the reader's answer (explicit), or the information needed to answer (implicit).",
-        "labeler.item_pseudo_answer",
-    )
-    item_rounds: int | None = setting(
-        None, "Maximum number of rounds of ITEM, >= 1 (default: the preset's).", "labeler.item_rounds"
-    )
-    item_top_k: int | None = setting(
-        None, "Number of passages of an order that are chosen, >= 1 (default: the preset's).", "labeler.item_top_k"
-    )
-    item_samples: int | None = setting(
-        None, "Number of orders that k_sampling votes over, >= 1 (default: the preset's).", "labeler.item_samples"
-    )
-    item_same_answer: float | None = setting(
-        None,
-        "ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops (default: they are not compared).",
-        "labeler.item_same_answer",
+    item_method: str = setting(
+        "a_s",
+        "Method of the labeler item: ITEM by a pseudo-answer (a_s, a_r), optionally with an order by relevance (ar_s, "
+        "ar_r), which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
+        "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
+        "relevance (rank_gpt). It can have options that override the preset: a_s:form=pointwise,rounds=1 or "
+        "ar_r:top_k=3; also samples (orders), pseudo_answer=implicit, and same_answer (ROUGE-L of two successive "
+        "answers at which ITEM stops).",
+        "labeler.item_method",
     )
     item_prompts: str | None = setting(
         None,
@@ -418,6 +399,7 @@ class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"sets": "Labels of sets of passages."}
+    former: ClassVar[Mapping[str, str]] = {"both_orders": "leave it out; each set is measured in one order"}
 
     sets: Literal["none", "conditional"] = setting(
         "none",
@@ -430,18 +412,13 @@ class SetsConfig:
         3, "Number of sets of each size that are given, the sets with the highest labels, >= 1.", "sets.given_top"
     )
     depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.", "sets.depth")
-    both_orders: float = setting(
-        0.1,
-        "Share of questions whose pairs are shown in both orders, to measure the effect of the order.",
-        "sets.both_orders",
-    )
 
     @property
     def set_options(self) -> dict[str, Any] | None:
         """The fields of ``SetOptions``; ``None`` if no sets are labelled."""
         if self.sets == "none":
             return None
-        return {name: getattr(self, name) for name in ("given_top", "depth", "both_orders")}
+        return {name: getattr(self, name) for name in ("given_top", "depth")}
 
 
 def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
@@ -478,12 +455,27 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
     """
     if not readers:
         return {config.reader: load_scorer(config, seed)}
-    scorers = {}
-    for name in readers:
-        reader, at, address = name.partition("@http")
-        engine = [f"http{address}"] if at else []
-        scorers[name] = load_scorer(replace(config, reader=reader, engine=engine), seed)
-    return scorers
+    served = {name: split_server(name) for name in readers}
+    return {
+        name: load_scorer(replace(config, reader=reader, engine=engine), seed)
+        for name, (reader, engine) in served.items()
+    }
+
+
+def split_server(name: str) -> tuple[str, list[str]]:
+    """Return the model and the URLs in ``TOKENIZER@URL``, without URLs for a model that runs in this process.
+
+    Raises:
+        ValueError: The URL is invalid.
+
+    >>> split_server("org/model@http://localhost:8000/v1")
+    ('org/model', ['http://localhost:8000/v1'])
+    """
+    model, at, address = name.partition("@http")
+    engine = [f"http{address}"] if at else []
+    for url in engine:
+        check_url(url)
+    return model, engine
 
 
 def style_of(config: ScorerConfig, reader: str) -> PromptStyle:
@@ -518,7 +510,6 @@ def reader_options(config: ScorerConfig) -> ReaderOptions:
         device=config.device,
         trust_remote_code=config.trust_remote_code,
         max_batch_tokens=config.max_batch_tokens,
-        layout=config.reader_layout,
         chat_template=None if config.chat_template is None else _read_text(config.chat_template),
     )
 

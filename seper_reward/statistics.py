@@ -7,7 +7,7 @@ from typing import Any
 
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
-_POOLED_RESAMPLES = 1000
+_POOLED_RESAMPLES, _RATIO_RESAMPLES = 1000, 1999
 _ROUNDING = 1e-12  # share of a sum of squares
 
 
@@ -57,9 +57,7 @@ def mean_over_questions(values: Any) -> dict[str, Any]:
     return {"mean": rounded(float(values.mean())), "interval": interval}
 
 
-def ratio_over_questions(
-    questions: Sequence[Hashable], parts: Sequence[tuple[float, float]], *, resamples: int = 1999
-) -> dict[str, Any]:
+def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """Return a ratio of sums, such as a share of some rows, and its 95 % bootstrap interval over questions.
 
     Rows of one question are resampled together; ``parts`` are numerator and denominator of each row. ``mean`` is the
@@ -85,7 +83,10 @@ def ratio_over_questions(
         with warnings.catch_warnings():  # for resamples with denominator 0, which are left out
             warnings.simplefilter("ignore", DegenerateDataWarning)
             interval = interval_over_questions(
-                lambda numbers: ratio(sums[:, numbers].sum(-1)), len(places), resamples=resamples, vectorized=True
+                lambda numbers: ratio(sums[:, numbers].sum(-1)),
+                len(places),
+                resamples=_RATIO_RESAMPLES,
+                vectorized=True,
             )
     return {"mean": rounded(float(sums[0].sum() / sums[1].sum())), "interval": interval}
 

@@ -425,7 +425,7 @@ def prepared(
             )
         for each in (reward, judge):
             each.attach(trainer)
-    return trainer, Bench(reward, judge, tool, trainer.processing_class, config.max_turns, config.needed)
+    return trainer, Bench(reward, judge, tool, trainer.processing_class, config.max_turns)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of, spread
+from seper_reward.labels.summary import KNOWN
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
@@ -107,7 +108,6 @@ def warm_up_rows(
     tool: Callable[[], SearchTool],
     tokenizer: Any,
     *,
-    needed: float,
     max_turns: int,
     seed: int,
 ) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def warm_up_rows(
     Every question has one example of answering from memory and one of searching (``simple_query``), so the question
     does not predict the action. Both are adjacent, so a step learns both; otherwise the last one would dominate.
     Answers are the reader's own, so only the format is new: from memory its likeliest right one if it knows the answer
-    (SePer of at least ``needed``), else the likeliest; after a search its likeliest right one with the passages found,
+    (SePer of at least ``KNOWN``), else the likeliest; after a search its likeliest right one with the passages found,
     if any. All processes must call this together.
     """
     queries = random.Random(seed).sample(queries, len(queries))
@@ -128,7 +128,7 @@ def warm_up_rows(
     rows = []
     for query, belief in bar:
         messages = messages_of(query.question, style)
-        from_memory = _likeliest(belief, right=belief.seper >= needed) or _likeliest(belief)
+        from_memory = _likeliest(belief, right=belief.seper >= KNOWN) or _likeliest(belief)
         told = [] if from_memory is None else [(messages, _answer(from_memory), "memory")]
         rows.append(told + _after_searches(query, messages, scorer, tool(), max_turns))
     return [row_of(tokenizer, *row) for rows_of_question in gather_in_order(rows) for row in rows_of_question]

@@ -11,6 +11,7 @@ from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.stated import stated_answer
+from seper_reward.labels.summary import KNOWN
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
@@ -29,7 +30,7 @@ class Bench(NamedTuple):
     """Components that measure policies and rules.
 
     ``reward`` is the policy's, also used for the reader's answers; ``judge`` has the same reader and price, and
-    measures beliefs. A question needs a search if the reader's SePer without one is below ``needed``.
+    measures beliefs. A question needs a search if the reader's SePer without one is below ``KNOWN``.
     """
 
     reward: SePerReward
@@ -37,13 +38,12 @@ class Bench(NamedTuple):
     tool: Callable[[], SearchTool]
     tokenizer: Any
     max_turns: int
-    needed: float
 
 
 class Episode(NamedTuple):
     """Actions of a policy or a rule for one question, and their results.
 
-    A question is ``needed`` to be searched if the reader's SePer without a search is below ``Bench.needed``.
+    A question is ``needed`` to be searched if the reader's SePer without a search is below ``KNOWN``.
     ``answer`` is empty if the numbers are means over the reader's responses, as is then ``accuracy``, the exact match
     in [0, 1]. ``seper`` is the reader's with the passages found; ``reward`` has the full price. ``tokens`` are those
     of queries, passages and answer. ``failed`` calls find nothing and cost as much as a search.
@@ -94,7 +94,7 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
     """Measure the reader's answers under fixed search rules; all processes must call this together.
 
     ``never_search`` and ``always_search`` (as often as the tool allows, with ``simple_query``) ignore the question.
-    ``threshold`` searches if the reader's SePer is below ``needed``, which requires the gold answer.
+    ``threshold`` searches if the reader's SePer is below ``KNOWN``, which requires the gold answer.
     ``threshold_entropy`` and ``threshold_semantic_entropy`` search if the entropy of the closed-book answer is above
     the threshold with the greatest reward on the ``tuning`` questions: rules that a user could apply.
     """
@@ -171,7 +171,7 @@ def _read_episode(
         return None
     belief = score.beliefs[-1]
     return Episode(
-        **_of(query, score.beliefs[0].seper < bench.needed, rollout.turns),
+        **_of(query, score.beliefs[0].seper < KNOWN, rollout.turns),
         answer="",
         accuracy=expected_metric(belief, query.answers, exact_match),
         seper=belief.seper,
@@ -214,7 +214,7 @@ def _own_episode(
     if query is None or score is None or judgement is None:
         return None
     return Episode(
-        **_of(query, judgement.beliefs[0].seper < bench.needed, rollout.turns),
+        **_of(query, judgement.beliefs[0].seper < KNOWN, rollout.turns),
         answer=rollout.answer,
         accuracy=exact_match(rollout.answer, rollout.answers),
         seper=judgement.beliefs[-1].seper,

@@ -1,14 +1,16 @@
 """Settings and components shared by a policy and its warm-up: model, questions, search tool and reader."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from seper_reward.batching import beliefs_of
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
     SPLIT_BY_HELP,
+    CommandConfig,
     InputConfig,
     ScorerConfig,
     load_scorer,
@@ -34,6 +36,11 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 @dataclass
 class PolicyTaskConfig(InputConfig):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
+
+    former: ClassVar[Mapping[str, str]] = {
+        "reader_seed": "set sampling.seed in the file of --scorer",
+        "needed": "leave it out; a question needs a search if the reader's SePer without one is below 0.5",
+    }
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     input: list[str] = setting(
@@ -74,16 +81,12 @@ class PolicyTaskConfig(InputConfig):
     search_top_k: int = setting(1, "Number of passages per search, >= 1.")
     max_turns: int = setting(1, "Maximum number of searches per question, >= 1.")
     max_passage_tokens: int = setting(64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut.")
-    needed: float = setting(
-        0.5, "Threshold of the reader's SePer without a search, below which a question needs a search."
-    )
     reader: Weights = setting(
         "separate", "Weights of the reader: separate, policy-base (the policy's without its adapter) or policy."
     )
     scorer: str | None = setting(
         None, "YAML file with settings of the reader and the entailment model, as for `seper-reward label`."
     )
-    reader_seed: int = setting(0, "Seed of the reader's sampling; use the seed of labelling to share its cache.")
     cache: str | None = setting(
         None,
         "SQLite file that caches responses and entailment scores, also to resume a killed run; runs on this machine "
@@ -98,10 +101,10 @@ def read_policy_task(path: str) -> PolicyTaskConfig:
     return task
 
 
-def read_scorer_config(path: str | None) -> ScorerConfig:
+def read_scorer_config(path: str | None) -> CommandConfig:
     """Read the settings of the reader from a YAML file (default: default settings)."""
-    settings: ScorerConfig
-    (settings,) = parse_settings((ScorerConfig,), ["--config", path] if path else [], "scorer")
+    settings: CommandConfig
+    (settings,) = parse_settings((CommandConfig,), ["--config", path] if path else [], "scorer")
     return settings
 
 
@@ -124,7 +127,7 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
             f"{settings.engine or settings.reader}; set --reader separate, or remove the reader from the file"
         )
     settings.cache = task.cache or settings.cache or trainer_cache(output_dir)
-    return load_scorer(settings, task.reader_seed, None if task.reader == "separate" else loaded)
+    return load_scorer(settings, settings.seed, None if task.reader == "separate" else loaded)
 
 
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from datasets import Dataset
@@ -80,6 +80,8 @@ _WITH_OTHERS = ("contrastive", "kl_regularized")  # already use the passages of 
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
 
+    former: ClassVar[Mapping[str, str]] = {"student_temperature": "leave it out; similarities are divided by 0.05"}
+
     model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
     rounds: int = setting(
         1, "Number of rounds, >= 1: each retrieves with the current weights, labels new passages, and trains."
@@ -95,7 +97,6 @@ class RetrieverConfig(RankingConfig):
         "Margin, >= 0, by which a passage of another question must be less similar than the question's positive to be "
         "a negative; more similar ones may be relevant (default: all are negatives).",
     )
-    student_temperature: float = setting(0.05, "Number that divides similarities, > 0.")
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
     )
@@ -127,10 +128,8 @@ class RetrieverConfig(RankingConfig):
             raise ValueError(f"max_seq_length must be at least 1, got {self.max_seq_length}")
         if self.rounds < 1 or self.lora_r < 0:
             raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
-        if not (self.student_temperature > 0 and self.teacher_temperature > 0):
-            raise ValueError(
-                f"temperatures must be above 0, got {self.student_temperature} and {self.teacher_temperature}"
-            )
+        if not self.teacher_temperature > 0:
+            raise ValueError(f"teacher_temperature must be above 0, got {self.teacher_temperature}")
 
 
 @dataclass
@@ -146,24 +145,19 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
     """Return the configured loss for a model."""
-    in_batch = partial(
-        contrastive,
-        temperature=config.student_temperature,
-        margin=config.margin,
-        false_negative_margin=config.false_negative_margin,
-    )
+    in_batch = partial(contrastive, margin=config.margin, false_negative_margin=config.false_negative_margin)
     if config.loss == "contrastive":
         return ListLoss(model, in_batch, in_batch=True)
     base = LOSSES[config.loss]
 
     def of_scaled_labels(scores: Tensor, labels: Tensor, *more: Tensor) -> Tensor:
-        return base(scores, labels / config.teacher_temperature, *more, temperature=config.student_temperature)
+        return base(scores, labels / config.teacher_temperature, *more)
 
     if config.loss == "kl_regularized":
         return ListLoss(model, of_scaled_labels, in_batch=True, reference=True)
     own: Callable[..., Tensor] = of_scaled_labels
     if config.loss == "ranknet":
-        own = partial(ranknet, temperature=config.student_temperature, margin=config.margin)
+        own = partial(ranknet, margin=config.margin)
     if not config.contrastive_weight:
         return ListLoss(model, own)
 

@@ -100,7 +100,6 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
         new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
         # a separate tokenizer: the reader's must keep its chat template
         with_tool_template(load_tokenizer(config.model)),
-        needed=task.needed,
         max_turns=task.max_turns,
         seed=arguments.seed,
     )

@@ -4,13 +4,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tqdm.auto import tqdm
 
 from seper_reward.baselines.compressors import Compressor, load_compressor
 from seper_reward.command import (
-    HARM_HELP,
     Record,
     RetrievalConfig,
     check_depths,
@@ -23,6 +22,7 @@ from seper_reward.config import READERS_HELP, RETRIEVER_HELP, load_scorers
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
+from seper_reward.labels.summary import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever
@@ -38,6 +38,8 @@ NONE = "none"
 @dataclass
 class CompressionConfig(RetrievalConfig):
     """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
+
+    former: ClassVar[Mapping[str, str]] = {"margin": "leave it out; harm is an interval of ΔSePer below -0.05"}
 
     retriever: str = setting("bm25", RETRIEVER_HELP)
     candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")
@@ -55,7 +57,6 @@ class CompressionConfig(RetrievalConfig):
     )
     keep: float = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
     readers: list[str] = setting([], READERS_HELP)
-    margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into (default: none).")
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class VariantResult:
     delta_seper: Mean
     lead: dict[str, Any] | None  # in ΔSePer over `Variant.without` (`lead_over_questions`); None for itself
     exact_match: Mean  # expected over the samples
-    harm_rate: Mean  # share of questions whose whole interval of ΔSePer is below -margin
+    harm_rate: Mean  # share of questions whose whole interval of ΔSePer is below -MARGIN
     passages: float  # mean number of remaining passages
     tokens: float  # mean number of the reader's tokens in them
 
@@ -181,7 +182,6 @@ def measure_variants(
     depths: Sequence[int],
     candidates: int = 20,
     keep: float = 0.5,
-    margin: float = 0.05,
 ) -> CompressionResult:
     """Measure ΔSePer of the reader's context by depth, reranker and compression.
 
@@ -196,7 +196,6 @@ def measure_variants(
         depths: Numbers of passages in the reader's context, in [1, candidates].
         candidates: Number of passages to retrieve and rerank.
         keep: Share of the passages to keep in compression.
-        margin: A context harms if the 95 % interval of its ΔSePer is below ``-margin``.
 
     Raises:
         ValueError: A depth is out of range, there is no such compressor, or a reader can measure no question.
@@ -218,7 +217,7 @@ def measure_variants(
         for each in itertools.product(orders, dict.fromkeys([NONE, *compressions]), dict.fromkeys(depths))
     ]
     readers = {
-        name: _reader_result(name, scorer, queries, orders, variants, compressors[name], margin)
+        name: _reader_result(name, scorer, queries, orders, variants, compressors[name])
         for name, scorer in scorers.items()
     }
     return CompressionResult(len(queries), readers)
@@ -231,7 +230,6 @@ def _reader_result(
     orders: Mapping[str, Mapping[str, Context]],
     variants: Sequence[Variant],
     compressors: Mapping[str, Compressor],
-    margin: float,
 ) -> ReaderResult:
     def context(variant: Variant, question: str) -> Context:
         passages = orders[variant.reranker][question][: variant.k]
@@ -253,11 +251,11 @@ def _reader_result(
         len(rows),
         len(queries) - len(rows),
         mean([row.beliefs[()].seper for row in rows]),
-        [_variant_result(variant, rows, scorer, margin) for variant in variants],
+        [_variant_result(variant, rows, scorer) for variant in variants],
     )
 
 
-def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer, margin: float) -> VariantResult:
+def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer) -> VariantResult:
     moved = [row.moved(variant) for row in rows]
     deltas = [each.delta_seper for each in moved]
     without = [row.moved(variant.without).delta_seper for row in rows]
@@ -269,7 +267,7 @@ def _variant_result(variant: Variant, rows: Sequence[_Row], scorer: SePerScorer,
         mean_over_questions(deltas),
         None if variant == variant.without else lead_over_questions(deltas, without),
         mean_over_questions(matches),
-        mean_over_questions([each.soft.high < -margin for each in moved]),
+        mean_over_questions([each.soft.high < -MARGIN for each in moved]),
         mean([len(row.shown[variant]) for row in rows]),
         mean([_tokens(scorer, row.shown[variant]) for row in rows]),
     )
@@ -294,7 +292,6 @@ def command(arguments: list[str]) -> str:
             depths=config.depths,
             candidates=config.candidates,
             keep=config.keep,
-            margin=config.margin,
         )
         report(result)
     return f"seper-reward baseline workflows --file {config.file}{corpus_flag(config)}"

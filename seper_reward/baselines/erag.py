@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
 from seper_reward.command import (
@@ -15,7 +15,7 @@ from seper_reward.command import (
     questions_and_corpus,
     reporting,
 )
-from seper_reward.config import RETRIEVER_HELP, CommandConfig, LabelerConfig, load_scorer
+from seper_reward.config import RETRIEVER_HELP, LabelerConfig, load_scorer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
@@ -33,24 +33,10 @@ Correlations = dict[str, dict[str, dict[str, Any]]]  # `rank_correlation` by lab
 
 
 @dataclass
-class JudgedConfig(LabelerConfig, CommandConfig):
-    """Settings of commands that compare labels to answers of the same reader."""
-
-    judging_seed: int = setting(
-        1,
-        "Seed of the reader's responses to whole lists; must differ from the seed of the labels (seed), which would "
-        "otherwise share their noise with the responses.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.judging_seed == self.seed:
-            raise ValueError(f"judging_seed must differ from seed (of the labels), got {self.seed} for both")
-
-
-@dataclass
-class ERAGConfig(JudgedConfig, RetrievalConfig):
+class ERAGConfig(LabelerConfig, RetrievalConfig):
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+
+    former: ClassVar[Mapping[str, str]] = {"judging_seed": "leave it out; the answers' seed is seed + 1"}
 
     retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} One or more.")
     labelers: list[str] = setting(
@@ -273,7 +259,8 @@ def command(arguments: list[str]) -> str:
             queries,
             {name: load_retriever(name, corpus) for name in config.retrievers},
             {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
-            answering_labeler(scorer, options, config.judging_seed),
+            # another seed: otherwise labels and answers would share their noise
+            answering_labeler(scorer, options, config.seed + 1),
             depths=config.depths,
             margin=config.margin,
         )

@@ -1,16 +1,19 @@
-"""Find mined hard negatives that contain an answer, and list, relabel or drop them."""
+"""Find mined hard negatives that contain an answer, and list or drop them."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from seper_reward.command import parse
+from seper_reward.command import check_margin, parse
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.runtime.settings import setting
 
 
 @dataclass
 class AuditConfig(CommandConfig):
-    """Find mined hard negatives that help the reader to answer, and list, relabel or drop them."""
+    """Find mined hard negatives that help the reader to answer, and list or drop them."""
+
+    former: ClassVar[Mapping[str, str]] = {"sigmas": "leave it out; labels exceed two standard errors, and --margin"}
 
     input: str = setting(
         "",
@@ -23,18 +26,19 @@ class AuditConfig(CommandConfig):
         "that the negatives were mined for (default: the answers are in the input's rows).",
     )
     answers_column: str = setting("answers", "Field of a question's gold answers, a text or a list.")
-    action: Literal["list", "relabel", "drop"] = setting(
+    action: Literal["list", "drop"] = setting(
         "list",
-        "Action on false negatives: list (write them to false_negatives.jsonl), drop (also write the input "
-        "without them) or relabel (also write the input with them as positives).",
+        "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
+        "without them).",
     )
     label: Literal["delta_seper", "delta_seper_hard"] = setting(
         "delta_seper_hard",
         "Label that marks a false negative: delta_seper_hard (more certain) or delta_seper (finds more, but also "
         "flags more passages without an answer).",
     )
-    sigmas: float = setting(2.0, "Number of standard errors that the label of a false negative exceeds, >= 0.")
-    margin: float = setting(0.05, "Value that the label of a false negative also exceeds, >= 0.")
+    margin: float = setting(
+        0.05, "Value that the label of a false negative exceeds, in addition to two standard errors, >= 0."
+    )
     limit: int | None = setting(
         None, "Number of questions to audit, evenly spread over the input; the rest does not change (default: all)."
     )
@@ -46,9 +50,7 @@ class AuditConfig(CommandConfig):
             raise ValueError("input is required: the file of mined negatives")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
-        for name in ("sigmas", "margin"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        check_margin(self.margin)
 
 
 def command(arguments: list[str]) -> str:
@@ -70,7 +72,7 @@ def command(arguments: list[str]) -> str:
     run = LabelRun(config.output_dir, labeler, asked.queries, asked.rejected, settings, margin=config.margin)
     run.run()
     if process_state().is_main_process:
-        rule = {name: getattr(config, name) for name in ("label", "sigmas", "margin")}
+        rule = {name: getattr(config, name) for name in ("label", "margin")}
         found = write_audit(mined, asked, run.folder, action=config.action, settings=settings, **rule)
         print(audit_lines(found, run.folder))
     return f"seper-reward report --labels {config.output_dir} --output audit.html"

@@ -1,7 +1,9 @@
 """Write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from seper_reward.command import parse
 from seper_reward.config import LEARN_FROM_HELP, LearnFrom
@@ -11,6 +13,11 @@ from seper_reward.runtime.settings import check_types, setting
 @dataclass
 class ExportConfig:
     """Write labels in the format of another trainer or an evaluation tool."""
+
+    former: ClassVar[Mapping[str, str]] = {
+        "max_std_error": "take --heterogeneity and --shrink, which use the errors",
+        "helpful": "take --heterogeneity; triplets, pairs and FlagEmbedding's rows need a passage that helps anyway",
+    }
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     format: str = setting(
@@ -29,9 +36,6 @@ class ExportConfig:
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
     )
-    max_std_error: float | None = setting(
-        None, "Greatest standard error of a label; passages above it are dropped (default: all are kept)."
-    )
     heterogeneity: float = setting(
         1.0,
         "Largest p-value, in (0, 1], of the test that all passages of a question are equally good; questions above it "
@@ -42,7 +46,6 @@ class ExportConfig:
         "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
         "listwise losses.",
     )
-    helpful: bool = setting(False, "Whether to drop questions without a passage that helps by margin.")
     learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
 
     def __post_init__(self) -> None:
@@ -69,14 +72,13 @@ def command(arguments: list[str]) -> str:
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import LABELS, read_labels, recommended_label
-    from seper_reward.labels.targets import helped, lists_to_learn, sure
+    from seper_reward.labels.targets import lists_to_learn
     from seper_reward.retrieval import next_hop
 
     label = config.label or recommended_label([row for _, row in read_valid_rows(Path(config.labels) / LABELS)])
     labeled = lists_to_learn(read_labels(config.labels, label), config.learn_from, next_hop)
-    kept = labeled if config.max_std_error is None else [sure(row, config.max_std_error) for row in labeled]
-    kept = beyond_chance(kept, heterogeneity=config.heterogeneity, shrink=config.shrink)
-    kept = [row for row in kept if row.labels and (not config.helpful or helped(row, config.margin))]
+    kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
+    kept = [row for row in kept if row.labels]
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")

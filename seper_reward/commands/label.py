@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from seper_reward.command import check_margin, parse, read_input
 from seper_reward.config import (
@@ -33,6 +32,8 @@ MARGIN_HELP = "Value above which a label's whole interval means help in the summ
 @dataclass
 class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
+
+    former: ClassVar[Mapping[str, str]] = {"profile": "leave it out; use torch.profiler, or profiling() in Python"}
 
     labeler: str = setting(
         "delta_seper",
@@ -79,10 +80,6 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     margin: float = setting(0.05, MARGIN_HELP)
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
     report_to: Tracking = setting("none", REPORT_TO_HELP)
-    profile: bool = setting(
-        False, "Whether to print and log seconds and tokens by stage (prefill, decode, entailment, ...)."
-    )
-
     dry_run: bool = setting(
         False,
         "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",
@@ -154,29 +151,22 @@ def command(arguments: list[str], name: str = "label") -> str:
 def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, settings: Mapping[str, Any]) -> None:
     """Finish a labelling run, and report the results to trackers and the user."""
     from seper_reward.labels.rows import LABELS_PARQUET
-    from seper_reward.reports.tables import profile_table
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.parquet_files import write_parquet
-    from seper_reward.runtime.profiling import profiling
 
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
         cache = labeler.scorer.cache if labeler.scorer is not None else None
         tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
-        with profiling() if config.profile else nullcontext() as profile:
-            summary = run.run(strict=config.strict, on_label=tracker.progress)
-        if profile is not None:
-            tracked.log(profile.numbers())
+        summary = run.run(strict=config.strict, on_label=tracker.progress)
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
     if main_process and config.output_format == "parquet":
         write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
         show_summary(summary, labeler.name, run.folder, config.margin)
-        if profile is not None:
-            print(f"\n{profile_table(profile)}")
 
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:

@@ -12,14 +12,18 @@ from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.settings import setting
 
+_MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413
+
 
 @dataclass
 class ServeConfig(CommandConfig):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
 
     former: ClassVar[Mapping[str, str]] = {
+        "queue": "leave it out; at most 8,192 sets of passages wait, further requests get 429 and are retried",
         "memory": "set memory_mb, in MB instead of beliefs",
         "max_contexts": "set max_request_tokens, which limits the tokens of a request",
+        "max_body_mb": "leave it out; bodies have at most 32 MB, and max_request_tokens limits their tokens",
     }
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
@@ -29,16 +33,12 @@ class ServeConfig(CommandConfig):
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
         "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
     )
-    queue: int = setting(
-        8192, "Maximum number of waiting sets of passages, >= 1; further requests get 429 and are retried by clients."
-    )
     memory_mb: float = setting(
         256.0, "Memory for beliefs of all clients in MB, >= 0; a question's baseline in it is measured once."
     )
     deadline: float = setting(
         600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late results are null."
     )
-    max_body_mb: float = setting(32.0, "Longest body of a request in MB, > 0; longer ones are answered 413.")
     max_request_tokens: int = setting(
         1_000_000,
         "Most tokens of contexts and texts in one request, estimated from the characters, >= 1; a context counts at "
@@ -60,13 +60,12 @@ class ServeConfig(CommandConfig):
         super().__post_init__()
         if self.answer_pattern is not None:
             compile_answer_pattern(self.answer_pattern)
-        for name in ("block", "queue", "max_request_tokens"):
+        for name in ("block", "max_request_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        for name in ("deadline", "max_body_mb"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not self.deadline > 0:
+            raise ValueError(f"deadline must be above 0, got {self.deadline}")
         if not 1 <= self.port <= 65535:
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
         if not self.memory_mb >= 0:
@@ -107,12 +106,11 @@ def command(arguments: list[str]) -> str:
     worker = Worker(
         lambda: load_scorer(config, config.seed),
         block=config.block,
-        queue=config.queue,
         memory=int(config.memory_mb * 1e6),
     )
     app = build_app(
         worker,
-        limits=Limits(int(config.max_body_mb * 1e6), config.max_request_tokens, config.deadline),
+        limits=Limits(_MAX_BODY_BYTES, config.max_request_tokens, config.deadline),
         weights=weights,
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),

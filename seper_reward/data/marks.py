@@ -36,9 +36,9 @@ def grade_of(passage: Passage) -> int:
     return max(int(mark), 0)
 
 
-def is_relevant(passage: Passage, relevant_from: int = 1) -> bool:
-    """Return whether the grade of a passage is at least ``relevant_from``; errors are those of ``grade_of``."""
-    return grade_of(passage) >= relevant_from
+def is_relevant(passage: Passage) -> bool:
+    """Return whether the grade of a passage is at least 1; errors are those of ``grade_of``."""
+    return grade_of(passage) >= 1
 
 
 def is_marked(passage: Passage) -> bool:

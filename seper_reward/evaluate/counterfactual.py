@@ -8,13 +8,13 @@ from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import measured
+from seper_reward.labels.summary import KNOWN
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
 from seper_reward.types import Passage, Query
 
 _NAME = "evaluate counterfactual"
-_KNOWN = 0.5  # least baseline SePer of a reader that counts as knowing the answer
 
 
 @dataclass
@@ -93,7 +93,7 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
         baselines.append(baseline.seper)
     if not planted:
         raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
-    known = [value for value, baseline in zip(planted, baselines, strict=True) if baseline >= _KNOWN]
+    known = [value for value, baseline in zip(planted, baselines, strict=True) if baseline >= KNOWN]
     return Counterfactual(
         share_lower=mean([float(wrong < right) for wrong, right in zip(planted, supporting, strict=True)]),
         delta_seper={

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import ResultConfig, by_name, parse, reporting
@@ -46,12 +46,14 @@ _COLORS = ("#c0392b", "#e08e3a")
 class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
     """Measure how often the judge supports or rewards wrong answers and rejects right ones, by kind of text."""
 
+    former: ClassVar[Mapping[str, str]] = {"column_by": "name that field 'system'"}
+
     file: list[str] = setting(
         [],
         "Files with people's verdicts to compare with: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, "
-        "answers, response, equivalent}; of several files, columns are named after file and system (default: none).",
+        "answers, response, equivalent, system?}, with a column of results per system; of several files, columns are "
+        "named after file and system (default: none).",
     )
-    column_by: str = setting("system", "Field with the name of a row's column in the results; not used for EVOUNA.")
     threshold: float | None = setting(
         None,
         "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
@@ -213,7 +215,7 @@ def command(arguments: list[str]) -> str:
     verdicts = [
         replace(row, column=f"{name}, {row.column}") if len(config.file) > 1 else row
         for name, file in by_name(config.file).items()
-        for row in read_verdicts(file, config.column_by)
+        for row in read_verdicts(file)
     ]
     with reporting(_NAME, config) as report:
         scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
@@ -226,18 +228,15 @@ def command(arguments: list[str]) -> str:
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
-def measure_judge(
-    judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0, golds: int = GOLDS
-) -> JudgeErrors:
+def measure_judge(judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0) -> JudgeErrors:
     """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
 
     Args:
         judge: The judge.
         people: Its agreement with people's verdicts, if it was measured.
         seed: Seed of the near values.
-        golds: Number of gold answers per kind of near value.
     """
-    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, golds), fact_cases()))
+    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
     sections = _parts(found, 0)
     del sections["plain"]  # for the shifts only
     by_kind = {section: _parts(rows, 1) for section, rows in sections.items()}

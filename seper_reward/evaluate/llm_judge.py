@@ -1,12 +1,12 @@
 """A language model as a judge of responses."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from seper_reward.config import JudgeConfig
+from seper_reward.config import JudgeConfig, split_server
 from seper_reward.labels.replies import yes_or_no
 from seper_reward.reader.engine.engine_sampler import load_sampler
-from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.prompts import fill_template
@@ -30,27 +30,19 @@ Reply with one word: yes or no."""
 class LLMJudgeConfig(JudgeConfig):
     """Settings of the language model that judges responses."""
 
+    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("llm_judge_engine", "llm_judge_engine_model"), "name the server with the model: --llm_judge TOKENIZER@URL"
+    )
+
     llm_judge: str = setting(
         "none",
         "Language model that also judges the responses (yes or no; other replies are counted and left out): none, "
-        "reader (the reader itself), a hub id or a folder; with llm_judge_engine, the model whose tokenizer is used.",
-    )
-    llm_judge_engine: list[str] = setting(
-        [], "URLs of OpenAI-compatible servers (vLLM) that run the judge (default: the judge runs in this process)."
-    )
-    llm_judge_engine_model: str | None = setting(
-        None, "Name of the judge on the servers (default: the only served model)."
+        "reader (the reader itself), a hub id, a folder, or TOKENIZER@URL for a model on a server.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for url in self.llm_judge_engine:
-            check_url(url)
-        if self.llm_judge in ("none", "reader") and (self.llm_judge_engine or self.llm_judge_engine_model):
-            raise ValueError(
-                f"llm_judge={self.llm_judge!r} does not run on an llm_judge_engine; name the model that the "
-                "servers run by --llm_judge"
-            )
+        split_server(self.llm_judge)
 
 
 def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None) -> PromptedReader | None:
@@ -66,12 +58,12 @@ def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None)
         return None
     if config.llm_judge == "reader":
         if reader is None:
-            raise ValueError("llm_judge must be a hub id or a folder, got 'reader': this command has no reader")
+            raise ValueError("llm_judge must not be 'reader' in a command without a reader; name a hub id or a folder")
         return reader
-    prompt = reader_defaults(config.llm_judge).prompt
+    model, urls = split_server(config.llm_judge)
     options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
-    engine = EngineOptions(tuple(config.llm_judge_engine), config.llm_judge_engine_model)
-    sampler = load_sampler(config.llm_judge, options=options, engine=engine)
+    sampler = load_sampler(model, options=options, engine=EngineOptions(tuple(urls)))
+    prompt = reader_defaults(model).prompt
     return PromptedReader(sampler, prompt=prompt, cache=None if reader is None else reader.cache)
 
 

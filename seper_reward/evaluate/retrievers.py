@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import (
-    HARM_HELP,
     GradedConfig,
     Record,
     RetrievalConfig,
@@ -24,6 +23,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
+from seper_reward.labels.summary import MARGIN
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table, tau_cell
@@ -52,10 +52,11 @@ _TITLES = {
 class RetrieversConfig(RetrievalConfig, GradedConfig):
     """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
 
+    former: ClassVar[Mapping[str, str]] = {"margin": "leave it out; harm is an interval of ΔSePer below -0.05"}
+
     retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
     readers: list[str] = setting([], READERS_HELP)
     depths: list[int] = setting([1, 5], "Numbers of first passages to measure, each >= 1.")
-    margin: float = setting(0.05, HARM_HELP)
     plot: str | None = setting(None, "Image file to plot the measures by retriever into (default: none).")
 
     def __post_init__(self) -> None:
@@ -160,9 +161,9 @@ def command(arguments: list[str]) -> str:
         questions, most = [query.question for query in queries], max(config.depths)
         found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
         scorers = load_scorers(config, config.readers, config.seed)
-        depths, margin, least = config.depths, config.margin, config.relevant_from
+        depths, least = config.depths, config.relevant_from
         compared = {
-            name: compare_retrievers(scorer, queries, found, depths=depths, margin=margin, relevant_from=least)
+            name: compare_retrievers(scorer, queries, found, depths=depths, relevant_from=least)
             for name, scorer in scorers.items()
         }
         report(RetrieversByReader(compared))
@@ -175,7 +176,6 @@ def compare_retrievers(
     found: Mapping[str, Sequence[Context]],
     *,
     depths: Sequence[int],
-    margin: float = 0.05,
     relevant_from: int = 1,
 ) -> Retrievers:
     """Measure retrievers, and correlate each measure with the reader's accuracy (SePer, Tables 10 and 11).
@@ -188,7 +188,6 @@ def compare_retrievers(
         queries: Q questions with gold answers; those without a relevant passage do not count in nDCG and recall.
         found: By retriever, the passages of each question, best first.
         depths: Numbers k of first passages, each >= 1.
-        margin: A passage harms if the 95 % interval of its ΔSePer is below ``-margin``.
         relevant_from: Grade from which a passage is relevant, >= 1; nDCG counts all grades.
 
     Raises:
@@ -202,7 +201,7 @@ def compare_retrievers(
     rows = list(_answer_questions(scorer, queries, shown, beliefs, depths))
     if not rows:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
-    columns = {(name, k): _columns(name, k, rows, margin, relevant_from) for name in found for k in depths}
+    columns = {(name, k): _columns(name, k, rows, relevant_from) for name in found for k in depths}
     return Retrievers(
         questions=len(rows),
         left_out=len(queries) - len(rows),
@@ -260,7 +259,7 @@ def _answer_questions(
         yield _Question(query, own.lists, row, right)
 
 
-def _columns(name: str, k: int, rows: Sequence[_Question], margin: float, relevant_from: int) -> dict[str, Any]:
+def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, Any]:
     """Return ``(Q,)`` values of each measure and of the accuracy; NaN for questions without a relevant passage."""
     import numpy as np
 
@@ -275,7 +274,7 @@ def _columns(name: str, k: int, rows: Sequence[_Question], margin: float, releva
         "delta_seper_list": np.array(
             [row.moved(passages).delta_seper for row, passages in zip(rows, lists, strict=True)]
         ),
-        "harm_rate": np.array(list_metric("p", [[float(each.high < -margin) for each in row] for row in alone], k)),
+        "harm_rate": np.array(list_metric("p", [[float(each.high < -MARGIN) for each in row] for row in alone], k)),
         "accuracy": np.array([row.right[passages] for row, passages in zip(rows, lists, strict=True)]),
     }
 

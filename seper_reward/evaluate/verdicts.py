@@ -32,6 +32,7 @@ METHODS = ("entailment", *SIMILARITIES)  # ways to compare answers
 LLM_JUDGE = "llm_judge"
 _TWO_VALUES = {"lexical": 0.5, LLM_JUDGE: 0.5}  # fixed thresholds of scores that are 0 or 1
 _CHUNK = 512  # verdicts that are judged together
+_BINS = 10  # of equal width, of the reliability table; the last includes 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
@@ -140,7 +141,6 @@ def equivalence(
     *,
     threshold: float | None = None,
     llm_judge: LLMJudge | None = None,
-    bins: int = 10,
 ) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
@@ -151,7 +151,6 @@ def equivalence(
             ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
             and reports the test split only. (A judge that was trained on that split is too confident on it.)
         llm_judge: Language model that also judges the reported responses.
-        bins: Number of bins of the reliability table, all of equal width.
 
     Raises:
         ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
@@ -189,7 +188,7 @@ def equivalence(
     return Agreement(
         columns=columns,
         thresholds={name: round(value, 4) for name, value in thresholds.items()},
-        calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported], bins),
+        calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported]),
         support={
             name: mean(support[right]) if support[right] else None
             for name, right in (("wrong", False), ("right", True))
@@ -250,21 +249,20 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
     return float(thresholds[f1[:-1].argmax()])
 
 
-def calibration(probs: Sequence[float], outcomes: Sequence[bool], bins: int = 10) -> dict[str, Any]:
+def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, Any]:
     """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
 
     Args:
         probs: ``(n,)`` probabilities in [0, 1].
         outcomes: ``(n,)`` whether the predicted outcome is true.
-        bins: Number of bins of equal width; the last includes 1.
 
     Returns:
         ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: for each non-empty
-        bin ``mean_probability``, ``share_true`` and ``n``.
+        bin of ten ``mean_probability``, ``share_true`` and ``n``.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):
-        members.setdefault(min(int(prob * bins), bins - 1), []).append(at)
+        members.setdefault(min(int(prob * _BINS), _BINS - 1), []).append(at)
     table = [
         {
             "mean_probability": sum(probs[at] for at in rows) / len(rows),

@@ -1,10 +1,10 @@
-"""False negatives: mined hard negatives that help the reader to answer. They are listed, relabelled or dropped.
+"""False negatives: mined hard negatives that help the reader to answer. They are listed or dropped.
 
 A passage that was mined as a negative can contain the answer without being marked. A retriever trained on it learns to
 rank answers low (RocketQA, arXiv:2010.08191). Such a passage has a high ΔSePer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,11 +19,11 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_json, write_lines
 from seper_reward.types import Query
 
-Action = Literal["list", "relabel", "drop"]
+Action = Literal["list", "drop"]
 Label = Literal["delta_seper", "delta_seper_hard"]
 FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
 HARD: Label = "delta_seper_hard"
-SIGMAS = 2.0
+_SIGMAS = 2.0  # number of standard errors
 _LABEL_FIELDS = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
 _QUESTIONS = ("question", "query", "anchor")
 
@@ -102,16 +102,14 @@ def questions_to_audit(
     return ToAudit(tuple(queries), tuple(unanswered), tuple(rejected))
 
 
-def false_negative(
-    passage: Mapping[str, Any], *, label: Label = HARD, sigmas: float = SIGMAS, margin: float = MARGIN
-) -> bool:
-    """Return whether a negative surely helps: its label exceeds the margin and ``sigmas`` standard errors, both >= 0.
+def false_negative(passage: Mapping[str, Any], *, label: Label = HARD, margin: float = MARGIN) -> bool:
+    """Return whether a negative surely helps: its label exceeds the margin, >= 0, and two standard errors.
 
     Standard errors cover sampling only. The entailment model can see some support in a wrong answer: that error moves
     ``delta_seper``, but not ``delta_seper_hard``, in which a response either supports the answer or does not. The
     margin is needed since a tiny effect is no answer, however certain.
     """
-    return bool(passage[label] > max(margin, sigmas * passage[f"std_error{SUFFIXES[label]}"]))
+    return bool(passage[label] > max(margin, _SIGMAS * passage[f"std_error{SUFFIXES[label]}"]))
 
 
 def write_audit(
@@ -121,22 +119,19 @@ def write_audit(
     *,
     action: Action = "list",
     label: Label = HARD,
-    sigmas: float = SIGMAS,
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """List, drop or relabel the false negatives that a folder of labels shows.
+    """List or drop the false negatives that a folder of labels shows.
 
     Args:
         mined: The mined negatives.
         asked: Their questions as they were labelled.
         folder: Folder with the labels of these questions; the files are written there.
-        action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` and ``"relabel"`` also write the mined
-            negatives again, in their layout and format, without the false ones, or with them as positives. Questions
-            that were not audited stay as they are.
-        label: Field of the label that marks a false negative, see ``false_negative`` for this and the next two.
-        sigmas: Number of standard errors that the label of a false negative exceeds.
-        margin: Second value that it exceeds.
+        action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives again, in
+            their layout and format, without the false ones. Questions that were not audited stay as they are.
+        label: Field of the label that marks a false negative, see ``false_negative``.
+        margin: Value that the label of a false negative exceeds, in addition to two standard errors.
         settings: The command's settings, for reference.
 
     Returns:
@@ -160,7 +155,7 @@ def write_audit(
         }
         for row in labels
         for passage in row["passages"]
-        if false_negative(passage, label=label, sigmas=sigmas, margin=margin)
+        if false_negative(passage, label=label, margin=margin)
     ]
     write_lines(folder / FALSE_NEGATIVES, sorted(found, key=lambda row: -float(row[f"low{SUFFIXES[label]}"])))
     false: dict[str, set[str]] = {}
@@ -179,7 +174,7 @@ def write_audit(
         "share": round(len(found) / audited, 4) if audited else None,
         "by_question": len(false),
         "action": action,
-        **({} if action == "list" else _write_repaired(mined, false, folder, relabel=action == "relabel")),
+        **({} if action == "list" else _write_repaired(mined, false, folder)),
     }
     write_json(folder / AUDIT, {**summary, "settings": dict(settings or {})})
     return summary
@@ -187,19 +182,17 @@ def write_audit(
 
 def check_action(mined: MinedNegatives, action: Action) -> None:
     """Raise ``ValueError`` if the rows have scores that the action would make wrong."""
-    if action != "list" and (reason := mined.layout.refusal(relabel=action == "relabel")):
+    if action != "list" and (reason := mined.layout.refusal()):
         raise ValueError(f"{mined.path}: {reason}")
 
 
-def _write_repaired(
-    mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path, *, relabel: bool
-) -> dict[str, Any]:
-    repaired = list(mined.repaired(false, relabel=relabel))
-    rows: Sequence[Mapping[str, Any]] = [row for several in repaired for row in several]
-    pairs = list(zip(mined.rows, repaired, strict=True))
+def _write_repaired(mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path) -> dict[str, Any]:
+    repaired = list(mined.repaired(false))
+    rows = [row for row in repaired if row is not None]
+    pairs = zip(mined.rows, repaired, strict=True)
     return {
         "output": str(write_mined(rows, mined.path, folder, AUDITED)),
         "rows_written": len(rows),
-        "rows_changed": sum(bool(several) and several != [dict(row)] for row, several in pairs),
-        "rows_dropped": sum(not several for several in repaired),
+        "rows_changed": sum(after is not None and after != before for before, after in pairs),
+        "rows_dropped": len(repaired) - len(rows),
     }

@@ -150,7 +150,7 @@ class JudgmentOptions:
 
     @classmethod
     def preset(cls, name: JudgmentPreset, method: Method, **changes: Any) -> "JudgmentOptions":
-        """Return published options by name, with changes; ``None`` keeps the value of the preset.
+        """Return published options by name, with changes.
 
         ``"paper"`` has 3 rounds, the 5 first passages, and votes over 6 orders. ``"official"`` has the values of the
         published code: 5 rounds (6 of ``ar``) and the 10 first passages. ``"default"`` is the paper's.
@@ -163,7 +163,7 @@ class JudgmentOptions:
         options = cls(method)
         if name == "official":
             options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)
-        return replace(options, **{each: value for each, value in changes.items() if value is not None})
+        return replace(options, **changes)
 
 
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:

@@ -12,7 +12,6 @@ from seper_reward.labels.hub import push_labels
 from seper_reward.labels.integrity import SUMMARY, check_labels
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query, labeler_of, recommended_label
-from seper_reward.labels.targets import sure
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
@@ -70,17 +69,16 @@ class Labels:
             rows.append([*map(excerpt, texts), "" if label is None else f"{label:.3f}"])
         return html_table(repr(self), ("question", "answer", "passage", column), rows)
 
-    def labeled(self, label: str | None = None, max_std_error: float | None = None) -> list[LabeledQuery]:
+    def labeled(self, label: str | None = None) -> list[LabeledQuery]:
         """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
 
-        The arguments are those of ``to_dataset``.
+        ``label`` is that of ``to_dataset``.
 
         Raises:
             KeyError: The rows have no such label.
         """
         label = label or recommended_label(self.rows)
-        labeled = [labeled_query(row, label) for row in self.rows]
-        return labeled if max_std_error is None else [sure(row, max_std_error) for row in labeled]
+        return [labeled_query(row, label) for row in self.rows]
 
     def to_dataset(
         self,
@@ -88,7 +86,6 @@ class Labels:
         *,
         label: str | None = None,
         margin: float = 0.1,
-        max_std_error: float | None = None,
     ) -> "Dataset":
         """Return a dataset that sentence-transformers' trainers accept without changes.
 
@@ -98,8 +95,6 @@ class Labels:
                 label rows themselves.
             label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
             margin: Least label of a positive passage, and least distance of a negative below the positive.
-            max_std_error: Greatest standard error of a label; passages above it are dropped. ``None`` keeps all
-                passages.
 
         Raises:
             KeyError: The rows have no such label.
@@ -107,7 +102,7 @@ class Labels:
         """
         if form is None:
             return as_dataset(self.rows)
-        return as_dataset(form_rows(self.labeled(label, max_std_error), form, margin))
+        return as_dataset(form_rows(self.labeled(label), form, margin))
 
     def to_pandas(self) -> "DataFrame":
         """Return a table with one row per passage: question, passage, label and all other numbers and texts.

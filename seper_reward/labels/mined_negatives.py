@@ -29,26 +29,13 @@ class FlagEmbeddingLayout:
         """Return the values of the row's negatives, unchecked."""
         return list(row["neg"]) if isinstance(row["neg"], (list, tuple)) else [row["neg"]]
 
-    def repaired(
-        self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Return the row without its false negatives, with the new positives added; no row if no negative is left.
+    def repaired(self, row: Mapping[str, Any], false: Collection[str]) -> dict[str, Any] | None:
+        """Return the row without its false negatives and their scores; ``None`` if no negative is left."""
+        kept = [at for at, text in enumerate(self.negatives(row)) if text.strip() not in false]
+        lists = [name for name in ("neg", "neg_scores") if row.get(name) is not None]
+        return {**row, **{name: [row[name][at] for at in kept] for name in lists}} if kept else None
 
-        Scores move with their passages.
-        """
-        texts = [text.strip() for text in row["neg"]]
-        kept = [at for at, text in enumerate(texts) if text not in false]
-        moved = [texts.index(text) for text in positives]
-        if not kept:
-            return []
-        new = dict(row)
-        for ours, theirs in (("pos", "neg"), ("pos_scores", "neg_scores")):
-            if row.get(theirs) is not None:
-                new[ours] = [*(row.get(ours) or []), *(row[theirs][at] for at in moved)]
-                new[theirs] = [row[theirs][at] for at in kept]
-        return [new]
-
-    def refusal(self, relabel: bool) -> str | None:
+    def refusal(self) -> str | None:
         """Return ``None``."""
         return None
 
@@ -75,38 +62,25 @@ class TripletLayout:
         """Return the values of the row's negatives, unchecked."""
         return [row.get(column) for column in self.columns]
 
-    def repaired(
-        self, row: Mapping[str, Any], false: Collection[str], clean: Sequence[str], positives: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Return the row with clean negatives only, and a row with clean negatives for each new positive.
+    def repaired(self, row: Mapping[str, Any], false: Collection[str]) -> dict[str, Any] | None:
+        """Return the row with clean negatives only; ``None`` if there is none.
 
-        ``clean`` are the negatives of the question in all rows that are not false, and ``positives`` the false ones of
-        this row that become positives. Every row needs all columns, so another negative of the row replaces a false
-        one; it can then occur twice. A row without a clean negative is dropped.
+        Every row needs all columns, so another negative of the row replaces a false one; it can then occur twice.
         """
-        own = [row[column] for column in self.columns if row[column].strip() not in false]
-        rows = [self._replace_negatives(row, row[self.positive], own, false)] if own else []
-        return rows + [self._replace_negatives(row, text, clean, None) for text in positives if clean]
+        clean = [column for column in self.columns if row[column].strip() not in false]
+        place = itertools.cycle(clean)
+        return (
+            {**row, **{each: row[each if each in clean else next(place)] for each in self.columns}} if clean else None
+        )
 
-    def refusal(self, relabel: bool) -> str | None:
+    def refusal(self) -> str | None:
         """Return why rows cannot be repaired: their scores would belong to other passages."""
-        if not self.scores or not (relabel or len(self.columns) > 1):
+        if not self.scores or len(self.columns) == 1:
             return None
         return (
             f"column {self.scores[0]!r} scores the passages of a row and would be wrong for other passages; "
-            "remove the column, or use action=list" + ("" if len(self.columns) > 1 else " or drop")
+            "remove the column, or use action=list"
         )
-
-    def _replace_negatives(
-        self, row: Mapping[str, Any], positive: str, others: Sequence[str], false: Collection[str] | None
-    ) -> dict[str, Any]:
-        """Return the row with this positive, and ``others`` in place of its false, or of all, negatives."""
-        place = itertools.cycle(others)
-        kept = {
-            column: row[column] if false is not None and row[column].strip() not in false else next(place)
-            for column in self.columns
-        }
-        return {**row, self.positive: positive, **kept}
 
 
 Layout = FlagEmbeddingLayout | TripletLayout
@@ -135,25 +109,11 @@ class MinedNegatives:
         """Return the texts of a row's negatives."""
         return [text.strip() for text in self.layout.negatives(row)]
 
-    def repaired(self, false: Mapping[str, Collection[str]], *, relabel: bool) -> Iterator[list[dict[str, Any]]]:
-        """Yield, for each row, the rows that replace it.
-
-        Args:
-            false: Texts of the false negatives by question; rows of other questions do not change.
-            relabel: Whether false negatives become positives, each once; otherwise they are dropped.
-        """
-        negatives = self.by_question()
-        done: set[tuple[str, str]] = set()
+    def repaired(self, false: Mapping[str, Collection[str]]) -> Iterator[dict[str, Any] | None]:
+        """Yield each row without its false negatives, given by question; ``None`` if no negative is left."""
         for row in self.rows:
-            question = self.question(row)
-            found = [text for text in dict.fromkeys(self.negatives(row)) if text in false.get(question, ())]
-            if not found:
-                yield [dict(row)]
-                continue
-            new = [text for text in found if (question, text) not in done] if relabel else []
-            done.update((question, text) for text in new)
-            clean = [text for text in negatives[question] if text not in false[question]]
-            yield self.layout.repaired(row, false[question], clean, new)
+            found = set(self.negatives(row)) & set(false.get(self.question(row), ()))
+            yield self.layout.repaired(row, found) if found else dict(row)
 
 
 def read_mined(path: str | Path) -> MinedNegatives:

@@ -15,6 +15,7 @@ from seper_reward.types import Estimate
 
 Context = tuple[int, ...]
 Labelled = list[tuple[Context, int]]  # given passages, and the passage that is labelled next to them
+_TOLERANCE = 0.05  # difference of utilities that does not matter
 Plan = Generator[list[list[Context]], None, Labelled]
 
 
@@ -28,13 +29,10 @@ class SetOptions:
 
     given_top: int = 3  # number of sets of each size that are given, >= 1: the sets with the highest labels
     depth: int = 2  # size of the largest sets, 2 or 3
-    both_orders: float = 0.1  # share of questions, by hash of their ids, whose pairs are measured in both orders
 
     def __post_init__(self) -> None:
         if self.given_top < 1 or self.depth not in (2, 3):
             raise ValueError(f"expected given_top >= 1 and depth 2 or 3, got {self.given_top} and {self.depth}")
-        if not 0 <= self.both_orders <= 1:
-            raise ValueError(f"both_orders must be a share, in [0, 1], got {self.both_orders}")
 
 
 def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Estimate]) -> Plan:
@@ -57,19 +55,16 @@ def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Est
     return labelled
 
 
-def smallest_sufficient(
-    measured: Mapping[Context, Estimate], error: Callable[[Context], float], tolerance: float = 0.05
-) -> Context:
+def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[Context], float]) -> Context:
     """Return the smallest measured context that is not worth significantly less than the best context.
 
-    A context is worth less if the difference of utilities exceeds the tolerance and the 95 % error of the difference.
+    A context is worth less if the difference of utilities exceeds 0.05 and the 95 % error of the difference.
     Larger errors therefore give smaller contexts. Among several contexts of that size the best is returned. Its
     utility is biased upwards, as it was chosen among many noisy numbers.
 
     Args:
         measured: Utility of each context.
         error: Standard error of a context's measure, without the error of the shared baseline.
-        tolerance: Difference that does not matter, >= 0, in the unit of utilities.
     """
     from scipy.stats import norm
 
@@ -78,7 +73,7 @@ def smallest_sufficient(
 
     def suffices(context: Context) -> bool:
         missing = measured[best].value - measured[context].value
-        return missing <= max(tolerance, quantile * math.hypot(error(best), error(context)))
+        return missing <= max(_TOLERANCE, quantile * math.hypot(error(best), error(context)))
 
     return min(filter(suffices, measured), key=lambda context: (len(context), -measured[context].value))
 

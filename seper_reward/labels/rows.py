@@ -72,9 +72,8 @@ def label_row(
     ``std_error``, ``low`` and ``high``, ``given_std_error`` (the given passages' part of the error), ``utility`` of
     all these passages over none and ``interaction``, v(ab) - v(a) - v(b) + v(∅), with the same suffixes
     (``std_error_utility``, ...), and further fields of the labeler: for ΔSePer ``seper``, ``seper_hard`` and
-    ``responses``. Pairs that were measured in both orders also have ``utility_reversed``. ``sufficient_set``
-    (``passage_ids``, ``utility``) is the smallest measured set that is not significantly worse than the best set, and
-    ``reader_calls`` the number of measured contexts.
+    ``responses``. ``sufficient_set`` (``passage_ids``, ``utility``) is the smallest measured set that is not
+    significantly worse than the best set, and ``reader_calls`` the number of measured contexts.
 
     Args:
         labeled: The labelled query.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, baseline_error
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.types import LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
@@ -38,8 +38,7 @@ def summarize(
         - ``contexts`` with responses in the rows, and how many of them are ``unfinished`` (half of their responses
           were cut at the maximum length), ``empty`` (half are empty) and ``all_equal`` (one text);
         - ``long_answers``: questions without a gold answer as short as a response, if the reader reports it;
-        - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, ``reader_calls``, and the result
-          of ``order_effect``;
+        - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, and ``reader_calls``;
         - ``groups``: each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
           number of ``passages`` by role.
     """
@@ -57,7 +56,7 @@ def summarize(
         "harmful": sum(high < -margin for _, high in intervals),
         **_coverage(labels, column, margin),
         **_response_counts(labels),
-        **_set_counts(labels, column),
+        **_set_counts(labels),
         "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
     }
 
@@ -116,22 +115,6 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
     return {"questions": len(values), column: round(mean, _DIGITS), "interval": interval}
 
 
-def order_effect(labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any] | None:
-    """Return how much the utility of two passages depends on their order; ``None`` without a pair in both orders.
-
-    ``mean_change`` is the mean distance of the two utilities of ``pairs``, and ``by_chance`` its expected value if
-    order made no difference, from their standard errors without the error of the baseline, which both subtract (the
-    mean distance of a normal variable from 0 is sqrt(2 / π) standard deviations).
-    """
-    rows = [(row, each) for row in labels for each in row.get("sets", ()) if "utility_reversed" in each]
-    both = {(row["id"], *each["shown"]): (row, each) for row, each in rows}.values()  # each set has two labels
-    if not both:
-        return None
-    changes = [abs(each["utility"] - each["utility_reversed"]) for _, each in both]
-    by_chance = _mean([math.sqrt(2 / math.pi) * _error_of_orders(row, each, column) for row, each in both])
-    return {"pairs": len(both), "mean_change": _mean(changes), "by_chance": by_chance}
-
-
 def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
     """Return the 95 % interval of a label in a row's passage; the label itself for labelers without errors."""
     suffix = SUFFIXES.get(column, "")
@@ -180,18 +163,10 @@ def _too_long_to_say(leaves: Sequence[Mapping[str, Any]]) -> bool:
     return bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves)
 
 
-def _error_of_orders(row: Mapping[str, Any], pair: Mapping[str, Any], column: str) -> float:
-    """Return the standard error of the difference between both orders of a pair."""
-    ends = (pair["std_error_utility"], pair["std_error_utility_reversed"])
-    common = baseline_error(row.get("baseline", {}), column)
-    return math.sqrt(sum(max(error**2 - common**2, 0.0) for error in ends))
-
-
-def _set_counts(labels: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
+def _set_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     sets = sum(len(row.get("sets", ())) for row in labels)
     calls = sum(row.get("reader_calls", 0) for row in labels)
-    effect = order_effect(labels, column)
-    return {"sets": {"labels": sets, "reader_calls": calls, "order_effect": effect}} if sets else {}
+    return {"sets": {"labels": sets, "reader_calls": calls}} if sets else {}
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:

@@ -138,15 +138,13 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
     ]
 
 
-def triplets(
-    labeled: LabeledQuery, *, margin: float = 0.1, sigmas: float = 0.0
-) -> Iterator[tuple[Passage, Passage, float]]:
+def triplets(labeled: LabeledQuery, *, margin: float = 0.1) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
     A positive helps by at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
     """
     passages, labels = labeled.query.passages, labeled.labels
-    for better, worse in pairs(labeled, margin=margin, sigmas=sigmas):
+    for better, worse in pairs(labeled, margin=margin):
         if _helps(labels[better], margin):
             yield passages[better], passages[worse], labels[better] - labels[worse]
 
@@ -164,11 +162,6 @@ def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int]
     return positives, [at for at in order if at not in positives and labeled.labels[at] <= ceiling]
 
 
-def sure(labeled: LabeledQuery, max_std_error: float) -> LabeledQuery:
-    """Return the query without the passages whose label has a standard error above ``max_std_error``."""
-    return labeled.keep([at for at, error in enumerate(labeled.std_errors) if error <= max_std_error])
-
-
 def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
     """Return the query with at most ``most`` (>= 2) passages: the best, the worst, and evenly spaced ranks between."""
     order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
@@ -180,11 +173,6 @@ def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
 def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
     """Return whether a query's best label exceeds its worst by more than ``margin``."""
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
-
-
-def helped(labeled: LabeledQuery, margin: float = 0.1) -> bool:
-    """Return whether any passage of a query helps: its label is above 0 and at least ``margin``."""
-    return _helps(max(labeled.labels, default=0.0), margin)
 
 
 def chosen(labeled: LabeledQuery, k: int) -> list[int]:

@@ -19,6 +19,7 @@ OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
 Point = tuple[float, float]
 #: Measures of the training of a policy, by the trainer's names.
 TRAINING_MEASURES = ("reward", "seper/exact_match", "seper/searches")
+_WINDOW = 8  # number of steps that each point averages, since one step has few questions
 
 
 def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
@@ -168,33 +169,25 @@ def plot_tradeoff(rules: Mapping[str, Point], policy: Sequence[Point], path: Pat
     save_figure(figure, path)
 
 
-def plot_training(
-    arms: Mapping[str, Sequence[Sequence[Mapping[str, float]]]],
-    path: Path,
-    *,
-    measures: Sequence[str] = TRAINING_MEASURES,
-    window: int = 8,
-) -> None:
-    """Plot measures of trainings over steps, one panel per measure: thin lines are runs, thick lines their means.
+def plot_training(arms: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], path: Path) -> None:
+    """Plot ``TRAINING_MEASURES`` over steps, one panel per measure: thin lines are runs, thick lines their means.
 
     Args:
         arms: By name of the compared setting, the logs of its runs (one per seed): rows of ``step`` and measures. Rows
             without a measure are left out of its panel.
         path: Image file.
-        measures: Measures to plot, by the trainer's names.
-        window: Number of steps that each point averages, >= 1, since one step has few questions.
     """
-    figure = new_figure(4.2 * len(measures), 3.6)
-    panels = figure.subplots(1, len(measures), squeeze=False)[0]
-    for axes, measure in zip(panels, measures, strict=True):
+    figure = new_figure(4.2 * len(TRAINING_MEASURES), 3.6)
+    panels = figure.subplots(1, len(TRAINING_MEASURES), squeeze=False)[0]
+    for axes, measure in zip(panels, TRAINING_MEASURES, strict=True):
         for number, (name, logs) in enumerate(arms.items()):
-            lines = [smoothed(log, measure, window) for log in logs]
+            lines = [smoothed(log, measure, _WINDOW) for log in logs]
             for line in lines:
                 axes.plot(list(line), list(line.values()), color=f"C{number}", linewidth=0.7, alpha=0.5)
             shared = [step for step in lines[0] if all(step in line for line in lines)]
             means = [statistics.fmean(line[step] for line in lines) for step in shared]
             axes.plot(shared, means, color=f"C{number}", linewidth=2, label=name)
-        axes.set_xlabel(f"step (means over {window})")
+        axes.set_xlabel(f"step (means over {_WINDOW})")
         axes.set_title(measure, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
     legend_beside(panels[-1])

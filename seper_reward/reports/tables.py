@@ -12,7 +12,6 @@ from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.labels.summary import KNOWN
-from seper_reward.runtime.profiling import Profile
 
 _DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that tables call ΔSePer
 
@@ -27,14 +26,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return _layout(header, rows, "github", "left")
 
 
-def measures_table(found: Mapping[str, Mapping[str, Any]], measures: Sequence[str] | None = None) -> str:
-    """Return a Markdown table with one row per measure and one column per name.
+def measures_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a Markdown table with one row per number of the first name, and one column per name.
 
-    A value is a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash. If ``measures`` is ``None``, all
-    numbers of the first name are shown.
+    A value is a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash.
     """
     first = next(iter(found.values()))
-    keys = measures or [key for key, value in first.items() if value is None or _is_number(value)]
+    keys = [key for key, value in first.items() if value is None or _is_number(value)]
     return markdown_table(["", *found], [[key, *(cell(row.get(key)) for row in found.values())] for key in keys])
 
 
@@ -100,13 +98,7 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 def sets_line(sets: Mapping[str, Any]) -> str:
     """Return a line on labels of sets from a summary."""
-    line = f"{sets['labels']} labels next to given passages, {sets['reader_calls']} contexts measured"
-    if (effect := sets["order_effect"]) is None:
-        return line
-    return (
-        f"{line}; {effect['pairs']} pairs in both orders differ by {effect['mean_change']:.3f} "
-        f"({effect['by_chance']:.3f} by chance)"
-    )
+    return f"{sets['labels']} labels next to given passages, {sets['reader_calls']} contexts measured"
 
 
 def coverage_line(summary: Mapping[str, Any]) -> str:
@@ -147,21 +139,6 @@ def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
             f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
         )
     return "\n".join(lines)
-
-
-def profile_table(profile: Profile) -> str:
-    """Return seconds, share of the wall clock and tokens by stage as text.
-
-    ``other`` is the time that no stage covers. The last line is the share of time inside model calls.
-    """
-    total = profile.total_seconds
-    stages = sorted(profile.seconds.items(), key=lambda row: -row[1])
-    stages.append(("other", max(total - sum(profile.seconds.values()), 0.0)))
-    rows = [
-        [stage, f"{seconds:.2f}", f"{seconds / total:.1%}", str(profile.tokens[stage] or "")]
-        for stage, seconds in stages
-    ]
-    return f"{text_table(['stage', 'seconds', 'share', 'tokens'], rows)}\nin model calls: {profile.model_share:.1%}"
 
 
 def forecast_lines(found: Forecast, processes: int = 1) -> str:

@@ -81,8 +81,8 @@ def device_peak_bytes() -> int | None:
     return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
 
 
-def token_budget(model: Any, share: float = 0.5) -> int:
-    """Return the number of tokens whose keys and values fit into a share of the free memory of the model's device."""
+def token_budget(model: Any) -> int:
+    """Return the number of tokens whose keys and values fit into half of the free memory of the model's device."""
     config = model.config.get_text_config()
     heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -91,4 +91,4 @@ def token_budget(model: Any, share: float = 0.5) -> int:
         free: int = torch.cuda.mem_get_info(model.device)[0]
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(int(share * free) // bytes_per_token, 1)
+    return max(free // 2 // bytes_per_token, 1)

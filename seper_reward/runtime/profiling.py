@@ -3,7 +3,7 @@
 Example:
     with profiling() as profile:
         scorer.utilities(queries)
-    print(profile_table(profile))  # from reports.tables
+    print(profile.seconds, profile.tokens)
 """
 
 import sys
@@ -13,8 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
-
-MODEL_STAGES = ("prefill", "decode", "entailment")
 
 
 class Profile:
@@ -36,17 +34,6 @@ class Profile:
     def total_seconds(self) -> float:
         """Seconds on the wall clock since the profile was made."""
         return time.perf_counter() - self._start
-
-    @property
-    def model_share(self) -> float:
-        """Share of the wall clock spent in model calls; above 1 if several threads wait for servers."""
-        return sum(self.seconds.get(stage, 0.0) for stage in MODEL_STAGES) / self.total_seconds
-
-    def numbers(self) -> dict[str, float]:
-        """Return all numbers as metrics named ``profile/<stage>_seconds``, ``profile/model_share`` and so on."""
-        metrics: dict[str, float] = {f"profile/{stage}_seconds": spent for stage, spent in self.seconds.items()}
-        metrics |= {f"profile/{stage}_tokens": count for stage, count in self.tokens.items() if count}
-        return {**metrics, "profile/total_seconds": self.total_seconds, "profile/model_share": self.model_share}
 
     def add(self, stage: str, seconds: float, tokens: int = 0) -> None:
         """Add seconds and tokens to a stage."""

@@ -83,7 +83,7 @@ def test_variants_by_hand(scorer):
 def test_harm_needs_the_whole_interval(scorer):
     for std_error, harmed in ((0.01, 0.5), (0.2, 0.0)):
         scorer.half = 2 * std_error
-        result = measure_variants({"stub": scorer}, QUERIES, FOUND, {}, [], depths=(1,), margin=0.1)
+        result = measure_variants({"stub": scorer}, QUERIES, FOUND, {}, [], depths=(1,))
         (row,) = result.readers["stub"].variants
         assert row.harm_rate["mean"] == harmed
 

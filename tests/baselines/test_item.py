@@ -155,21 +155,20 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
         "--limit",
         "3",
         "--judges",
-        "vanilla",
-        "a_s:rounds=1",
+        "vanilla:form=pointwise",
+        "a_s:form=pointwise,rounds=1",
         "erag",
         "contains",
         "--set",
         "labeler.item_max_new_tokens=8",
     ]
-    words += ["--set", "labeler.item_form=pointwise"]
     assert main(["baseline", "item", *words]) == 0
     out = capsys.readouterr().out
     for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):
         assert f"\n{line}" in f"\n{out}"
     result = json.loads((tmp_path / "out.json").read_text())
-    assert set(result["judges"]) == {"vanilla", "a_s:rounds=1", "erag", "contains"}
-    assert len(result["judges"]["vanilla"]["left_out"]) == 3
+    assert set(result["judges"]) == {"vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"}
+    assert len(result["judges"]["vanilla:form=pointwise"]["left_out"]) == 3
     assert result["judges"]["contains"]["f1"] == 1.0
     found = result["judges"]["erag"]
     assert found["questions"] == 3

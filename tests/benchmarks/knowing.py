@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.knowing --policies runs/policy-demo/model runs/policy-demo-1/model
 
-A question needs a search where the reader's SePer without one is below ``needed``. Printed is the area under the ROC
+A question needs a search where the reader's SePer without one is below ``KNOWN``. Printed is the area under the ROC
 curve (.5: chance, 1: perfect order), on the held-out questions of a policy's configuration, of what could order them:
 the entropies of the reader's closed-book answers; a linear probe on the base's hidden state where the policy decides,
 which is fitted to the training questions; and the probability that a policy begins with a call. The probe is what the
@@ -24,6 +24,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from seper_reward.labels.summary import KNOWN
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.pretrained import LoadOptions
@@ -57,7 +58,7 @@ def measure(task: PolicyTaskConfig, policies: Sequence[str]) -> dict[str, Any]:
     asked = [(query, belief) for query, belief in zip(queries, beliefs, strict=True) if belief is not None]
     test = {query.id for query in questions.test}
     held_out = np.array([query.id in test for query, _ in asked])
-    needed = np.array([belief.seper < task.needed for _, belief in asked])
+    needed = np.array([belief.seper < KNOWN for _, belief in asked])
     prompts, call = decisions(task, [query for query, _ in asked], scorer.reader.prompts.style)
     scores = {name: np.array([getattr(belief, name) for _, belief in asked]) for name in ENTROPIES}
     for layer, states in hidden_states(loaded.model, prompts).items():

@@ -31,7 +31,6 @@ def test_a_mark_may_be_a_grade():
     assert [grade_of(passage) for passage in [*marks, marked(role="supporting"), marked()]] == [3, 1, 0, 0, 1, 1, 0]
     assert type(grade_of(marks[-1])) is int
     assert [is_relevant(passage) for passage in marks] == [True, True, False, False, True]
-    assert [is_relevant(passage, 2) for passage in marks] == [True, False, False, False, False]
     query = Query("q", "Who?", ("Ann",), (marked(relevant=2), marked(), marked(relevant=-1)))
     assert grades_of(query) == [2, 0, 0]
     assert relevance_of(query) == [True, False, False]

@@ -197,15 +197,15 @@ def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
 def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tiny_scorer, serve):
     config = CorrelationConfig(llm_judge=str(tiny_reader), dtype="float32", device="cpu")
     here = load_llm_judge(config, tiny_scorer.reader)
-    there = load_llm_judge(replace(config, llm_judge_engine=[serve().url]), tiny_scorer.reader)
+    there = load_llm_judge(replace(config, llm_judge=f"{tiny_reader}@{serve().url}"), tiny_scorer.reader)
     assert [reader.sampler.backend for reader in (here, there)] == ["process", "engine"]
     for judge in map(LLMJudge, (here, there)):
         assert judge.verdicts("Who?", ["Ann"], ["Ann", ""]) == {"": 0.0}  # a random model says neither yes nor no
         assert (judge.asked, judge.not_understood) == (1, 1)
     assert load_llm_judge(replace(config, llm_judge="none"), tiny_scorer.reader) is None
     assert load_llm_judge(replace(config, llm_judge="reader"), tiny_scorer.reader) is tiny_scorer.reader
-    with pytest.raises(ValueError, match="'reader' does not run on an llm_judge_engine"):
-        CorrelationConfig(llm_judge="reader", llm_judge_engine=["http://localhost:1/v1"])
+    with pytest.raises(ValueError, match="engine must not contain a password"):
+        CorrelationConfig(llm_judge="org/model@http://user:key@localhost:1/v1")
 
 
 def test_questions_that_the_reader_answers_are_left_out(tiny_sampler, tiny_judge):

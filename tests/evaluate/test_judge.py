@@ -92,8 +92,9 @@ def test_traps_are_many_and_state_nothing():
     assert len({row["id"] for row in rows}) == len(rows)
 
 
-def test_the_sections_of_a_result():
-    result = measure_judge(Credulous(), golds=2)
+def test_the_sections_of_a_result(monkeypatch):
+    monkeypatch.setattr(judge, "GOLDS", 2)
+    result = measure_judge(Credulous())
     assert result.kinds["unrelated"] == rates(
         judged(Credulous(), [Case(("kinds", "u"), r["question"], r["response"], tuple(r["answers"]), False)
                              for _, r in read_valid_rows(EQUIVALENCE) if r["kind"] == "unrelated"])

@@ -72,7 +72,6 @@ def test_a_false_negative_exceeds_two_errors_and_the_margin():
     assert not flagged(0.19, 0.1)
     assert not flagged(0.04, 0.001)  # sure, but too little
     assert flagged(0.04, 0.001, margin=0.01)
-    assert not flagged(0.21, 0.1, sigmas=3)
     soft = {"delta_seper": 0.3, "std_error": 0.1, "delta_seper_hard": 0.0, "std_error_hard": 0.0}
     assert false_negative(soft, label="delta_seper")
     assert not false_negative(soft)
@@ -107,7 +106,6 @@ def label_rows(mined):
     [
         ("list", None),
         ("drop", {**ROWS[0], "neg": ["Fog."]}),
-        ("relabel", {**ROWS[0], "neg": ["Fog."], "pos": ["Ida.", "Ida Voss runs it."]}),
     ],
 )
 def test_what_an_audit_writes(mined, tmp_path, action, first):
@@ -158,7 +156,8 @@ def test_the_command_audits_and_another_action_labels_nothing_again(words, tmp_p
         (["--answers_column", "gold"], "none of 3 questions has any in 'gold'"),
         (["--label", "gold"], "invalid choice: 'gold'"),
         (["--limit", "0"], "limit must be at least 1, got 0"),
-        (["--sigmas", "-1"], "sigmas must be at least 0, got -1"),
+        (["--margin", "-1"], "margin must be at least 0, got -1"),
+        (["--sigmas", "1"], "which was removed; leave it out; labels exceed two standard errors"),
         (["--input", "absent.jsonl"], "absent.jsonl: no such file"),
     ],
 )

@@ -302,19 +302,21 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
 
 
 def test_options_reach_the_labeler(tiny_scorer):
-    options = LabelerOptions(item_preset="official", item_method="ar_r", item_top_k=2, item_max_new_tokens=40)
+    options = LabelerOptions(item_preset="official", item_method="ar_r:top_k=2", item_max_new_tokens=40)
     labeler = load_labeler("item", lambda: tiny_scorer, options=options)
     assert labeler.options == JudgmentOptions("ar_r", rounds=6, top_k=2, samples=6)
     assert labeler.writer.sampling["max_new_tokens"] == 40
     assert labeler.writer.sampling["temperature"] == 0.0
     judge = options.item(tiny_scorer, "a_s:rounds=2,same_answer=0.9")
-    assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=2, same_answer=0.9)
+    assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=10, same_answer=0.9)
     assert judge.name == "a_s:rounds=2,same_answer=0.9"
     with pytest.raises(ValueError, match="method=ar_s orders the passages"):
-        LabelerOptions(item_method="ar_s", item_form="pointwise")
+        LabelerOptions(item_method="ar_s:form=pointwise")
 
 
-def test_a_reader_that_judges_badly_has_its_questions_rejected(tiny_reader, tiny_entailment, lane_questions, tmp_path):
+def test_a_reader_that_judges_badly_has_its_questions_rejected(
+    tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys
+):
     models = [
         "--reader",
         str(tiny_reader),
@@ -335,13 +337,13 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(tiny_reader, tiny
         str(tmp_path / "out"),
         *models,
     ]
+    assert main([*words, "--set", "labeler.item_form=pointwise"]) == 2
+    assert "was removed; give it with the method: labeler.item_method=a_s:form=pointwise" in capsys.readouterr().err
     words += [
         "--set",
         "labeler.item_max_new_tokens=8",
         "--set",
-        "labeler.item_method=vanilla",
-        "--set",
-        "labeler.item_form=pointwise",
+        "labeler.item_method=vanilla:form=pointwise",
     ]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []

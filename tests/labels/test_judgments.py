@@ -203,7 +203,7 @@ def test_presets(method):
     assert (paper.rounds, paper.top_k, paper.samples) == (3, 5, 6)
     assert (official.rounds, official.top_k, official.samples) == (6 if method.startswith("ar_") else 5, 10, 6)
     assert JudgmentOptions.preset("default", method) == paper
-    assert JudgmentOptions.preset("official", method, rounds=2, top_k=None).rounds == 2
+    assert JudgmentOptions.preset("official", method, rounds=2).rounds == 2
 
 
 @pytest.mark.parametrize(

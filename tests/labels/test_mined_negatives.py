@@ -31,18 +31,7 @@ def test_triplets_are_grouped_by_question(tmp_path):
 
 def test_false_triplets_are_dropped_for_their_question_only(tmp_path):
     found = mined(tmp_path, TRIPLETS)
-    assert list(found.repaired(FALSE, relabel=False)) == [[TRIPLETS[0]], [], [], [TRIPLETS[3]]]
-
-
-def test_a_false_negative_becomes_a_positive_once(tmp_path):
-    new = {"anchor": "Who runs the mill?", "positive": "Ida owns it.", "negative": "Fog."}
-    assert list(mined(tmp_path, TRIPLETS).repaired(FALSE, relabel=True)) == [[TRIPLETS[0]], [new], [], [TRIPLETS[3]]]
-
-
-def test_without_a_clean_negative_there_is_no_new_triplet(tmp_path):
-    found = mined(tmp_path, TRIPLETS)
-    everything = {"Who sings?": {"Ida owns it."}}
-    assert list(found.repaired(everything, relabel=True)) == [[row] for row in TRIPLETS[:3]] + [[]]
+    assert list(found.repaired(FALSE)) == [TRIPLETS[0], None, None, TRIPLETS[3]]
 
 
 def test_tuples_keep_their_columns(tmp_path):
@@ -53,43 +42,29 @@ def test_tuples_keep_their_columns(tmp_path):
     )
     false = {"Who?": {"N1.", "N3."}}
     filled = {**row, "negative_1": "N2.", "negative_3": "N10."}  # by the row's others, in turn
-    assert list(found.repaired(false, relabel=False)) == [[filled]]
-    around = {"negative_1": "N2.", "negative_2": "N10.", "negative_3": "N2.", "negative_10": "N10."}
-    ((kept, *new),) = found.repaired(false, relabel=True)
-    assert kept == filled
-    assert new == [{"query": "Who?", "answer": name, **around} for name in ("N1.", "N3.")]
+    assert list(found.repaired(false)) == [filled]
     everything = {"Who?": {"N1.", "N2.", "N3.", "N10."}}
-    assert list(found.repaired(everything, relabel=True)) == [[]]
+    assert list(found.repaired(everything)) == [None]
 
 
-def test_lists_of_flag_embedding_move_with_their_scores(tmp_path):
+def test_lists_of_flag_embedding_keep_their_scores(tmp_path):
     row = {"query": "Who?", "pos": ["A."], "neg": ["B.", " C.", "D."], "prompt": "Find it."}
     scored = {**row, "pos_scores": [0.9], "neg_scores": [0.1, 0.8, 0.3]}
     alone = {"query": "Where?", "pos": ["E."], "neg": ["F."]}
     found = mined(tmp_path, [row, scored, alone])
     assert found.layout.name == "FlagEmbedding (query, pos, neg)"
     false = {"Who?": {"C."}, "Where?": {"F."}}
-    dropped = {**row, "neg": ["B.", "D."]}
-    assert list(found.repaired(false, relabel=False)) == [
-        [dropped],
-        [{**scored, "neg": ["B.", "D."], "neg_scores": [0.1, 0.3]}],
-        [],
+    assert list(found.repaired(false)) == [
+        {**row, "neg": ["B.", "D."]},
+        {**scored, "neg": ["B.", "D."], "neg_scores": [0.1, 0.3]},
+        None,
     ]
-    first, second, third = found.repaired(false, relabel=True)
-    assert first == [{**dropped, "pos": ["A.", " C."]}]
-    assert second[0]["pos"] == ["A."]  # the question has it as a positive already
-    assert third == []
-    ((only,),) = mined(tmp_path, [scored]).repaired(false, relabel=True)
-    assert (only["pos"], only["pos_scores"], only["neg_scores"]) == (["A.", " C."], [0.9, 0.8], [0.1, 0.3])
 
 
 def test_scores_that_would_be_false_are_refused(tmp_path):
-    triplets = mined(tmp_path, [{**TRIPLETS[0], "label": 0.4}]).layout
-    assert triplets.refusal(relabel=False) is None
-    assert "column 'label' scores the passages" in triplets.refusal(relabel=True)
+    assert mined(tmp_path, [{**TRIPLETS[0], "label": 0.4}]).layout.refusal() is None
     tuples = mined(tmp_path, [{"anchor": "Q", "positive": "A", "negative_1": "B", "negative_2": "C", "scores": [1]}])
-    assert tuples.layout.refusal(relabel=False).endswith("or use action=list")
-    assert mined(tmp_path, TRIPLETS).layout.refusal(relabel=True) is None
+    assert "column 'scores' scores the passages" in tuples.layout.refusal()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +116,7 @@ def test_what_sentence_transformers_mines_comes_back_in_its_format(
     found = read_mined(path)
     assert (found.layout.anchor, found.layout.positive, len(found.layout.columns)) == ("query", "answer", columns)
     question, negatives = next(iter(found.by_question().items()))
-    repaired = [row for several in found.repaired({question: {negatives[0]}}, relabel=False) for row in several]
+    repaired = [row for row in found.repaired({question: {negatives[0]}}) if row]
     written = read_mined(write_mined(repaired, path, tmp_path, "audited"))
     assert written.path.suffix == path.suffix
     assert written.layout == found.layout

@@ -509,18 +509,6 @@ def test_flags_win_over_the_config_file(label, tmp_path):
     assert (settings["num_samples"], settings["seed"], len(labels_of(tmp_path / "out"))) == (4, 9, 1)
 
 
-def test_profile_shows_the_stages_and_changes_nothing(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(2))
-    assert main(label(source, "plain")) == 0
-    assert "prefill" not in capsys.readouterr().out
-    assert main([*label(source, "out"), "--profile", "true", "--cache", str(tmp_path / "cache.sqlite")]) == 0
-    shown = capsys.readouterr().out
-    assert all(
-        stage in shown for stage in ("prefill", "decode", "draw", "entailment", "clustering", "cache", "io", "other")
-    )
-    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "plain" / "labels.jsonl").read_bytes()
-
-
 def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch):
     from seper_reward.data.queries import as_query
     from seper_reward.labels.run import LabelRun
@@ -609,7 +597,7 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
     monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
     source = write(tmp_path / "data.jsonl", rows(2))
-    assert main([*label(source, "out"), "--report_to", "wandb", "--profile", "true"]) == 0
+    assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]
     # some versions of accelerate start an offline run twice
     (offline,) = (tmp_path / "wandb").glob(f"offline-run-*{identity}")
@@ -620,7 +608,6 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
         b"baseline_seper",
         b"num_samples",
         b"examples",
-        b"profile/prefill_seconds",
     ):
         assert logged in stored
     (table,) = offline.rglob("examples*.table.json")

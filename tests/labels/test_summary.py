@@ -1,10 +1,6 @@
 """Counts over labels, and what a run warns of."""
 
-import math
-
-import pytest
-
-from seper_reward.labels.summary import order_effect, summarize, summary_warnings
+from seper_reward.labels.summary import summarize, summary_warnings
 from seper_reward.reports.tables import coverage_line
 
 
@@ -59,20 +55,3 @@ def test_questions_that_no_passage_helps_are_counted_and_those_of_them_that_are_
     likelihood = summarize([{"passages": [{"likelihood": -0.2}]}], "likelihood")
     assert likelihood["unmoved"] == 1
     assert coverage_line(likelihood) == "no passage helps in 1 of 1 questions"
-
-
-def test_what_order_does_beyond_chance_by_hand():
-    def pair(first, other):
-        fields = {"shown": ["a", "b"], "utility": first, "utility_reversed": other}
-        return {**fields, "std_error_utility": 0.13, "std_error_utility_reversed": 0.15}
-
-    labels = [
-        # b beside a, and a beside b
-        {"id": "q", "baseline": {"std_error": 0.12}, "sets": [pair(0.5, 0.7), pair(0.5, 0.7)]},
-        {"id": "r", "baseline": {"std_error": 0.12}, "sets": [pair(0.4, 0.3), {"shown": ["a", "c"]}]},
-    ]
-    found = order_effect(labels)
-    assert (found["pairs"], found["mean_change"]) == (2, 0.15)
-    # what both orders are compared with cancels: .13² - .12² = .05², .15² - .12² = .09²
-    assert found["by_chance"] == pytest.approx(math.sqrt(2 / math.pi) * math.hypot(0.05, 0.09), abs=1e-4)
-    assert order_effect([{"id": "q", "sets": [{"shown": ["a", "b"]}]}]) is None

@@ -13,13 +13,11 @@ from seper_reward.labels.targets import (
     by_path,
     chosen,
     grade,
-    helped,
     informative,
     lists_to_learn,
     pairs,
     shortened,
     split_by_help,
-    sure,
     triplets,
 )
 from seper_reward.retrieval import next_hop
@@ -74,22 +72,15 @@ def test_split_by_help_leaves_the_doubtful_out():
 
 def test_filters():
     row = judged([0.6, 0.2, -0.1], errors=[0.3, 0.1, 0.05])
-    assert sure(row, 0.1).labels == (0.2, -0.1)
-    assert [passage.id for passage in sure(row, 0.1).query.passages] == ["b", "c"]
     assert informative(row, 0.69)
     assert not informative(row, 0.7)
-    assert not informative(sure(row, 0.01))
-    assert helped(row)
-    assert not helped(judged([0.05, -0.9]))
-    assert not helped(judged([]), margin=0.0)
+    assert not informative(judged([]))
 
 
 def test_what_changes_nothing_is_no_positive_without_a_margin():
     row = judged([0.0, -0.4, -0.1])
-    assert not helped(row, margin=0.0)
     assert list(triplets(row, margin=0.0)) == []
     slight = judged([0.0, 0.01])
-    assert helped(slight, margin=0.0)
     assert [(positive.id, negative.id) for positive, negative, _ in triplets(slight, margin=0.0)] == [("b", "a")]
 
 

@@ -21,7 +21,7 @@ def test_a_stage_inside_another_counts_for_itself_alone(monkeypatch):
             clock.now += 1
     clock.now += 2
     assert profile.seconds == {"inner": 5.0, "outer": 3.0}
-    assert profile.numbers()["profile/total_seconds"] == 10.0
+    assert profile.total_seconds == 10.0
     assert profile.tokens == {"outer": 7, "inner": 5}
 
 
@@ -71,7 +71,6 @@ def test_blocks_of_several_threads_may_end_in_any_order():
 
 
 def test_all_stages_of_a_question_are_seen(tiny_scorer):
-    from seper_reward.reports.tables import profile_table
     from seper_reward.runtime.cache import Cache
     from seper_reward.scorer import SePerScorer
 
@@ -82,9 +81,4 @@ def test_all_stages_of_a_question_are_seen(tiny_scorer):
     assert profile.tokens["prefill"] > 50
     assert 12 <= profile.tokens["draw"] <= 3 * 4 * 8
     assert profile.tokens["decode"] == profile.tokens["draw"] - 12  # the first are drawn from what the prompt gave
-    models = sum(profile.seconds[stage] for stage in ("prefill", "decode", "entailment"))
-    share = profile.model_share  # of a total that grows while we look
-    assert 0 < models / profile.total_seconds <= share <= 1
-    shown = profile_table(profile)
-    assert "prefill" in shown
-    assert "other" in shown
+    assert 0 < sum(profile.seconds.values()) <= profile.total_seconds

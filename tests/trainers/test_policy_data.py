@@ -82,7 +82,7 @@ def tool(tokenizer, corpus=CORPUS, turns=1):
 
 def rows_of(queries, tokenizer, seed=0, turns=1, corpus=CORPUS):
     made = tool(tokenizer, corpus, turns)
-    return warm_up_rows(queries, ScriptedScorer(), made, tokenizer, needed=0.5, max_turns=turns, seed=seed)
+    return warm_up_rows(queries, ScriptedScorer(), made, tokenizer, max_turns=turns, seed=seed)
 
 
 def test_each_question_shows_both_actions_in_the_readers_words(tokenizer):
@@ -112,7 +112,7 @@ def test_a_wrong_answer_after_a_search_is_not_learned(tokenizer):
     assert kinds == ["memory", "search", "after a search"]  # "Ida" is its likeliest right answer, though not its first
     unknown = ScriptedScorer()
     unknown.beliefs = lambda *_: [belief(0.0, ("Bob", 10, 1.0, 0.0))]
-    rows = warm_up_rows(QUERIES[:1], unknown, tool(tokenizer), tokenizer, needed=0.5, max_turns=1, seed=0)
+    rows = warm_up_rows(QUERIES[:1], unknown, tool(tokenizer), tokenizer, max_turns=1, seed=0)
     assert [row["kind"] for row in rows] == ["memory", "search"]
 
 

@@ -129,7 +129,7 @@ def bench(tokenizer, name="delta"):
     retriever = SimpleNamespace(retrieve=lambda questions, top_k: [(PASSAGE,) for _ in questions])
     make = search_environment(retriever)
     reward, judge = (SePerReward(ScriptedReader(), **VARIANTS[each], price=0.2) for each in (name, "delta"))
-    return Bench(reward, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1, needed=0.5)
+    return Bench(reward, judge, lambda: SearchTool(make(), STYLES["brief"]), tokenizer, max_turns=1)
 
 
 def test_rules_by_hand(tokenizer):

@@ -10,7 +10,7 @@ from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.policy_task import SearchTool, closed_book_beliefs, read_policy_task, simple_query
+from trainers.policy_task import SearchTool, closed_book_beliefs, read_policy_task, read_scorer_config, simple_query
 
 A, B = Passage("Ann runs it.", id="a"), Passage("Bob {rows}.", id="b")
 
@@ -69,6 +69,12 @@ def test_the_task_is_read_from_a_policys_file(tmp_path):
     task = read_policy_task(str(path))
     assert (task.input, task.max_turns, task.model) == (["demo", "x.jsonl"], 2, "embedded")
     assert not hasattr(task, "price")
+
+
+def test_the_file_of_the_scorer_has_the_seed_of_its_sampling(tmp_path):
+    (tmp_path / "scorer.yaml").write_text("sampling: {seed: 7, num_samples: 3}\n")
+    found = read_scorer_config(str(tmp_path / "scorer.yaml"))
+    assert (found.seed, found.num_samples, read_scorer_config(None).seed) == (7, 3, 0)
 
 
 def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp_path, capsys):

@@ -216,7 +216,7 @@ def test_list_loss_scores_each_passage_with_its_own_question(encoder):
     ("name", "own"), [("reverse_kl", partial(kl_divergence, reverse=True)), ("ranknet", partial(ranknet, margin=0.2))]
 )
 def test_a_weighted_contrastive_loss_is_added_to_another(encoder, name, own):
-    settings = {"loss": name, "student_temperature": 0.3, "teacher_temperature": 0.5, "margin": 0.2}
+    settings = {"loss": name, "teacher_temperature": 0.5, "margin": 0.2}
     config = RetrieverConfig(**settings, contrastive_weight=0.7, false_negative_margin=0.1)
     seen = []
     scale = 0.5 if name == "reverse_kl" else 1.0
@@ -224,8 +224,8 @@ def test_a_weighted_contrastive_loss_is_added_to_another(encoder, name, own):
     found = list_loss(config, encoder)(features, labels)
     ListLoss(encoder, lambda *given: seen.extend(given) or given[0].sum(), in_batch=True)(features, labels)
     scores, labels, others = seen
-    in_batch = contrastive(scores, labels, others, temperature=0.3, margin=0.2, false_negative_margin=0.1)
-    alone = own(scores, labels / scale, temperature=0.3)
+    in_batch = contrastive(scores, labels, others, margin=0.2, false_negative_margin=0.1)
+    alone = own(scores, labels / scale)
     assert in_batch > 0.01
     assert found.item() == pytest.approx((alone + 0.7 * in_batch).item(), abs=1e-6)
     without = list_loss(RetrieverConfig(**settings), encoder)(features, labels)

@@ -34,9 +34,10 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
     group_help: ClassVar[Mapping[str, str]] = {"targets": "Conversion of labels to training targets."}
-    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("shift", "clip_low", "clip_high"), "leave it out; labels keep their scale"
-    )
+    former: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("shift", "clip_low", "clip_high"), "leave it out; labels keep their scale"),
+        "max_std_error": "leave it out; targets.heterogeneity and targets.shrink use the errors",
+    }
 
     input: str = setting(
         "demo",
@@ -79,11 +80,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         "Maximum number of passages per question in training, >= 2: the best, the worst, and evenly between; not "
         "given: all.",
         "targets.list_size",
-    )
-    max_std_error: float | None = setting(
-        None,
-        "Maximum standard error of a training label (default: all labels are used).",
-        "targets.max_std_error",
     )
     heterogeneity: float = setting(
         0.1,

@@ -27,6 +27,7 @@ from .label_store import LabelStore
 
 DEPTH = 10  # passages per question in a ranking
 _GRADED = 5  # number of top passages measured with ΔSePer gains
+_TIE = 0.05  # greatest change of SePer that counts as none
 _RIGHT = 0.5  # share of the sampled answers that match
 
 Rankings = Sequence[tuple[Passage, ...]]
@@ -65,7 +66,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         sampler = ResponseSampler.from_pretrained(
             name,
             # settings of the labelling reader alone are reset
-            replace(reader_options(config), revision=None, chat_template=None, layout=None),
+            replace(reader_options(config), revision=None, chat_template=None),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
             temperature=defaults.temperature,
@@ -144,12 +145,10 @@ def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: La
     return [graded_relevance(labeled[query.id]) if query.id in labeled else {} for query in queries]
 
 
-def changes(
-    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], least: float = 0.05
-) -> dict[str, Any]:
+def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compare SePer before and after by question, from rows of ``downstream`` in the same order.
 
-    Questions that are not scored on both sides are left out; a change below ``least``, in [0, 1], is a tie.
+    Questions that are not scored on both sides are left out; a change of at most 0.05 is a tie.
     ``win_ratio`` is the share of questions wrong before that are right after, ``lose_ratio`` the share of questions
     wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5; ``None`` if
     there are no such questions). ``most_changed`` are the 20 questions with the greatest change, with the passages in
@@ -175,9 +174,9 @@ def changes(
     right = [[row["exact_match"] >= _RIGHT for row, _ in both], [row["exact_match"] >= _RIGHT for _, row in both]]
     ratios = relative_win_ratios(right)
     return {
-        "wins": sum(difference > least for difference in differences),
-        "losses": sum(difference < -least for difference in differences),
-        "ties": sum(abs(difference) <= least for difference in differences),
+        "wins": sum(difference > _TIE for difference in differences),
+        "losses": sum(difference < -_TIE for difference in differences),
+        "ties": sum(abs(difference) <= _TIE for difference in differences),
         "win_ratio": rounded_or_none(float(ratios[1, 0])),
         "lose_ratio": rounded_or_none(float(ratios[0, 1])),
         "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],

@@ -20,10 +20,13 @@ _NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
 #: Vectors of shape ``(D,)`` by text, for ``query`` and ``passages``.
 TextVectors = Mapping[str, Mapping[str, Tensor]]
 _REFERENCE = "reference"  # key of the untrained model's vectors in a batch
+TEMPERATURE = 0.05  # divides similarities
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
-def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, reverse: bool = False) -> Tensor:
+def kl_divergence(
+    scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE, reverse: bool = False
+) -> Tensor:
     """KL divergence between the softmax of labels (teacher) and of scores (student), mean over questions, in nats.
 
     Scores and labels, the teacher's logits, are ``(Q, P)``, with NaN labels as padding; ``temperature`` > 0 divides
@@ -39,7 +42,7 @@ def kl_divergence(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, 
     return (from_.exp() * differences).sum(-1).mean()
 
 
-def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> Tensor:
+def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE) -> Tensor:
     """Squared error of score differences against label differences (Margin-MSE, arXiv:2010.02666, eq. 7).
 
     The loss uses all pairs of a question's passages; the paper has one pair per question. Scores and labels are ``(Q,
@@ -53,7 +56,7 @@ def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = 1.0) -> T
     return ((differences.square() * pairs).sum((1, 2)) / pairs.sum((1, 2)).clamp(min=1)).mean()
 
 
-def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = 0.05, margin: float = 0.1) -> Tensor:
+def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE, margin: float = 0.1) -> Tensor:
     """Logistic loss of each pair whose labels differ by ``margin`` > 0 (RankNet, Burges et al., 2005).
 
     Pairs within the margin have no loss. Labels are about equal for useless passages, and for all passages if the
@@ -71,7 +74,7 @@ def contrastive(
     labels: Tensor,
     others: Tensor,
     *,
-    temperature: float = 0.05,
+    temperature: float = TEMPERATURE,
     margin: float = 0.1,
     false_negative_margin: float | None = None,
 ) -> Tensor:
@@ -116,7 +119,7 @@ def kl_regularized(
     reference: Tensor,
     reference_others: Tensor,
     *,
-    temperature: float = 0.05,
+    temperature: float = TEMPERATURE,
 ) -> Tensor:
     """KL divergence from a reference's ranking reweighted by labels, mean over questions, in nats.
 

@@ -15,7 +15,7 @@ from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
-from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened, sure
+from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import cell, measures_table
 from seper_reward.reports.tracking import Run
@@ -116,8 +116,6 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
     ``NothingToLearn`` if no query is left.
     """
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
-    if config.max_std_error is not None:
-        labeled = [sure(row, config.max_std_error) for row in labeled]
     # before lists are shortened: the best and the worst of many passages differ more by chance than a random pair
     differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if config.list_size is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seper_reward.estimators.seper import check_choice
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
-from seper_reward.labels.judgments import Form, JudgmentOptions, JudgmentPreset, Method, PseudoAnswer, parse_judge
+from seper_reward.labels.judgments import JudgmentOptions, JudgmentPreset, parse_judge
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
@@ -32,13 +32,7 @@ class LabelerOptions:
         erag_preset: How eRAG's labels are computed, see ``ERAGOptions.preset``.
         erag_metric: Metric of the labeler ``erag``, see ``answer_metric``.
         item_preset: Published options of ITEM, see ``JudgmentOptions.preset``.
-        item_method: How passages are judged, see ``JudgmentOptions`` for this and the next six.
-        item_form: Whether the reader sees all passages at once.
-        item_pseudo_answer: Kind of answer that passages are judged by.
-        item_rounds: Maximum number of rounds; ``None`` for the preset's value, as for the next two.
-        item_top_k: Number of passages of an order that are chosen.
-        item_samples: Number of orders that are voted over.
-        item_same_answer: Similarity of successive pseudo-answers that ends the rounds; ``None`` does not compare them.
+        item_method: Method of ITEM, optionally with options of ``JudgmentOptions``, see ``parse_judge``.
         item_prompts: YAML file with prompts that override the defaults; ``None`` for the defaults.
         item_max_new_tokens: Longest judgment in tokens.
 
@@ -50,13 +44,7 @@ class LabelerOptions:
     erag_preset: ERAGPreset = "default"
     erag_metric: str = "exact_match"
     item_preset: JudgmentPreset = "default"
-    item_method: Method = "a_s"
-    item_form: Form = "listwise"
-    item_pseudo_answer: PseudoAnswer = "explicit"
-    item_rounds: int | None = None
-    item_top_k: int | None = None
-    item_samples: int | None = None
-    item_same_answer: float | None = None
+    item_method: str = "a_s"
     item_prompts: str | None = None
     item_max_new_tokens: int = 128
 
@@ -70,20 +58,12 @@ class LabelerOptions:
         return ERAGLabeler(scorer, self.erag_metric, ERAGOptions.preset(self.erag_preset))
 
     def judgments(self, judge: str | None = None) -> JudgmentOptions:
-        """Return the options of ITEM; a judge such as ``"a_s:rounds=1"`` (``parse_judge``) overrides them."""
-        method, changes = parse_judge(judge) if judge else (self.item_method, {})
-        options = {
-            "form": self.item_form,
-            "pseudo_answer": self.item_pseudo_answer,
-            "rounds": self.item_rounds,
-            "top_k": self.item_top_k,
-            "samples": self.item_samples,
-            "same_answer": self.item_same_answer,
-        }
-        return JudgmentOptions.preset(self.item_preset, method, **{**options, **changes})
+        """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``."""
+        method, changes = parse_judge(judge or self.item_method)
+        return JudgmentOptions.preset(self.item_preset, method, **changes)
 
     def item(self, scorer: SePerScorer, judge: str | None = None) -> ItemLabeler:
-        """Return ITEM's labeler; a judge overrides the options and names the labels."""
+        """Return ITEM's labeler; a judge replaces ``item_method`` and names the labels."""
         return ItemLabeler(
             scorer,
             self.judgments(judge),

@@ -7,7 +7,6 @@ from typing import Any, Generic
 from seper_reward.estimators.draws import difference
 from seper_reward.labels.labelers.base import PassageLabeler, R, ReaderLabeler
 from seper_reward.labels.plans import Context, Labelled, SetOptions, plan_sets, smallest_sufficient
-from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Asked, Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
 
 
@@ -55,8 +54,7 @@ class _Question(Generic[R]):
         self._labeler, self._options, self._query = labeler, options, query
         self._readings: dict[Context, R] = {}
         self._utilities: dict[Context, Estimate] = {}  # utility of each context over no passage
-        self._known: dict[frozenset[int], Context] = {}  # the order in which passages were first measured together
-        self._reversed: dict[Context, R] = {}  # by that order
+        self._known: dict[frozenset[int], Context] = {}  # the order in which passages were measured together
         self._labelled: Labelled = []
         self._plan = self._steps()
         self.wanted = next(self._plan)
@@ -82,16 +80,10 @@ class _Question(Generic[R]):
         places = range(len(self._query.passages))
         yield [[(), *((place,) for place in places)]]
         self._labelled = yield from plan_sets(self._options, len(places), self._utilities)
-        share = int(content_key("both orders", self._query.id)[:8], 16) / 16**8
-        if share < self._options.both_orders:
-            yield [[context[::-1] for context in self._readings if len(context) == 2]]
 
     def _take(self, group: Sequence[Context], readings: Sequence[R]) -> None:
         for context, reading in zip(group, readings, strict=True):
-            known = self._known.setdefault(frozenset(context), context)
-            if known != context:
-                self._reversed[known] = reading
-                continue
+            self._known[frozenset(context)] = context
             self._readings[context] = reading
             self._utilities[context] = self._labeler.gain(reading, self._readings[()])
 
@@ -108,7 +100,7 @@ class _Question(Generic[R]):
                     "passage_ids": [self._query.passages[place].id for place in sufficient],
                     "utility": self._utilities[sufficient].value,
                 },
-                "reader_calls": len(self._readings) + len(self._reversed),
+                "reader_calls": len(self._readings),
             },
         )
 
@@ -123,7 +115,6 @@ class _Question(Generic[R]):
             interaction=difference(gain, self._utilities[passage,]),
             details={
                 "given_std_error": self._error(before),
-                **self._other_order_fields(shown),
                 **self._cut_fields(shown),
                 **self._labeler.set_fields(self._readings[shown]),
             },
@@ -131,12 +122,6 @@ class _Question(Generic[R]):
 
     def _error(self, context: Context) -> float:
         return self._labeler.error(self._readings[context])
-
-    def _other_order_fields(self, shown: Context) -> dict[str, float]:
-        if shown not in self._reversed:
-            return {}
-        utility = self._labeler.gain(self._reversed[shown], self._readings[()])
-        return {"utility_reversed": utility.value, "std_error_utility_reversed": utility.std_error}
 
     def _cut_fields(self, shown: Context) -> dict[str, bool]:
         prompts = self._labeler.scorer.reader.prompts

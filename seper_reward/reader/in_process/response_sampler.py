@@ -34,12 +34,14 @@ from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_resp
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
+from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
 ALGORITHM = 5  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
+_WAY_OUT = "switch off train mode and gradient checkpointing if it is in training, else use another reader"
 _GIVE_BACK = 256  # on a CPU, number of prompts after which freed memory is returned to the system
 
 
@@ -91,16 +93,20 @@ class ResponseSampler:
     ) -> "ResponseSampler":
         """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
 
-        Raises the errors of ``load_reader``, and ``ValueError`` if the reader fails ``check``.
+        If the layout chosen by the architecture fails the check, the reader has the layout ``"reread"``. Raises the
+        errors of ``load_reader``, and ``ValueError`` if the reader fails ``check``.
         """
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
         sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
-        problem = None
-        for probe in probes(sampler._model.dtype):
-            if (problem := sampler._decoding_problem(probe)) is None:
-                return sampler
-        raise ValueError(problem)
+        problem = sampler._loading_problem()
+        if problem and options.layout is None and sampler.layout != "reread":
+            say_once(f"{problem}; it is read without a cache, which is slow")
+            sampler.layout = sampler._given_layout = "reread"
+            problem = sampler._loading_problem()
+        if problem:
+            raise ValueError(f"{problem}; {_WAY_OUT}")
+        return sampler
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -225,7 +231,15 @@ class ResponseSampler:
         architecture, train mode, gradient checkpointing without a cache.
         """
         if problem := self._decoding_problem(prompt, tolerance):
-            raise RuntimeError(problem)
+            raise RuntimeError(f"{problem}; {_WAY_OUT}")
+
+    def _loading_problem(self) -> str | None:
+        """Return a problem with all prompts of the check, or ``None`` if one of them has none."""
+        problem = None
+        for probe in probes(self._model.dtype):
+            if (problem := self._decoding_problem(probe)) is None:
+                return None
+        return problem
 
     def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
         """Return a problem with the reader's log-probabilities, or ``None``; see ``check``."""

@@ -72,8 +72,6 @@ def decoding_problem(
     ``sample`` samples responses to the prompts, given as token ids.
     """
     reader = f"reader {name!r} ({type(model).__name__}, layout {layout})"
-    way_out = "" if layout == "reread" else "reader_layout=reread, which is slow and works with any model, or "
-    way_out = f"use {way_out}another reader"
     try:
         sampled = sample()
         lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
@@ -83,7 +81,7 @@ def decoding_problem(
         raise
     except Exception as error:  # the model's code may raise any exception; the message must name the model
         reason = "".join(str(error).strip().splitlines()[:1])
-        return f"{reader} does not decode with a key-value cache: {type(error).__name__}: {reason}; {way_out}"
+        return f"{reader} does not decode with a key-value cache: {type(error).__name__}: {reason}"
     drawn = [log_probs for responses in sampled for log_probs in responses.token_log_probs]
     difference = greatest_difference([*drawn, *itertools.chain(*forced)], [*plain, *plain])
     most = check_tolerance(model.dtype) if tolerance is None else tolerance
@@ -91,5 +89,5 @@ def decoding_problem(
         return None
     return (
         f"{reader}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats (expected: at "
-        f"most {most:g}); switch off train mode and gradient checkpointing if it is in training, else {way_out}"
+        f"most {most:g})"
     )

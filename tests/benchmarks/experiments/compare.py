@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward.baselines.erag import JudgedConfig, answering_labeler, end_to_end
+from seper_reward.baselines.erag import answering_labeler, end_to_end
 from seper_reward.baselines.labelled import Labelled, label_all
 from seper_reward.command import chosen, parse
-from seper_reward.config import load_scorer
+from seper_reward.config import CommandConfig, LabelerConfig, load_scorer
 from seper_reward.data.marks import is_relevant, relevance_of, role_order
 from seper_reward.data.queries import read_examples
 from seper_reward.evaluate.list_metrics import list_metric
@@ -37,7 +37,7 @@ _INCIDENTAL = ("data", "output_dir", "cache")
 
 
 @dataclass
-class CompareConfig(JudgedConfig):
+class CompareConfig(LabelerConfig, CommandConfig):
     """Compare labelers by people's marks, by how well the reader answers, and by their costs, on several data sets."""
 
     data: list[str] = setting(
@@ -363,7 +363,7 @@ def run(arguments: list[str]) -> None:
         config.labelers,
         LabelerOptions(**config.labeler_options),
         depth=config.depth,
-        judging_seed=config.judging_seed,
+        judging_seed=config.seed + 1,
     )
 
     def read(file: str, split: str) -> list[Query]:

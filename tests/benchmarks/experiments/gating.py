@@ -20,7 +20,6 @@ from sentence_transformers import CrossEncoder, SentenceTransformer
 from seper_reward.labels.labelers import CrossEncoderLabeler
 from seper_reward.labels.rows import DELTA_SEPER, LABELS
 from seper_reward.labels.summary import label_statistics
-from seper_reward.labels.targets import sure
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, lead_text, markdown_table
 from seper_reward.runtime.cache import trainer_cache
@@ -51,7 +50,7 @@ class GatingConfig(ExperimentConfig):
     """Learn to predict ΔSePer by regression, and decide by it whether to use a passage at all."""
 
     unused = (
-        "labeler", "sets", "given_top", "depth", "both_orders", "learn_from", "hops", "shrink", "heterogeneity",
+        "labeler", "sets", "given_top", "depth", "learn_from", "hops", "shrink", "heterogeneity",
         "min_spread", "resolution", "eval_gains", "eval_top_k",
     )  # fmt: skip
 
@@ -279,8 +278,6 @@ def _learn(
 
     ``model`` is the cross-encoder to train or, for a regression, the bi-encoder whose embeddings it reads.
     """
-    if config.max_std_error is not None:
-        labeled = [sure(row, config.max_std_error) for row in labeled]
     if isinstance(model, SentenceTransformer):
         regression = PassageRegression.fit(
             model,

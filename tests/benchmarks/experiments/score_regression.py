@@ -10,7 +10,7 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 
-from seper_reward.labels.targets import lists_to_learn, shortened, sure
+from seper_reward.labels.targets import lists_to_learn, shortened
 from seper_reward.retrieval import next_hop
 from seper_reward.types import LabeledQuery
 from trainers.ranking.data import RankingConfig
@@ -30,24 +30,19 @@ def regression_rows(
 
     Args:
         labeled: The labelled queries.
-        config: Settings; ``learn_from`` says which labels are learned, ``max_std_error`` leaves out some, and
-            ``list_size`` is the most passages of a row, chosen by ``shortened``.
+        config: Settings; ``learn_from`` says which labels are learned, and ``list_size`` is the most passages of a
+            row, chosen by ``shortened``.
         error_floor: Error that every label has besides its own, > 0, such as that of the judge.
 
     Raises:
         ValueError: No label is left, or labels of sets are to be learned from, and there are none.
     """
     labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
-    if config.max_std_error is not None:
-        labeled = [sure(row, config.max_std_error) for row in labeled]
     if config.list_size is not None:
         labeled = [shortened(row, config.list_size) for row in labeled]
     labeled = [row for row in labeled if row.labels]
     if not labeled:
-        raise ValueError(
-            f"expected labels with a standard error of at most max_std_error={config.max_std_error}, got none of "
-            "any question; raise it"
-        )
+        raise ValueError("expected questions with labels, got none; label questions with passages")
     precisions = [[1 / (error**2 + error_floor**2) for error in row.std_errors] for row in labeled]
     mean = statistics.fmean(precision for row in precisions for precision in row)
     return [

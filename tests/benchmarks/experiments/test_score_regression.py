@@ -37,8 +37,8 @@ def test_regression_keeps_what_lists_leave_out():
     assert weights == pytest.approx([each / (200 / 6) for each in precisions])
     (short,) = regression_rows([sure], GatingConfig(list_size=2), 0.1)
     assert short["passages"] == ["Ann built it.", "Bob built it."]
-    with pytest.raises(ValueError, match=r"max_std_error=0\.2, got none"):
-        regression_rows([alike], GatingConfig(max_std_error=0.2), 0.1)
+    with pytest.raises(ValueError, match="expected questions with labels, got none"):
+        regression_rows([alike.keep([])], GatingConfig(), 0.1)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import pytest
 import torch
 import transformers
 
-from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.reader.sampler import ReaderOptions
@@ -107,7 +106,7 @@ def test_rounding_does_not_refuse_a_reader(family, dtype, words):
 )
 def test_a_layout_that_does_not_fit_is_refused_when_the_reader_is_loaded(family, layout, words):
     name = rf"reader 'tiny' \(\w+, layout {layout}\)"
-    with pytest.raises(ValueError, match=rf"{name}.*(differ by \d|does not decode).*reader_layout=reread") as refused:
+    with pytest.raises(ValueError, match=rf"{name}.*(differ by \d|does not decode).*use another reader") as refused:
         load(BY_FAMILY[family], words, layout)
     assert "\n" not in str(refused.value)
 
@@ -119,10 +118,12 @@ def test_the_layout_reread_fits_any_model_and_says_the_same(family, words):
 
 
 @pytest.mark.parametrize("architecture", UNUSUAL, ids=str)
-def test_a_model_whose_cache_does_not_fit_is_refused_and_can_be_reread(architecture, words):
-    with pytest.raises(ValueError, match=r"layout alone\).*reader_layout=reread"):
-        load(architecture, words)
-    assert load(architecture, words, "reread").layout == "reread"
+def test_a_model_whose_cache_does_not_fit_is_reread(architecture, words, capsys):
+    sampler = load(architecture, words)
+    assert sampler.layout == sampler.reading_with(architecture.model()).layout == "reread"
+    assert re.search(r"layout alone\).*; it is read without a cache", capsys.readouterr().err)
+    with pytest.raises(ValueError, match=r"layout alone\).*use another reader"):
+        load(architecture, words, "alone")
 
 
 @pytest.mark.parametrize("kind", ["BertLMHeadModel", "BertGenerationDecoder", "XLNetLMHeadModel"])
@@ -143,7 +144,7 @@ def test_positions_that_padding_shifts_are_found(words):
     torch.manual_seed(0)
     model = transformers.BartForCausalLM(transformers.BartConfig(vocab_size=len(words), **sizes)).eval()
     with pytest.raises(ValueError, match=r"BartForCausalLM.*differ by \d"):
-        ResponseSampler.from_pretrained(loaded(model, words))
+        ResponseSampler.from_pretrained(loaded(model, words), ReaderOptions(layout="repeat"))
 
 
 def test_the_check_leaves_no_trace(words):
@@ -185,11 +186,3 @@ def test_a_tokenizer_without_padding_can_be_used():
 def test_a_layout_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
         ReaderOptions(layout="forest")
-
-
-def test_the_setting_reaches_the_reader_and_the_provenance(tiny_reader, tiny_entailment):
-    models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "dtype": "float32", "device": "cpu"}
-    chosen, forced = (load_scorer(ScorerConfig(**models, reader_layout=layout), 0) for layout in (None, "alone"))
-    assert (chosen.sampler.layout, forced.sampler.layout) == ("tree", "alone")
-    assert chosen.fingerprint["batching"] | {"layout": "alone"} == forced.fingerprint["batching"]
-    assert chosen.fingerprint != forced.fingerprint
