@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
             return getattr(import_module(f"{__name__}.{home}"), name)
     if name in _FORMER:
         home, _, present = _FORMER[name].rpartition(".")
-        message = f"{__name__}.{name} will be removed; use {present} of {__name__}.{home}"
-        warnings.warn(message, FutureWarning, stacklevel=2)
+        place = __name__ if present in __all__ else f"{__name__}.{home}"
+        warnings.warn(f"{__name__}.{name} will be removed; import {present} from {place}", FutureWarning, stacklevel=2)
         return getattr(import_module(f"{__name__}.{home}"), present)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

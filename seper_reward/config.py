@@ -328,15 +328,15 @@ class LabelerConfig:
 
     group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
     former: ClassVar[Mapping[str, str]] = {
-        f"item_{name}": f"give it with the method: labeler.item_method=a_s:{name}={value}"
-        for name, value in {
-            "form": "pointwise",
-            "pseudo_answer": "implicit",
-            "rounds": 2,
-            "top_k": 3,
-            "samples": 6,
-            "same_answer": 0.9,
-        }.items()
+        f"item_{option.partition('=')[0]}": f"give it with labeler.item_method or judges, as in {method}:{option}"
+        for method, option in (
+            ("a_s", "form=pointwise"),
+            ("a_s", "pseudo_answer=implicit"),
+            ("a_s", "rounds=2"),
+            ("ar_r", "top_k=3"),
+            ("k_sampling", "samples=6"),
+            ("a_s", "same_answer=0.9"),
+        )
     }
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] | None = setting(
@@ -455,26 +455,26 @@ def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dic
     """
     if not readers:
         return {config.reader: load_scorer(config, seed)}
-    served = {name: split_server(name) for name in readers}
+    served = {name: split_server(name, "readers") for name in readers}
     return {
         name: load_scorer(replace(config, reader=reader, engine=engine), seed)
         for name, (reader, engine) in served.items()
     }
 
 
-def split_server(name: str) -> tuple[str, list[str]]:
+def split_server(name: str, setting_name: str) -> tuple[str, list[str]]:
     """Return the model and the URLs in ``TOKENIZER@URL``, without URLs for a model that runs in this process.
 
     Raises:
-        ValueError: The URL is invalid.
+        ValueError: The URL is invalid; the message names the setting.
 
-    >>> split_server("org/model@http://localhost:8000/v1")
+    >>> split_server("org/model@http://localhost:8000/v1", "readers")
     ('org/model', ['http://localhost:8000/v1'])
     """
     model, at, address = name.partition("@http")
     engine = [f"http{address}"] if at else []
     for url in engine:
-        check_url(url)
+        check_url(url, setting_name)
     return model, engine
 
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import seper_reward
+from seper_reward import reward
 from tests.helpers import ENVIRONMENT
 
 MEASURE = """
@@ -81,5 +82,10 @@ def test_formulas_load_no_model_code():
 
 @pytest.mark.parametrize("name", seper_reward._FORMER)
 def test_a_former_name_warns(name):
-    with pytest.warns(FutureWarning, match=rf"seper_reward\.{name} will be removed; use \w+ of seper_reward\."):
+    with pytest.warns(FutureWarning, match=rf"seper_reward\.{name} will be removed; import \w+ from seper_reward"):
         assert callable(getattr(seper_reward, name))
+
+
+def test_the_former_name_of_the_search_tool_warns():
+    with pytest.warns(FutureWarning, match=r"environment_factory will be removed; import search_environment"):
+        assert reward.environment_factory is seper_reward.search_environment

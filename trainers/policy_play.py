@@ -24,6 +24,7 @@ from .thresholds import curve
 
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")
+_BATCH = 16  # questions that are measured together, whatever the number of processes
 
 
 class Bench(NamedTuple):
@@ -126,9 +127,14 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
 
 
 def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
-    mine = shard(queries)
-    found = read_by_reader(bench, [(query, turns, 0) for query in mine for turns in ((), _all_searches(bench, query))])
-    scores = bench.judge.score([_rollout(query, ()) for query in mine])  # measured above
+    batches = [queries[at : at + _BATCH] for at in range(0, len(queries), _BATCH)]
+    return list(itertools.chain.from_iterable(gather_in_order([_choose(bench, batch) for batch in shard(batches)])))
+
+
+def _choose(bench: Bench, batch: Sequence[Query]) -> list[_Choice | None]:
+    searched = [(query, turns, 0) for query in batch for turns in ((), _all_searches(bench, query))]
+    found = read_by_reader(bench, searched)
+    scores = bench.judge.score([_rollout(query, ()) for query in batch])  # measured above
     choices: list[_Choice | None] = []
     for without, searching, score in zip(found[::2], found[1::2], scores, strict=True):
         if without is None or searching is None or score is None:
@@ -136,7 +142,7 @@ def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
         else:
             entropies = tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES)
             choices.append(_Choice(without, searching, entropies))
-    return gather_in_order(choices)
+    return choices
 
 
 def _all_searches(bench: Bench, query: Query) -> tuple[Turn, ...]:

@@ -31,8 +31,8 @@ class ItemConfig(LabelerConfig, GradedConfig):
 
     judges: list[str] = setting(
         ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
-        "Judges: methods of item as in labeler.item_method, such as vanilla or ar_r:top_k=3,same_answer=0.9; or "
-        "labelers by their names in `seper-reward label`.",
+        "Judges: methods of item as in labeler.item_method, which then has no effect, such as vanilla or "
+        "ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
     )
     reference: str = setting(
         "delta_seper",

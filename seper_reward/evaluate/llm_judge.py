@@ -31,18 +31,18 @@ class LLMJudgeConfig(JudgeConfig):
     """Settings of the language model that judges responses."""
 
     former: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("llm_judge_engine", "llm_judge_engine_model"), "name the server with the model: --llm_judge TOKENIZER@URL"
+        ("llm_judge_engine", "llm_judge_engine_model"), "name a server of one model: --llm_judge TOKENIZER@URL"
     )
 
     llm_judge: str = setting(
         "none",
         "Language model that also judges the responses (yes or no; other replies are counted and left out): none, "
-        "reader (the reader itself), a hub id, a folder, or TOKENIZER@URL for a model on a server.",
+        "reader (the reader itself), a hub id, a folder, or TOKENIZER@URL for the model of a server.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        split_server(self.llm_judge)
+        split_server(self.llm_judge, "llm_judge")
 
 
 def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None) -> PromptedReader | None:
@@ -60,7 +60,7 @@ def load_llm_judge(config: LLMJudgeConfig, reader: PromptedReader | None = None)
         if reader is None:
             raise ValueError("llm_judge must not be 'reader' in a command without a reader; name a hub id or a folder")
         return reader
-    model, urls = split_server(config.llm_judge)
+    model, urls = split_server(config.llm_judge, "llm_judge")
     options = ReaderOptions(dtype=config.dtype, device=config.device, trust_remote_code=config.trust_remote_code)
     sampler = load_sampler(model, options=options, engine=EngineOptions(tuple(urls)))
     prompt = reader_defaults(model).prompt

@@ -56,7 +56,12 @@ def label(
         ValueError: ``batch_size`` is below 1, a needed column is not recognised, or the dataset is a ``DatasetDict``.
     """
     if isinstance(dataset, dict):
-        raise ValueError(f"expected a Dataset, got a DatasetDict; choose one of its splits, {', '.join(dataset)}")
+        raise ValueError(
+            f"dataset must be a list, Dataset or IterableDataset, got a dictionary of {', '.join(dataset)}; choose "
+            "one of its splits, or give a list of rows"
+        )
+    if not (isinstance(dataset, list) or hasattr(dataset, "take")):
+        raise TypeError(f"dataset must be a list, Dataset or IterableDataset, got {type(dataset).__name__}")
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
     size = loop.batch_size(labeler, batch_size)

@@ -1,5 +1,6 @@
 """ΔSePer as a reward for TRL's trainers: rollouts in, rewards out, and the search tool of the policy."""
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
@@ -38,4 +39,7 @@ def __getattr__(name: str) -> Any:
 
         configured_path()  # TRL looks the name up early, so a misspelt setting fails before models load
         return delta_seper
+    if name == "environment_factory":
+        warnings.warn(f"{__name__}.{name} will be removed; import search_environment", FutureWarning, stacklevel=2)
+        return search_environment
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -43,7 +43,7 @@ class SettingNames:
         self.groups = {group: keys for group, keys in self.groups.items() if keys}
         if clash := self._flat & self.groups.keys():
             raise TypeError(f"{sorted(clash)} are names of groups and of settings without a place")
-        self._former = {name: text for base in bases for name, text in vars(base).get("former", {}).items()}
+        self._former = {name: text for base in reversed(bases) for name, text in vars(base).get("former", {}).items()}
         self.flags = self._flat | {name for name, place in self.places.items() if place.common}
 
     def flat(self, settings: Mapping[str, Any], begin: str, *, others: bool = False) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class SettingNames:
                 unknown += [f"{name}.{key}" for key in named if key not in keys]
             elif name in self._flat:
                 found[name] = value
-            elif name in self.places or not others:
+            elif name in self.places or name in self._former or not others:
                 unknown.append(str(name))
         _refuse([(name, self._hint(name, begin)) for name in unknown], begin)
         return found

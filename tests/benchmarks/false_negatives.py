@@ -23,18 +23,13 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.audit import Label, false_negative
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.run import LabelRun
+from seper_reward.labels.summary import KNOWN
 from seper_reward.statistics import interval_over_questions, rounded
 from seper_reward.types import Passage, Query, answer_text
 from tests.benchmarks.common import NQ, finish, parser
 
-BOUNDS = {
-    "2 errors": (2.0, 0.0),
-    "2 errors, .05": (2.0, 0.05),
-    "2 errors, .2": (2.0, 0.2),
-    "3 errors, .05": (3.0, 0.05),
-}
+MARGINS = {"2 errors": 0.0, "2 errors, .05": 0.05, "2 errors, .2": 0.2}
 LABELS: tuple[Label, ...] = ("delta_seper", "delta_seper_hard")
-KNOWN = 0.5  # SePer without a passage from which on a question counts as known
 
 
 def planted(passage: Passage, question: str, answer: str, kind: str) -> Passage:
@@ -74,7 +69,7 @@ def chosen(questions: int, clean: int, split: str) -> list[Query]:
     ]
 
 
-def shares(rows: Sequence[Mapping[str, Any]], label: Label, sigmas: float, margin: float) -> dict[str, Any]:
+def shares(rows: Sequence[Mapping[str, Any]], label: Label, margin: float) -> dict[str, Any]:
     """Return the share of passages that are flagged by role, and their number, with intervals over questions."""
     import numpy as np
     from scipy.stats import binomtest
@@ -82,7 +77,7 @@ def shares(rows: Sequence[Mapping[str, Any]], label: Label, sigmas: float, margi
     found = {}
     for role in ("gold", "planted", "wrong", "mined"):
         own = [[each for each in row["passages"] if each["role"] == role] for row in rows]
-        rule = partial(false_negative, label=label, sigmas=sigmas, margin=margin)
+        rule = partial(false_negative, label=label, margin=margin)
         flagged = np.array([sum(map(rule, few)) for few in own])
         counts = np.array(list(map(len, own)))
 
@@ -123,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     result = {
         "questions": {name: len(own) for name, own in groups.items()},
         "flagged": {
-            name: {label: {rule: shares(own, label, *bounds) for rule, bounds in BOUNDS.items()} for label in LABELS}
+            name: {label: {rule: shares(own, label, margin) for rule, margin in MARGINS.items()} for label in LABELS}
             for name, own in groups.items()
             if own
         },

@@ -204,7 +204,7 @@ def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tin
         assert (judge.asked, judge.not_understood) == (1, 1)
     assert load_llm_judge(replace(config, llm_judge="none"), tiny_scorer.reader) is None
     assert load_llm_judge(replace(config, llm_judge="reader"), tiny_scorer.reader) is tiny_scorer.reader
-    with pytest.raises(ValueError, match="engine must not contain a password"):
+    with pytest.raises(ValueError, match="llm_judge must not contain a password"):
         CorrelationConfig(llm_judge="org/model@http://user:key@localhost:1/v1")
 
 

@@ -32,7 +32,7 @@ def test_columns_of_another_library():
     assert found(label(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
     with pytest.raises(ValueError, match="the dataset: found no column for answers, got the columns user_input"):
         label(renamed, ContainsLabeler())
-    with pytest.raises(ValueError, match="got a DatasetDict; choose one of its splits, train, dev"):
+    with pytest.raises(ValueError, match="got a dictionary of train, dev; choose one of its splits"):
         label(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
 
 
@@ -76,4 +76,6 @@ def test_a_stream_survives_a_batch_of_bad_rows(tiny_scorer):
 def test_a_list_gives_a_list():
     labels = label(ROWS, ContainsLabeler())
     assert isinstance(labels, list)
+    with pytest.raises(TypeError, match="dataset must be a list, Dataset or IterableDataset, got generator"):
+        label((row for row in ROWS), ContainsLabeler())
     assert labels == [without_none(row) for row in label(Dataset.from_list(ROWS), ContainsLabeler())]

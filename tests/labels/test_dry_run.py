@@ -45,10 +45,10 @@ def test_the_command_estimates_and_writes_nothing(words, tmp_path, capsys):
     assert lines[0] == "questions: 3, in 9 contexts; 0 finished, 3 left"
     assert re.fullmatch(r"time: about \d+ (s|min), estimated from 3 questions", lines[1])
     prompts, responses = map(int, re.fullmatch(r"tokens: about (\d+) in prompts and (\d+) in .*", lines[2]).groups())
-    # 9 contexts and the placebo's, of 20 to 100 tokens; 2 samples in each of 1 to 3 tokens
+    # 9 contexts and the placebo's, of 20 to 100 tokens; 2 samples in each of 1 to 3 tokens, by extrapolation
     assert 9 * 20 < prompts < 15 * 100
     assert 9 * 2 <= responses <= 18 * 6
-    assert float(re.fullmatch(r"memory: ([\d.]+) GB per process.*", lines[3])[1]) > 0.3  # the models
+    assert float(re.fullmatch(r"memory: ([\d.]+) GB per process.*", lines[3])[1]) > 0.3  # torch
     assert "3 questions with 6 passages from " in shown.err
     assert ", 0 finished; labels by delta_seper into " in shown.err
     assert shown.err.endswith("next: the same command without --dry_run\n")

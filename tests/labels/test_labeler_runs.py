@@ -276,7 +276,7 @@ def test_a_label_that_is_not_there_is_named(tmp_path):
         read_labels(tmp_path, "delta_seper")
 
 
-def test_label_dataset_takes_any_labeler(tiny_scorer):
+def test_label_takes_any_labeler(tiny_scorer):
     from datasets import Dataset
 
     dataset = Dataset.from_list(records(2))

@@ -29,15 +29,15 @@ _POLICY = "trl-policy-v"  # adapters that AsyncGRPOTrainer loads, a new one afte
 _PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses of an invalid request
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, name: str = "engine") -> None:
     """Raise ``ValueError`` for a URL that is not an HTTP address, or has a password or query, which logs show."""
     parts = urlsplit(url)
     if set("@?#") & set(url):
         raise ValueError(
-            f"engine must not contain a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
+            f"{name} must not contain a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"engine must be URLs such as http://localhost:8000/v1, got {url!r}")
+        raise ValueError(f"{name} must be URLs such as http://localhost:8000/v1, got {url!r}")
 
 
 class Server:

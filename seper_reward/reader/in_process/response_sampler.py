@@ -41,7 +41,8 @@ from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
 ALGORITHM = 5  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
-_WAY_OUT = "switch off train mode and gradient checkpointing if it is in training, else use another reader"
+_IN_TRAINING = "switch off train mode and gradient checkpointing if it is in training"
+_WAY_OUT = f"{_IN_TRAINING}, else use another reader"
 _GIVE_BACK = 256  # on a CPU, number of prompts after which freed memory is returned to the system
 
 
@@ -101,7 +102,7 @@ class ResponseSampler:
         sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
         problem = sampler._loading_problem()
         if problem and options.layout is None and sampler.layout != "reread":
-            say_once(f"{problem}; it is read without a cache, which is slow")
+            say_once(f"{problem}; it is read without a cache, which is slow; {_IN_TRAINING}")
             sampler.layout = sampler._given_layout = "reread"
             problem = sampler._loading_problem()
         if problem:

@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 
+from seper_reward import SePerScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.reader.sampler import ReaderOptions
@@ -118,10 +119,11 @@ def test_the_layout_reread_fits_any_model_and_says_the_same(family, words):
 
 
 @pytest.mark.parametrize("architecture", UNUSUAL, ids=str)
-def test_a_model_whose_cache_does_not_fit_is_reread(architecture, words, capsys):
+def test_a_model_whose_cache_does_not_fit_is_reread(architecture, words, tiny_judge, capsys):
     sampler = load(architecture, words)
     assert sampler.layout == sampler.reading_with(architecture.model()).layout == "reread"
     assert re.search(r"layout alone\).*; it is read without a cache", capsys.readouterr().err)
+    assert SePerScorer(sampler, tiny_judge, prompt="brief").fingerprint["batching"]["layout"] == "reread"
     with pytest.raises(ValueError, match=r"layout alone\).*use another reader"):
         load(architecture, words, "alone")
 
