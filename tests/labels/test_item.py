@@ -338,7 +338,7 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
         *models,
     ]
     assert main([*words, "--set", "labeler.item_form=pointwise"]) == 2
-    assert "was removed; give it with labeler.item_method or judges, as in a_s:form=pointwise" in capsys.readouterr().err
+    assert "was removed; give it with labeler.item_method or judges, as in a_s:form=point" in capsys.readouterr().err
     words += [
         "--set",
         "labeler.item_max_new_tokens=8",
