@@ -16,6 +16,7 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import gather_in_order, shard
+from seper_reward.runtime.memory import in_batches
 from seper_reward.types import Query, answer_items
 
 from .policy_task import SearchTool, simple_searches
@@ -127,7 +128,7 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
 
 
 def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
-    batches = [queries[at : at + _BATCH] for at in range(0, len(queries), _BATCH)]
+    batches = in_batches(queries, _BATCH)
     return list(itertools.chain.from_iterable(gather_in_order([_choose(bench, batch) for batch in shard(batches)])))
 
 
