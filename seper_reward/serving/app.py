@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import generate_latest
 
 from seper_reward.client import DEADLINE, belief_json
@@ -20,7 +20,6 @@ from seper_reward.reader.engine.canary import WeightsMovedError
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.serving.bodies import BeliefsBody, QueryBody, Reading, RewardsBody, UtilitiesBody, read_bodies
-from seper_reward.serving.docs_page import docs_page
 from seper_reward.serving.middleware import Numbers, RequestGuard
 from seper_reward.serving.scoring import RETRY, Limits, Scoring
 from seper_reward.serving.worker import Worker
@@ -38,9 +37,7 @@ def build_app(
     reading: Reading = Reading(),
 ) -> FastAPI:
     """Return the app; without a token, requests need none. ``weights`` are the default weights of ``/rewards``."""
-    app = FastAPI(
-        title="seper-reward", version=version("seper-reward"), description=__doc__, docs_url=None, redoc_url=None
-    )
+    app = FastAPI(title="seper-reward", version=version("seper-reward"), description=__doc__, redoc_url=None)
     numbers, scoring = Numbers(worker), Scoring(worker, limits)
     app.add_middleware(RequestGuard, token=token, most_bytes=limits.body, numbers=numbers)
 
@@ -96,11 +93,6 @@ def build_app(
     async def scorer() -> dict[str, Any]:
         """Models and settings that affect a belief."""
         return worker.about
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        """All bodies, field by field."""
-        return HTMLResponse(docs_page(app.openapi()))
 
     @app.get("/metrics")
     async def metrics() -> PlainTextResponse:
