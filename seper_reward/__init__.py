@@ -4,8 +4,6 @@ Source: Dai et al., "SePer: Measure Retrieval Utility Through The Lens Of Semant
 ICLR 2025, arXiv:2503.01478.
 """
 
-import warnings
-from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +54,6 @@ _FORMER = {  # names of 0.2, each with its present place
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: clients of a server work without torch."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    if name in _FORMER:
-        home, _, present = _FORMER[name].rpartition(".")
-        place = __name__ if present in __all__ else f"{__name__}.{home}"
-        warnings.warn(f"{__name__}.{name} will be removed; import {present} from {place}", FutureWarning, stacklevel=2)
-        return getattr(import_module(f"{__name__}.{home}"), present)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from seper_reward.runtime.imports import lazy_name
+
+    return lazy_name(__name__, name, _HOMES, _FORMER)

@@ -24,8 +24,9 @@ from seper_reward import Passage
 found = BM25Retriever({{"p1": Passage("The ferry sank."), "p2": Passage("Ida runs the mill.")}}).retrieve(["mill"], 1)
 assert found == [(Passage("Ida runs the mill."),)]
 """
-RETRIEVAL = {"seper_reward", "seper_reward.retrieval", "seper_reward.retrieval.base", "seper_reward.types"}
-BM25_MODULES = RETRIEVAL | {"seper_reward.retrieval.bm25", "seper_reward.runtime", "seper_reward.runtime.imports"}
+RETRIEVAL = {"", ".retrieval", ".retrieval.base", ".runtime", ".runtime.imports", ".types"}
+RETRIEVAL = {f"seper_reward{each}" for each in RETRIEVAL}
+BM25_MODULES = RETRIEVAL | {"seper_reward.retrieval.bm25"}
 
 
 def loaded(statement):
@@ -87,5 +88,7 @@ def test_a_former_name_warns(name):
 
 
 def test_the_former_name_of_the_search_tool_warns():
-    with pytest.warns(FutureWarning, match=r"environment_factory will be removed; import search_environment"):
+    with pytest.warns(
+        FutureWarning, match=r"environment_factory will be removed; import search_environment from seper_reward.reward"
+    ):
         assert reward.environment_factory is seper_reward.search_environment

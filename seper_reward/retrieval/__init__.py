@@ -1,7 +1,8 @@
 """Retrievers of candidate passages: from a corpus, a ready index or a search service. Uses no reader and no judge."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from seper_reward.runtime.imports import lazy_name
 
 if TYPE_CHECKING:
     from seper_reward.retrieval.base import Retriever
@@ -48,7 +49,4 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, since BM25 and search services do not need torch."""
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return lazy_name(__name__, name, _HOMES)

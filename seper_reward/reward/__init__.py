@@ -1,11 +1,11 @@
 """ΔSePer as a reward for TRL's trainers: rollouts in, rewards out, and the search tool of the policy."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import read_rollouts
+from seper_reward.runtime.imports import lazy_name
 
 if TYPE_CHECKING:
     from seper_reward.reward.configured import delta_seper
@@ -23,23 +23,19 @@ __all__ = [
     "search_environment",
 ]
 
+_HOMES = {
+    "configured": ("delta_seper",),
+    "prefetch": ("prefetch_searches",),
+    "trainer": ("TurnCreditGRPOTrainer",),
+}
+_FORMER = {"environment_factory": "environment.search_environment"}
+
 
 def __getattr__(name: str) -> Any:
     """Import lazily the names that need torch or TRL: a reward that queries a server needs neither."""
-    if name == "TurnCreditGRPOTrainer":
-        from seper_reward.reward.trainer import TurnCreditGRPOTrainer
-
-        return TurnCreditGRPOTrainer
-    if name == "prefetch_searches":
-        from seper_reward.reward.prefetch import prefetch_searches
-
-        return prefetch_searches
+    found = lazy_name(__name__, name, _HOMES, _FORMER)
     if name == "delta_seper":
-        from seper_reward.reward.configured import configured_path, delta_seper
+        from seper_reward.reward.configured import configured_path
 
         configured_path()  # TRL looks the name up early, so a misspelt setting fails before models load
-        return delta_seper
-    if name == "environment_factory":
-        warnings.warn(f"{__name__}.{name} will be removed; import search_environment", FutureWarning, stacklevel=2)
-        return search_environment
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

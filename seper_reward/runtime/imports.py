@@ -1,7 +1,9 @@
-"""Imports of optional libraries on first use, and of callables given by a dotted path."""
+"""Imports on first use: of optional libraries, of a package's names, and of callables given by a dotted path."""
 
 import importlib
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -13,6 +15,25 @@ def need(module: str, extra: str) -> Any:
         raise OSError(
             f"this needs {module.split('.')[0]} ({error}); run: pip install 'seper-reward[{extra}]'"
         ) from error
+
+
+def lazy_name(
+    package: str, name: str, homes: Mapping[str, Sequence[str]], former: Mapping[str, str] | None = None
+) -> Any:
+    """Return a name of a package from its module, for the package's ``__getattr__``.
+
+    ``homes`` are the package's modules, each with its names; ``former`` are names of an earlier release, each with its
+    present place, which warn. Raises ``AttributeError`` if there is no such name.
+    """
+    for home, names in homes.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{package}.{home}"), name)
+    if former and name in former:
+        home, _, present = former[name].rpartition(".")
+        place = package if present in sys.modules[package].__all__ else f"{package}.{home}"
+        warnings.warn(f"{package}.{name} will be removed; import {present} from {place}", FutureWarning, stacklevel=3)
+        return getattr(importlib.import_module(f"{package}.{home}"), present)
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 def named_callable(setting: str, path: str) -> Callable[..., Any]:
