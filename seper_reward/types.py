@@ -42,6 +42,9 @@ def attempt(act: Callable[[], T]) -> T | UnscorableError:
         return error.with_traceback(None)  # the traceback's frames would keep tensors alive
 
 
+#: SePer without a passage from which a reader counts as knowing the answer.
+KNOWN = 0.5
+
 #: A gold answer: its aliases, or for a list the aliases of each item. Records have tuples.
 Answers = Sequence[str] | Sequence[Sequence[str]]
 

@@ -8,11 +8,10 @@ from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import measured
-from seper_reward.labels.summary import KNOWN
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
-from seper_reward.types import Passage, Query
+from seper_reward.types import KNOWN, Passage, Query
 
 _NAME = "evaluate counterfactual"
 

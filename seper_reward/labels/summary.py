@@ -8,10 +8,9 @@ from typing import Any
 
 from seper_reward.data.marks import role_of
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
-from seper_reward.types import LabeledQuery
+from seper_reward.types import KNOWN, LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
-KNOWN = 0.5  # baseline SePer from which a reader knows the answer without a passage
 _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from which a run warns
 _DIGITS = 6
 

@@ -11,7 +11,7 @@ from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
-from seper_reward.labels.summary import KNOWN
+from seper_reward.types import KNOWN
 
 _DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that tables call ΔSePer
 

@@ -11,9 +11,8 @@ from seper_reward.data.answers import exact_match
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score
 from seper_reward.reward.tools import SearchTools, counted
 from seper_reward.runtime.profiling import Profile
-from seper_reward.types import Belief
+from seper_reward.types import KNOWN, Belief
 
-NEEDED = 0.5  # a question needs a search if SePer without a search is below
 _CALLS, _EQUAL = 10, 1e-6  # calls in a row without a spread, and the largest difference of equal rewards
 Scored = tuple[Rollout, Score | None]
 
@@ -216,7 +215,7 @@ def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None])
     if baselines:
         metrics["baseline"] = [baseline for _, baseline in baselines]
         for name, needed in (("search_rate_needed", True), ("search_rate_not_needed", False)):
-            metrics[name] = [float(bool(row.turns)) for row, value in baselines if (value < NEEDED) is needed]
+            metrics[name] = [float(bool(row.turns)) for row, value in baselines if (value < KNOWN) is needed]
     answers = [score.answer for _, score in pairs if score.answer is not None]
     if answers:
         metrics["answer"] = answers
