@@ -40,8 +40,8 @@ SPLIT_BY_HELP = (
     "marked), or any passage or a name in the question (entity)."
 )
 READERS_HELP = (
-    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for a reader on a server "
-    "(default: the reader of --reader and --engine)."
+    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for the model of a "
+    "server (default: the reader of --reader and --engine)."
 )
 RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several joined by plus signs, whose "
@@ -450,14 +450,14 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
 def load_scorers(config: ScorerConfig, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
     """Load a scorer for each of several readers, by name, with the other settings of the config.
 
-    Names are as in the setting ``reader``, or ``TOKENIZER@URL`` for a reader on a server; without any, the config's
-    reader is loaded. Errors are those of ``load_scorer``.
+    Names are as in the setting ``reader``, or ``TOKENIZER@URL`` for the only model of a server; without any, the
+    config's reader is loaded. Errors are those of ``load_scorer``.
     """
     if not readers:
         return {config.reader: load_scorer(config, seed)}
     served = {name: split_server(name, "readers") for name in readers}
     return {
-        name: load_scorer(replace(config, reader=reader, engine=engine), seed)
+        name: load_scorer(replace(config, reader=reader, engine=engine, engine_model=None), seed)
         for name, (reader, engine) in served.items()
     }
 

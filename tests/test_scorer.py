@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from seper_reward import Estimator, Passage, SePerScorer
+from seper_reward import Estimator, Passage, SePerScorer, config
 from seper_reward.data.answers import stated_parts
 from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.runtime.cache import Cache
@@ -223,3 +223,11 @@ def test_the_embedded_judge_reads_lists_in_parts(embedded_scorer, question, righ
         for text in (" and ".join(right), " or ".join([*right, *wrong]), " ".join([*right, *wrong]), ", ".join(wrong))
     }
     assert list(earned.values()) == pytest.approx([1, 0.5, 0, 0], abs=0.1)
+
+
+def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
+    monkeypatch.setattr(config, "load_scorer", lambda each, seed: (each.reader, each.engine, each.engine_model))
+    settings = config.ScorerConfig(reader="mine", engine=["http://one/v1"], engine_model="served")
+    assert config.load_scorers(settings, [], 0) == {"mine": ("mine", ["http://one/v1"], "served")}
+    found = config.load_scorers(settings, ["a@http://two/v1", "b"], 0)
+    assert list(found.values()) == [("a", ["http://two/v1"], None), ("b", [], None)]
