@@ -25,22 +25,17 @@ from seper_reward.estimators.seper import (
     response_weights,
     without_end_token,
 )
-from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
+from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
 
 Pair = tuple[str, str]  # premise, hypothesis
 
 
-def support_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
-    """Return the pairs needed to score how far responses, drawn or known, support answers."""
-    texts, aliases = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}, answer_aliases(answers)
-    backward = set(itertools.product(aliases, texts)) if _reads_backward(options) else set()
-    return backward | set(itertools.product(texts, aliases))
-
-
 def first_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
-    """Return the pairs to be judged first: support pairs, and pairs of drawn responses in one direction."""
+    """Return the pairs to be judged first: of responses and answers, and of drawn responses in one direction."""
+    texts, aliases = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}, answer_aliases(answers)
     among = itertools.combinations(sorted(sampled.texts), 2)  # a text that occurs twice is paired with itself
-    return support_pairs(options, sampled, answers) | set(among)
+    backward = itertools.product(aliases, texts) if _reads_backward(options) else ()
+    return {*itertools.product(texts, aliases), *backward, *among}
 
 
 def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Tensor]) -> set[Pair]:
@@ -89,14 +84,6 @@ def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[P
     # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
     both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in texts] for one in texts]
     return cluster_ids(torch.tensor(both), options.clusters)  # of (S, S) bool
-
-
-def soft_estimate(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Estimate:
-    """Return the same soft SePer as ``belief``, from the pairs of ``support_pairs`` alone."""
-    draws = weigh(options, sampled)
-    support, _ = _support(options, draws.responses.texts, answers, probs)
-    items = list(map(len, answer_items(answers)))
-    return estimate(draws, join_answers(draws.weights, support, options.aliases, items))
 
 
 def weigh(options: Estimator, sampled: Responses) -> Draws:

@@ -17,15 +17,13 @@ from seper_reward.estimators.belief import (
     first_pairs,
     response_clusters,
     second_pairs,
-    soft_estimate,
-    support_pairs,
 )
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
 from seper_reward.estimators.rules import decide, holds, reading_without_echo, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.runtime.cache import Cache, answers_through, open_cache
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Answers, Belief, Estimate, Responses, answer_aliases, answer_items
+from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
 
 _TITLE = re.compile(r"^(?:Sir|Dame|Lord|Lady|Dr|Mr|Mrs|Ms|Prof)\b\.?\s+(?=[A-Z])")
 _MAX_PARTS = 3  # judged parts of a text, per item of the answer
@@ -106,13 +104,6 @@ class BeliefJudge:
                 [belief(options, row, question.answers, question.known) for row in question.responses]
                 for question in questions
             ]
-
-    def soft_estimates(self, question: SampledQuestion) -> list[Estimate]:
-        """Return soft SePer alone in each context, which needs no clusters and therefore far fewer judged pairs."""
-        options, answers, known = self._options, question.answers, question.known
-        pairs = _union(support_pairs(options, row, answers) for row in question.responses)
-        self._learn([question], [pairs])
-        return [soft_estimate(options, row, answers, known) for row in question.responses]
 
     def entailment(self, question: str, pairs: set[Pair]) -> dict[Pair, float]:
         """Return for each pair of answers to a question, or of plain texts, the probability that one entails two."""

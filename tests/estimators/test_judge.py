@@ -47,16 +47,6 @@ def test_the_belief_in_a_list_by_hand():
     assert not any(" and " in text or "," in text for pair in model.asked for text in pair)
 
 
-def test_soft_seper_alone_is_that_of_the_belief_and_asks_less():
-    texts = ("Ida Voss and Bob", "Bob, Cy", "Ann", "Bob; Ida Voss")
-    whole, model = judged(ANSWERS, *texts)
-    alone = Equal()
-    question = SampledQuestion(QUESTION, ANSWERS, [sampled(*texts)])
-    (found,) = BeliefJudge(alone, Estimator(weighting="uniform"), None).soft_estimates(question)
-    assert found == whole.soft
-    assert alone.asked < model.asked  # nothing of what two responses say of each other
-
-
 @pytest.mark.parametrize(("aliases", "expected"), [("any", 1.0), ("mean", 0.75), ("max", 1.0)])
 def test_how_the_aliases_of_an_item_are_joined(aliases, expected):
     belief, _ = judged(ANSWERS, "Ida and Bob", aliases=aliases)

@@ -332,7 +332,8 @@ class _Drawing:
         self, query: Query, samples: Sequence[Responses], options: Estimator, known: dict[Any, Tensor]
     ) -> list[Estimate]:
         judge = BeliefJudge(self._scorer.entailment, options, self._scorer.cache)
-        return judge.soft_estimates(SampledQuestion(query.question, query.answers, samples, known))
+        (beliefs,) = judge.beliefs([SampledQuestion(query.question, query.answers, samples, known)])
+        return [belief.soft for belief in beliefs]
 
 
 def _described(measured: Sequence[_Measured], relevance: Sequence[Tensor], at: int) -> dict[str, float | None]:
@@ -385,7 +386,7 @@ def _ask_anew(scorer: SePerScorer, queries: Sequence[Query], way: Way, count: in
     for query in queries:
         known = scorer.known_answers(query.answers) if way.known_answers else ()
         responses = unwrap(reader.responses([query], [known])[0])
-        judge.soft_estimates(SampledQuestion(query.question, query.answers, responses))
+        judge.beliefs([SampledQuestion(query.question, query.answers, responses)])
     return sum(len(query.contexts) for query in queries)
 
 
