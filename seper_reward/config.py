@@ -230,8 +230,8 @@ class ScorerConfig(EstimatorConfig):
     stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.", "sampling.stop")
     max_batch_tokens: int = setting(
         32768,
-        "Maximum number of tokens in the reader's key-value cache, in batches of prompts; lower it if memory runs "
-        "out, raise it on a large GPU; 0: as many as fit into half of the free memory.",
+        "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
+        "runs out, raise it on a large GPU.",
         "reader.max_batch_tokens",
     )
     cache: str | None = setting(

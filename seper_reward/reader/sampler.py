@@ -70,7 +70,7 @@ class ThoughtOptions(SamplingOptions):
 class ReaderOptions(LoadOptions):
     """Options of loading and running a reader.
 
-    ``max_batch_tokens`` limits the tokens in the key-value cache (default: 32,768); 0 uses half of the free memory.
+    ``max_batch_tokens`` limits the tokens in the key-value cache (default: 32,768).
     ``layout`` is how samples share their prompt's computation: ``"tree"`` uses one line of the cache for all samples,
     ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and ``"reread"`` uses
     no cache, which is slow and works with any causal model (default: chosen by the architecture). ``chat_template`` is
@@ -81,6 +81,7 @@ class ReaderOptions(LoadOptions):
     chat_template: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.layout is not None and self.layout not in get_args(Layout):
             raise ValueError(f"layout must be {', '.join(get_args(Layout))} or None, got {self.layout!r}")
 

@@ -2,14 +2,13 @@
 
 import contextlib
 import ctypes
-import os
 import re
 import resource
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -79,16 +78,3 @@ def peak_bytes() -> int:
 def device_peak_bytes() -> int | None:
     """Return the peak allocated memory of this process on its GPU in bytes; ``None`` without a GPU."""
     return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
-
-
-def token_budget(model: Any) -> int:
-    """Return the number of tokens whose keys and values fit into half of the free memory of the model's device."""
-    config = model.config.get_text_config()
-    heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    bytes_per_token: int = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
-    if model.device.type == "cuda":
-        free: int = torch.cuda.mem_get_info(model.device)[0]
-    else:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(free // 2 // bytes_per_token, 1)

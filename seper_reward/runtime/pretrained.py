@@ -38,7 +38,7 @@ class LoadOptions:
 
     Pin a commit as ``revision`` for reproducible labels. The ``dtype`` is ``"auto"`` (``fast_dtype``), ``"float32"``,
     ``"bfloat16"`` or ``"float16"``; the default ``device`` is this process's accelerator, else the CPU. Python code of
-    the model's repository runs only with ``trust_remote_code``. A batch has at most ``max_batch_tokens``
+    the model's repository runs only with ``trust_remote_code``. A batch has at most ``max_batch_tokens`` >= 1
     tokens (default: that of the class that uses the model).
     """
 
@@ -47,6 +47,10 @@ class LoadOptions:
     device: str | torch.device | None = None
     trust_remote_code: bool = False
     max_batch_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
+            raise ValueError(f"max_batch_tokens must be at least 1, got {self.max_batch_tokens}")
 
     @property
     def hub(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, 
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
-from seper_reward.runtime.memory import give_back, in_halves, token_batches, token_budget
+from seper_reward.runtime.memory import give_back, in_halves, token_batches
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
@@ -75,10 +75,9 @@ class ResponseSampler:
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
-        self.max_batch_tokens = _BATCH_TOKENS if options.max_batch_tokens is None else options.max_batch_tokens
+        self.max_batch_tokens = options.max_batch_tokens or _BATCH_TOKENS
         self._model = model
         self._since_given_back = 0
-        self._budget = self.max_batch_tokens or token_budget(model)
         self._given_layout = options.layout
         self.layout: Layout = options.layout or choose_layout(model)
         # models ignore padding, so any token does if the tokenizer has none
@@ -154,7 +153,7 @@ class ResponseSampler:
         for layout, together in self._apart(encoded):
             act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, layout, after))
             slots = {prompt: self._slots(len(ids)) for prompt, ids in together.items()}
-            for batch in token_batches(slots, self._budget):
+            for batch in token_batches(slots, self.max_batch_tokens):
                 found |= zip(batch, isolated(act, batch), strict=True)
         for prompt, row in found.items():
             if after[prompt] and not isinstance(row, UnscorableError) and not row.known_leaves:
@@ -288,7 +287,7 @@ class ResponseSampler:
         self, encoded: Mapping[str, list[int]], pairs: Sequence[tuple[str, str]], tokens: Mapping[str, list[int]]
     ) -> Forcing:
         self._give_back(len(encoded))
-        return Forcing(self._model, self._pad_id, self.layout, self._budget, encoded, pairs, tokens)
+        return Forcing(self._model, self._pad_id, self.layout, self.max_batch_tokens, encoded, pairs, tokens)
 
     def _give_back(self, prompts: int) -> None:
         """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""

@@ -188,3 +188,5 @@ def test_a_tokenizer_without_padding_can_be_used():
 def test_a_layout_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
         ReaderOptions(layout="forest")
+    with pytest.raises(ValueError, match="max_batch_tokens must be at least 1, got 0"):
+        ReaderOptions(max_batch_tokens=0)
