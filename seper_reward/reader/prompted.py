@@ -162,13 +162,13 @@ class PromptedReader:
         """
         key = self.sampling
 
-        def compute(missing: list[int]) -> list[dict[str, Any] | UnscorableError]:
+        def compute(missing: list[int]) -> list[Responses | UnscorableError]:
             batch = [prompts[at] for at in missing]
             rows = self.sampler.sample(batch, given)
             scored = [row for row in rows if not isinstance(row, UnscorableError)]
             lengths = [len(row) for each in scored for row in each.token_log_probs]
             count(lambda: usage(self.sampler.tokenizer, batch, lengths))
-            return [row if isinstance(row, UnscorableError) else row.to_json() for row in rows]
+            return rows
 
         if not self.sampler.knows_leaves:
             given = {}
@@ -176,39 +176,29 @@ class PromptedReader:
         if self.sampler.prompts_ahead:  # an engine samples before it scores given answers
             apart, given = self._leaves(given), {}
         keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
-        rows = answers_through(self.cache, "responses", self.sampler, keys, compute)
-        sampled: dict[str, Responses | UnscorableError] = {}
-        for prompt, row in zip(prompts, rows, strict=True):
-            leaves = apart.get(prompt, ())
-            if isinstance(row, UnscorableError):
-                sampled[prompt] = row
-                continue
-            if isinstance(leaves, UnscorableError):
-                sampled[prompt] = leaves
-                continue
-            responses = Responses.from_json(row)
-            sampled[prompt] = responses = replace(responses, known_leaves=tuple(leaves)) if leaves else responses
-            if reason := thoughts_problem(responses, self.sampler):
-                sampled[prompt] = UnscorableError(reason)
+        rows = answers_through(self.cache, "responses", self.sampler, keys, compute, Responses)
+        sampled: dict[str, Responses | UnscorableError] = dict(zip(prompts, rows, strict=True))
+        for prompt, row in sampled.items():
+            if not isinstance(row, UnscorableError) and prompt in apart:
+                leaves = apart[prompt]
+                row = leaves if isinstance(leaves, UnscorableError) else replace(row, known_leaves=tuple(leaves))
+            if not isinstance(row, UnscorableError) and (reason := thoughts_problem(row, self.sampler)):
                 if prompt in closed_book:
                     raise ValueError(reason)
+                row = UnscorableError(reason)
+            sampled[prompt] = row
         return sampled
 
     def _leaves(self, given: Mapping[str, Sequence[str]]) -> dict[str, Leaves]:
         """Return the leaves of the texts of each prompt, from the cache if possible."""
         pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
 
-        def compute(missing: list[int]) -> list[dict[str, Any] | UnscorableError]:
-            found = self.sampler.leaves(*zip(*(pairs[at] for at in missing), strict=True))
-            return [leaf if isinstance(leaf, UnscorableError) else leaf.to_json() for leaf in found]
+        def compute(missing: list[int]) -> Sequence[Leaf | UnscorableError]:
+            return self.sampler.leaves(*zip(*(pairs[at] for at in missing), strict=True))
 
         keys = [(self.sampling, *pair) for pair in pairs]
-        rows = iter(answers_through(self.cache, "leaf", self.sampler, keys, compute))
-        found = {prompt: all_or_error(list(itertools.islice(rows, len(texts)))) for prompt, texts in given.items()}
-        return {
-            prompt: own if isinstance(own, UnscorableError) else list(map(Leaf.from_json, own))
-            for prompt, own in found.items()
-        }
+        rows = iter(answers_through(self.cache, "leaf", self.sampler, keys, compute, Leaf))
+        return {prompt: all_or_error(list(itertools.islice(rows, len(texts)))) for prompt, texts in given.items()}
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
         return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])

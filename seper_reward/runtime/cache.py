@@ -161,6 +161,17 @@ def _checksum(key: str, value: Any) -> str:
     return hashlib.sha256(f"{key} {value}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+class Record(Protocol):
+    """A class whose objects are stored as JSON."""
+
+    def to_json(self) -> Any:
+        """Return the object as JSON values."""
+
+    @classmethod
+    def from_json(cls, row: Any) -> Any:
+        """Return the object of ``to_json``'s values."""
+
+
 class HasWeights(Protocol):
     """A model whose answers depend only on the input and the contents of its hash."""
 
@@ -180,14 +191,22 @@ def answers_through(
     model: HasWeights,
     asked: Sequence[tuple[Any, ...]],
     compute: Callable[[list[int]], Sequence[Any]],
+    record: type[Record] | None = None,
 ) -> list[Any]:
-    """Return a model's JSON-able answer to each input, from the cache if there is one.
+    """Return a model's answer to each input, from the cache if there is one.
 
     An input is given as the JSON-able parts that decide its answer; the kind of the answers is part of the keys.
-    ``compute`` returns an answer or an exception for each position missing in the cache.
+    ``compute`` returns an answer or an exception for each position missing in the cache. Answers are JSON-able, or
+    objects of ``record``.
     """
     if not asked:
         return []
     if cache is None:
         return list(compute(list(range(len(asked)))))
-    return cache.through(content_keys(kind, model, asked), compute)
+    keys = content_keys(kind, model, asked)
+    if record is None:
+        return cache.through(keys, compute)
+    rows = cache.through(
+        keys, lambda missing: [row if isinstance(row, Exception) else row.to_json() for row in compute(missing)]
+    )
+    return [row if isinstance(row, Exception) else record.from_json(row) for row in rows]

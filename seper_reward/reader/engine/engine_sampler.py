@@ -109,8 +109,8 @@ class EngineSampler:
         """Raise ``WeightsMovedError`` if the servers have other weights than those whose responses a cache has."""
         reading = self._pool.reading
         if reading is not None:
-            (known,) = answers_through(cache, "canary", self, [(PROBE,)], lambda _: [reading.to_json()])
-            self._pool.compare_with(Reading.from_json(known))
+            (known,) = answers_through(cache, "canary", self, [(PROBE,)], lambda _: [reading], Reading)
+            self._pool.compare_with(known)
 
     @property
     def max_prompt_tokens(self) -> int:
