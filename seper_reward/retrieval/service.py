@@ -10,8 +10,8 @@ import httpx2
 
 from seper_reward.types import Passage
 
-_LISTS = ("passages", "results", "documents", "hits")  # possible fields of the passages in a response
-_TEXTS = ("text", "contents", "content")  # possible fields of the text in a passage
+LISTS = ("passages", "results", "documents", "hits")  # possible fields of the passages in a response
+_TEXTS = ("text", "contents", "content", "snippet")  # possible fields of the text in a passage
 _BUSY = {429, 502, 503, 504}  # HTTP statuses that are retried
 _REJECTED = {400, 413, 414, 422}  # of rejected queries
 _PAUSES = (0.5, 2.0, 8.0, None)  # seconds after each attempt; None after the last one
@@ -22,8 +22,8 @@ class SearchService:
     """Client of a search service: ``POST {"query": question, "top_k": 5}``, one request per question, several at once.
 
     The response is a list of passages, best first, or an object with the list in ``passages``, ``results``,
-    ``documents`` or ``hits``. A passage is a text, or an object with ``text`` (or ``contents``, ``content``), ``id``
-    and ``title``, possibly inside a field ``document``.
+    ``documents`` or ``hits``. A passage is a text, or an object with ``text`` (or ``contents``, ``content``,
+    ``snippet``), ``id`` and ``title``, possibly inside a field ``document``.
 
     Args:
         url: Address of the requests, such as ``http://localhost:8000/search``.
@@ -74,36 +74,31 @@ class SearchService:
 
     def _read(self, response: httpx2.Response) -> tuple[Passage, ...]:
         try:
-            return passages_in(response.json(), self.url)
+            return passages_in(response.json())
         except ValueError as error:
             raise ConnectionError(f"{self.url} returned a response of another form: {error}") from error
 
 
-def passages_in(answer: Any, source: str) -> tuple[Passage, ...]:
-    """Return the passages in the JSON response of a service, in one of the forms in ``SearchService``.
+def passages_in(answer: Any) -> tuple[Passage, ...]:
+    """Return the passages in a service's JSON response; raise ``ValueError`` for a form not in ``SearchService``.
 
-    Raises ``ValueError`` for another form; ``source`` is its origin, for the message.
-
-    >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]}, "here")
+    >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]})
     (Passage(text='The mill burnt down.', title='', id='7'),)
     """
-    rows = answer
-    if isinstance(answer, Mapping):
-        rows = next((answer[name] for name in _LISTS if name in answer), None)
+    rows = next((answer[name] for name in LISTS if name in answer), None) if isinstance(answer, Mapping) else answer
     if not isinstance(rows, list):
-        raise ValueError(
-            f"{source}: expected a list of passages or an object with one of {_LISTS}, got {answer!r:.90}"
-        )
-    return tuple(_passage(row, source) for row in rows)
+        raise ValueError(f"expected a list of passages or an object with one of {LISTS}, got {answer!r:.90}")
+    return tuple(map(read_passage, rows))
 
 
-def _passage(row: Any, source: str) -> Passage:
+def read_passage(row: Any) -> Passage:
+    """Return a passage as search services write it, a text or an object; other rows raise ``ValueError``."""
     if isinstance(row, Mapping):
         row = row.get("document", row)
     if isinstance(row, str):
         return Passage(row)
     texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []
     if not texts:
-        raise ValueError(f"{source}: expected passages as texts or objects with one of {_TEXTS}, got {row!r:.100}")
+        raise ValueError(f"a passage must be a text or an object with one of {_TEXTS}, got {row!r:.100}")
     identity = row.get("id", row.get("_id"))
-    return Passage(texts[0], row.get("title") or "", "" if identity is None else str(identity))
+    return Passage(texts[0], str(row.get("title") or ""), "" if identity is None else str(identity))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.data.stated import compile_answer_pattern
+from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block
 from seper_reward.reward.tools import SearchTools, text_of, unpacked
 from seper_reward.reward.turns import Turn
@@ -141,7 +142,7 @@ def _turn(search: Any) -> Turn:
         passages = [passages]
     if not isinstance(passages, Sequence):
         raise ValueError(f"a search must be {{query?, passages: [...]}}, got {shown(search)}")
-    return Turn(str(search.get("query") or ""), tuple(map(_passage, passages)))
+    return Turn(str(search.get("query") or ""), tuple(map(read_passage, passages)))
 
 
 def passages_of(text: str) -> tuple[Passage, ...]:
@@ -159,21 +160,10 @@ def passages_of(text: str) -> tuple[Passage, ...]:
         )
     found = unpacked(text)
     if isinstance(found, Mapping):
-        found = next((found[name] for name in ("passages", "results", "documents") if name in found), found)
+        found = next((found[name] for name in LISTS if name in found), found)
     if isinstance(found, list) and all(isinstance(each, str | Mapping) for each in found):
-        return tuple(map(_passage, found))
+        return tuple(map(read_passage, found))
     return (Passage(text),) if text.strip() else ()
-
-
-def _passage(value: Any) -> Passage:
-    if isinstance(value, str):
-        return Passage(value)
-    if isinstance(value, Mapping):
-        value = value.get("document", value)  # as Search-R1's retrieval server nests it
-        text = next((value[name] for name in ("text", "contents", "content", "snippet") if value.get(name)), None)
-        if isinstance(text, str):
-            return Passage(text, str(value.get("title") or ""), str(value.get("id", "")))
-    raise ValueError(f"a passage must be a text or {{title?, text}}, got {shown(value)}")
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
