@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +13,8 @@ from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
 
-IndexKind = Literal["exact", "ivf", "hnsw"]
-EXACT_BELOW = 50_000  # passages; larger corpora are searched approximately by default
-_LISTS_PER_PROBE = 16  # "ivf" searches one of this many lists
+EXACT_BELOW = 50_000  # passages; larger corpora are searched approximately
+_LISTS_PER_PROBE = 16  # approximate search compares one of this many lists
 
 
 class DenseRetriever:
@@ -31,9 +30,8 @@ class DenseRetriever:
             retriever together, and each gets the whole index.
         dtype: The dtype of the encoder's matrix products, as in ``Embedder``; similarities are computed in fp32.
         cache_dir: Folder for the corpus's embeddings, by the encoder's weights; ``None`` does not store them.
-        index: ``"exact"`` compares all passages, ``"ivf"`` only those in the clusters nearest to the question,
-            ``"hnsw"`` searches a graph of neighbours; ``None`` is exact below ``EXACT_BELOW`` passages, else
-            ``"ivf"``. Or a ready faiss index of inner products of this encoder's vectors, in the order of the corpus.
+        index: A ready faiss index of inner products of this encoder's vectors, in the order of the corpus (default:
+            ``build_index`` of the corpus).
 
     Attributes:
         index: The faiss index.
@@ -41,8 +39,8 @@ class DenseRetriever:
 
     Raises:
         OSError: faiss is not installed.
-        ValueError: The kind of index is unknown, a ready index does not fit the corpus and the encoder, or the
-            encoder's similarity is neither cosine nor dot product.
+        ValueError: A ready index does not fit the corpus and the encoder, or the encoder's similarity is neither
+            cosine nor dot product.
     """
 
     def __init__(
@@ -53,14 +51,18 @@ class DenseRetriever:
         share: bool = False,
         dtype: torch.dtype | None = None,
         cache_dir: Path | None = None,
-        index: IndexKind | Any | None = None,
+        index: Any = None,
     ) -> None:
         self._embedder, self.passages = Embedder(encoder, batch_size, dtype), list(corpus.values())
-        if index is None or isinstance(index, str):
+        if index is None:
             texts = [passage.full_text for passage in self.passages]
-            self.index = build_index(self._embedder.passages(texts, cache_dir, share), index)
-        else:
-            self.index = _check_index(index, len(corpus), encoder.get_embedding_dimension())
+            index = build_index(self._embedder.passages(texts, cache_dir, share))
+        elif (index.ntotal, index.d) != (given := (len(corpus), encoder.get_embedding_dimension())):
+            raise ValueError(
+                f"index must hold {given[0]} vectors, one per passage, of the encoder's {given[1]} dimensions, got "
+                f"{index.ntotal} of {index.d}"
+            )
+        self.index = index
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the best passages of each question as ``Retriever.retrieve``."""
@@ -72,32 +74,20 @@ class DenseRetriever:
         return [tuple(self.passages[place] for place in row if place >= 0) for row in rows.tolist()]
 
 
-def build_index(vectors: np.ndarray, kind: str | None = None) -> Any:
+def build_index(vectors: np.ndarray, exact: bool | None = None) -> Any:
     """Return a faiss index of inner products over the rows of ``vectors``, fp32 of shape (passages, dimension).
 
-    Kinds and errors are those of ``DenseRetriever``.
+    It compares a question with all passages (default below ``EXACT_BELOW`` passages), or only with those in the
+    clusters nearest to it.
     """
     faiss = need("faiss", "retrieval")
     passages, dimension = vectors.shape
-    kind = kind or ("exact" if passages < EXACT_BELOW else "ivf")
-    lists = min(4 * math.isqrt(passages), passages)  # faiss recommends 4 to 16 times the root
-    names = {"exact": "Flat", "ivf": f"IVF{lists},Flat", "hnsw": "HNSW32,Flat"}
-    if kind not in names:
-        raise ValueError(f"index must be one of {', '.join(get_args(IndexKind))}, got {kind!r}")
-    index = faiss.index_factory(dimension, names[kind], faiss.METRIC_INNER_PRODUCT)
-    if kind == "ivf":
+    if passages < EXACT_BELOW if exact is None else exact:
+        index = faiss.index_factory(dimension, "Flat", faiss.METRIC_INNER_PRODUCT)
+    else:
+        lists = min(4 * math.isqrt(passages), passages)  # faiss recommends 4 to 16 times the root
+        index = faiss.index_factory(dimension, f"IVF{lists},Flat", faiss.METRIC_INNER_PRODUCT)
         index.nprobe = math.ceil(lists / _LISTS_PER_PROBE)
-    if kind == "hnsw":
-        index.hnsw.efSearch = 128
     index.train(vectors)
     index.add(vectors)
-    return index
-
-
-def _check_index(index: Any, passages: int, dimension: int) -> Any:
-    if (index.ntotal, index.d) != (passages, dimension):
-        raise ValueError(
-            f"index must hold {passages} vectors, one per passage, of the encoder's {dimension} dimensions, got "
-            f"{index.ntotal} of {index.d}"
-        )
     return index
