@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from seper_reward.types import Answers, Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError
+from seper_reward.types import Answers, Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError, unwrap
 
 TOKEN = "SEPER_SERVER_TOKEN"
 DEADLINE = "SePer-Deadline"  # header: time limit of a request in seconds
@@ -84,7 +84,7 @@ class SePerClient(_Client):
                 asked += waiting.get()
             call = _Call(self, "/beliefs", _asked_body(asked))
             with suppress(httpx2.TransportError):
-                self._http.send(self._http.build_request("POST", **call.request()))
+                self._http.post(**call.request())
 
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions, many in one request; per question an error may replace them.
@@ -108,7 +108,7 @@ class SePerClient(_Client):
         Errors are those of ``measure``; a question that cannot be scored raises ``UnscorableError``.
         """
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
-        return _beliefs(self.measure([asked]))
+        return list(unwrap(self.measure([asked])[0]).beliefs)
 
     def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
         """Measure the change of the belief in each query's answer by passages or sets of passages.
@@ -127,7 +127,7 @@ class SePerClient(_Client):
         call = _Call(self, path, body)
         while True:
             try:
-                response = self._http.send(self._http.build_request("POST", **call.request()))
+                response = self._http.post(**call.request())
             except httpx2.TransportError as error:
                 time.sleep(call.pause(f"{type(error).__name__}: {error}"))
                 continue
@@ -152,7 +152,7 @@ class AsyncSePerClient(_Client):
     ) -> list[Belief]:
         """Measure the belief in an answer given each set of passages, as in ``SePerClient.beliefs``."""
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
-        return _beliefs(await self.measure([asked]))
+        return list(unwrap((await self.measure([asked]))[0]).beliefs)
 
     async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
         """Measure the change of the belief in each query's answer by passages, as in ``SePerClient.utilities``."""
@@ -164,7 +164,7 @@ class AsyncSePerClient(_Client):
         call = _Call(self, path, body)
         while True:
             try:
-                response = await self._http.send(self._http.build_request("POST", **call.request()))
+                response = await self._http.post(**call.request())
             except httpx2.TransportError as error:
                 await asyncio.sleep(call.pause(f"{type(error).__name__}: {error}"))
                 continue
@@ -227,17 +227,6 @@ class _Call:
         return pause
 
 
-def asked_json(asked: Asked) -> dict[str, Any]:
-    """Return the record as a JSON-able dict."""
-    contexts = [[{"title": each.title, "text": each.text} for each in context] for context in asked.contexts]
-    return {
-        "question": asked.question,
-        "answers": list(asked.answers),
-        "contexts": contexts,
-        "texts": list(asked.texts),
-    }
-
-
 def belief_json(belief: Belief) -> dict[str, Any]:
     """Return a belief as a JSON-able dict; of sampled responses only the texts, in ``responses``."""
     row = {each.name: getattr(belief, each.name) for each in fields(belief) if each.name != "sampled"}
@@ -283,7 +272,17 @@ def estimated_tokens(asked: Asked, window: int | None = None) -> int:
 
 
 def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:
-    return {"asked": list(map(asked_json, asked))}
+    return {
+        "asked": [
+            {
+                "question": each.question,
+                "answers": list(each.answers),
+                "contexts": [[{"title": row.title, "text": row.text} for row in context] for context in each.contexts],
+                "texts": list(each.texts),
+            }
+            for each in asked
+        ]
+    }
 
 
 def _measured(answer: Mapping[str, Any]) -> list[Measured | UnscorableError]:
@@ -293,13 +292,6 @@ def _measured(answer: Mapping[str, Any]) -> list[Measured | UnscorableError]:
         else Measured(tuple(map(belief_from_json, result["beliefs"])), tuple(result["supports"]))
         for result, reason in zip(answer["results"], answer["reasons"], strict=True)
     ]
-
-
-def _beliefs(measured: Sequence[Measured | UnscorableError]) -> list[Belief]:
-    (found,) = measured
-    if isinstance(found, UnscorableError):
-        raise found
-    return list(found.beliefs)
 
 
 def _message(response: httpx2.Response) -> str:
