@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from seper_reward.data.answers import normalize_answer, read_answers
@@ -61,11 +60,9 @@ class InputOptions:
 def read_queries(
     source: str | Path | Iterable[Any],
     corpus: Mapping[str, Passage] | None = None,
+    options: InputOptions = InputOptions(),
     *,
     answers_needed: bool = True,
-    columns: Mapping[str, str | Sequence[str]] = MappingProxyType({}),
-    separator: str | None = None,
-    streaming: bool = False,
     most: int | None = None,
 ) -> Examples:
     """Read questions with answers and passages.
@@ -76,11 +73,8 @@ def read_queries(
             ``{id?, title?, text}``, or, with a corpus, ``{id}``; other fields are kept as metadata. The field of an id
             may also be ``_id``, of a passage's id ``passage_id``, as in files of labels.
         corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever adds them later.
+        options: Options of reading the rows: ``columns``, ``separator`` and ``streaming``.
         answers_needed: Whether each row must have ``answers``.
-        columns: Columns of ``id``, ``question``, ``answers`` or ``passages``, if they are not recognised;
-            several columns are joined.
-        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-        streaming: Whether rows of a dataset on the hub are fetched as they are needed, instead of all before.
         most: Most queries to read, the first ones; ``None`` reads all.
 
     Raises:
@@ -89,7 +83,8 @@ def read_queries(
     """
     needed = {"question"} | ({"answers"} if answers_needed else set()) | ({"passages"} if corpus is None else set())
     name = str(source) if isinstance(source, (str, Path)) else "the input"
-    reading, rows = recognise(read_rows(source, streaming=streaming), name, needed, columns, separator)
+    rows = read_rows(source, streaming=options.streaming)
+    reading, rows = recognise(rows, name, needed, options.columns, options.separator)
     queries: dict[str, Query] = {}
     rejected: list[Rejected] = []
     for where, row in rows:
@@ -134,15 +129,7 @@ def read_examples(
     corpus_path = corpus_file or (beir.corpus if beir else CORPUS if source == "demo" else None)
     corpus = read_corpus(corpus_path) if corpus_path else {} if options.retrieved else None
     qrels = options.qrels or (beir.qrels if beir else None)
-    examples = read_queries(
-        questions,
-        corpus,
-        answers_needed=answers_needed,
-        columns=options.columns,
-        separator=options.separator,
-        streaming=options.streaming,
-        most=most,
-    )
+    examples = read_queries(questions, corpus, options, answers_needed=answers_needed, most=most)
     queries: Sequence[Query] = examples.queries
     if (options.run or qrels) and corpus is None:
         raise ValueError("a run and judgments refer to passages of a corpus; give the corpus, too")

@@ -203,7 +203,7 @@ def test_columns_that_the_user_names(tmp_path, capsys):
         "n": 1,
     }
     words = ["question=q", "answers=gold.aliases", "passages=ctx.body", "id=key"]
-    examples = read_queries([row], columns=parse_columns(words))
+    examples = read_queries([row], options=InputOptions(parse_columns(words)))
     (query,) = examples.queries
     assert (query.id, query.question, query.answers) == ("3", "Who?", ("Ann", "A. Lee"))
     assert query.passages == (Passage("one", id="0"),)
@@ -212,7 +212,8 @@ def test_columns_that_the_user_names(tmp_path, capsys):
     assert examples.about == f"the input: {told}, as given in columns"
     # what is named wins, the others are recognised
     (query,) = read_queries(
-        [{"user_input": "Who?", "reference": "x", "gold": "Ann", "contexts": ["one"]}], columns={"answers": "gold"}
+        [{"user_input": "Who?", "reference": "x", "gold": "Ann", "contexts": ["one"]}],
+        options=InputOptions({"answers": "gold"}),
     ).queries
     assert query.answers == ("Ann",)
 
@@ -241,7 +242,7 @@ def test_columns_that_the_user_names(tmp_path, capsys):
 )
 def test_what_is_not_recognised(row, options, message):
     with pytest.raises(ValueError, match=message):
-        read_queries([row], **options)
+        read_queries([row], options=InputOptions(**options))
 
 
 def test_words_that_name_no_column():
@@ -386,7 +387,7 @@ def test_several_columns_are_joined():
         {"Q": "When?", "A": "May", "B": None, "P1": "", "P2": "four", "n": 2},
     ]
     columns = parse_columns(["question=Q", "answers=A", "answers=B", "passages=P1", "passages=P2"])
-    examples = read_queries(rows, columns=columns)
+    examples = read_queries(rows, options=InputOptions(columns))
     assert [query.answers for query in examples.queries] == [("Ann", "A. Lee"), ("May",)]
     assert [[each.text for each in query.passages] for query in examples.queries] == [
         ["one", "two", "three"],
@@ -404,7 +405,7 @@ def test_aliases_in_one_cell_are_separated():
         {"question": "When?", "answers": ["May|in May", "June"], "passages": ["c"]},
         {"question": "Which?", "answers": [["x|y"], ["z"]], "passages": ["c"]},
     ]
-    found = read_queries(rows, separator="|").queries
+    found = read_queries(rows, options=InputOptions(separator="|")).queries
     assert [query.answers for query in found] == [("Ann", "A. Lee"), ("May", "in May", "June"), (("x|y",), ("z",))]
     assert found[0].passages[0].text == "a|b"  # only answers are
     assert read_queries(rows).queries[0].answers == ("Ann | A. Lee|",)

@@ -9,7 +9,7 @@ from datasets import Dataset, DatasetDict
 
 from seper_reward.data import rows as row_files
 from seper_reward.data.hub_datasets import open_dataset
-from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.queries import InputOptions, read_corpus, read_queries
 from seper_reward.data.rows import BrokenRow, read_rows
 
 ROWS = [
@@ -140,8 +140,9 @@ def repository(tmp_path):
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_data_files_as_on_the_hub(repository, streaming):
-    assert read_queries(f"{repository}:train", streaming=streaming).queries == QUERIES
-    assert read_queries(f"{repository}:train", streaming=streaming, most=1).queries == QUERIES[:1]
+    options = InputOptions(streaming=streaming)
+    assert read_queries(f"{repository}:train", options=options).queries == QUERIES
+    assert read_queries(f"{repository}:train", options=options, most=1).queries == QUERIES[:1]
     with pytest.raises(ValueError, match="expected a split, one of train, test, got none"):
         rows_of(repository, streaming=streaming)
     with pytest.raises(OSError, match=r"repository:dev: cannot be read .*(?:Unknown|Bad) split"):
