@@ -1,30 +1,44 @@
-"""Cache of a reward's beliefs: each question with its passages is measured once for all rollouts and steps."""
+"""Cache of beliefs: a question with its passages is measured once for all rollouts, or all clients of a server."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from seper_reward.types import Answers, Asked, Belief, Measure, Measured, Passage, UnscorableError
 
-_MOST = 4096  # maximum number of beliefs; later epochs reuse the baseline of a question
+Key = tuple[Any, ...]  # question, answers, and the passages' texts: ids differ between clients
+_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; most of a response's bytes are its tensor
 
 
 class BeliefMemory:
-    """Cache of beliefs; measures the missing ones.
+    """Cache of beliefs of at most ``most_bytes`` (``size_in_bytes``); measures the missing ones.
+
+    The least recently used belief is evicted first. Several threads may share the cache; a pickle is empty.
 
     Attributes:
         reused: Per belief of the last call, 1 if it was in the cache, else 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = 2**26) -> None:
         self.reused: list[float] = []
-        self._beliefs: dict[tuple[Any, ...], Belief] = {}
-        self._expected: set[Asked] = set()
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self.clear()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the beliefs out of a pickle."""
+        return BeliefMemory, (self._most_bytes,)
 
     def clear(self) -> None:
         """Remove all beliefs, for example after a change of the reader."""
-        self._beliefs = {}
+        with self._lock:
+            self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
+            self._bytes = 0
+            self._expected: set[Asked] = set()
 
     def measure(
         self, asked: Sequence[Asked | None], measure: Measure, *, share: bool = False
@@ -34,10 +48,8 @@ class BeliefMemory:
         The missing ones are measured by one call of ``measure``. With ``share``, all ranks call this together, and
         divide them.
         """
-        if len(self._beliefs) > _MOST:
-            self._beliefs = {}
-        beliefs = self._beliefs  # another thread may replace the dictionary
         wanted = _merge(each for each in asked if each is not None)
+        beliefs = self._known(wanted)
         self.reused = [float(key in beliefs) for each in wanted for key in _keys(each)]
         mine = [_missing_part(each, beliefs) for each in wanted]
         if share:
@@ -52,39 +64,79 @@ class BeliefMemory:
             missing = _drop_empty(mine)
             found = measure(missing)
         self._expected = set()
-        supports: dict[tuple[Any, ...], float] = {}
-        errors: dict[tuple[Any, ...], UnscorableError] = {}
+        new: dict[Key, Belief] = {}
+        supports: dict[Key, float] = {}
+        errors: dict[Key, UnscorableError] = {}
         for each, result in zip(missing, found, strict=True):
             texts = [(each.question, each.answers, text) for text in each.texts]
             if isinstance(result, UnscorableError):
                 errors |= dict.fromkeys([*_keys(each), *texts], result)
                 continue
-            beliefs |= zip(_keys(each), result.beliefs, strict=True)
+            new |= zip(_keys(each), result.beliefs, strict=True)
             supports |= zip(texts, result.supports, strict=True)
-        return [None if each is None else _recall(each, beliefs, supports, errors) for each in asked]
+        self._remember(new)
+        return [None if each is None else _recall(each, beliefs | new, supports, errors) for each in asked]
 
     def expect(self, asked: Asked) -> Asked | None:
         """Return the contexts of a question that are neither cached nor expected since the last ``measure``."""
-        missing = _missing_part(asked, self._beliefs)
+        missing = _missing_part(asked, self._entries)
         if not missing.contexts or missing in self._expected:
             return None
         self._expected.add(missing)
         return missing
 
+    def _known(self, asked: Sequence[Asked]) -> dict[Key, Belief]:
+        """Return the cached beliefs of questions, which are then the most recently used ones."""
+        known = {}
+        with self._lock:
+            for key in itertools.chain.from_iterable(map(_keys, asked)):
+                if key in self._entries:
+                    self._entries.move_to_end(key)
+                    known[key] = self._entries[key][0]
+        return known
+
+    def _remember(self, beliefs: Mapping[Key, Belief]) -> None:
+        with self._lock:
+            for key, belief in beliefs.items():
+                _, before = self._entries.pop(key, (None, 0))
+                size = size_in_bytes(key, belief)
+                self._entries[key] = (belief, size)
+                self._bytes += size - before
+            while self._bytes > self._most_bytes:
+                self._bytes -= self._entries.popitem(last=False)[1][1]
+
+
+def size_in_bytes(key: Key, belief: Belief) -> int:
+    """Return an estimate of the bytes of a belief and its key."""
+    numbers = sum(map(len, belief.sampled.token_ids)) + sum(map(len, belief.support))
+    texts = sum(map(sys.getsizeof, (*_texts(key), *belief.responses)))
+    return _OF_BELIEF + _OF_RESPONSE * len(belief.responses) + _OF_NUMBER * numbers + texts
+
+
+def _texts(key: Key) -> Iterator[str]:
+    for part in key:
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _texts(part)
+
 
 def _merge(asked: Iterable[Asked]) -> list[Asked]:
     """Return each distinct question once, with the contexts and texts of all its occurrences."""
-    questions: dict[tuple[str, Answers], tuple[dict[tuple[Passage, ...], None], dict[str, None]]] = {}
+    questions: dict[tuple[str, Answers], tuple[dict[Key, tuple[Passage, ...]], dict[str, None]]] = {}
     for each in asked:
         contexts, texts = questions.setdefault((each.question, each.answers), ({}, {}))
-        contexts |= dict.fromkeys(each.contexts)
+        for key, context in zip(_keys(each), each.contexts, strict=True):
+            contexts.setdefault(key, context)
         texts |= dict.fromkeys(each.texts)
-    return [Asked(*question, tuple(contexts), tuple(texts)) for question, (contexts, texts) in questions.items()]
+    return [
+        Asked(*question, tuple(contexts.values()), tuple(texts)) for question, (contexts, texts) in questions.items()
+    ]
 
 
-def _missing_part(asked: Asked, beliefs: Mapping[tuple[Any, ...], Belief]) -> Asked:
-    """Return a question without the contexts whose beliefs are cached."""
-    missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in beliefs]
+def _missing_part(asked: Asked, known: Mapping[Key, Any]) -> Asked:
+    """Return a question without the contexts whose beliefs are known."""
+    missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in known]
     return replace(asked, contexts=tuple(missing))
 
 
@@ -92,22 +144,23 @@ def _drop_empty(asked: Sequence[Asked]) -> list[Asked]:
     return [each for each in asked if each.contexts or each.texts]
 
 
-def _keys(asked: Asked) -> list[tuple[Any, ...]]:
-    return [(asked.question, asked.answers, context) for context in asked.contexts]
+def _keys(asked: Asked) -> list[Key]:
+    return [
+        (asked.question, asked.answers, tuple(passage.full_text for passage in context)) for context in asked.contexts
+    ]
 
 
 def _recall(
     asked: Asked,
-    beliefs: Mapping[tuple[Any, ...], Belief],
-    supports: Mapping[tuple[Any, ...], float],
-    errors: Mapping[tuple[Any, ...], UnscorableError],
+    beliefs: Mapping[Key, Belief],
+    supports: Mapping[Key, float],
+    errors: Mapping[Key, UnscorableError],
 ) -> Measured | UnscorableError:
     """Return the beliefs and supports of a question, or the error of the first that failed."""
-    key = (asked.question, asked.answers)
     try:
         return Measured(
-            tuple(beliefs[*key, context] for context in asked.contexts),
-            tuple(supports[*key, text] for text in asked.texts),
+            tuple(beliefs[key] for key in _keys(asked)),
+            tuple(supports[asked.question, asked.answers, text] for text in asked.texts),
         )
     except KeyError as missing:
         return errors[missing.args[0]]

@@ -215,10 +215,6 @@ class SePerReward:
         self._beliefs.clear()
         self._reader.attach(trainer)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave beliefs out of a pickle, as ``PolicyReader`` leaves out models and ``RewardLog`` recordings."""
-        return {**self.__dict__, "_beliefs": BeliefMemory()}
-
     def _shares(self, trainer_state: Any) -> bool:
         """Return whether all ranks of a trainer make this call, and have work to share."""
         return trainer_state is not None and not self._reader.remote

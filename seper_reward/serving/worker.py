@@ -1,20 +1,18 @@
 """The worker of a server: the one thread that owns the models, and batches the questions of all clients."""
 
 import logging
-import sys
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Answers, Asked, Belief, Measured, Passage, UnscorableError
+from seper_reward.types import Asked, Measured, UnscorableError
 
 _log = logging.getLogger(__name__)
-_OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; most of a response's bytes are its tensor
-Key = tuple[Any, ...]  # question, answers, and the passages' texts
 
 
 class FullError(Exception):
@@ -41,15 +39,6 @@ class _Job:
     asked: Asked
     answer: "Future[Measured]" = field(default_factory=Future)
 
-    @property
-    def keys(self) -> list[Key]:
-        """Question, answers and passage texts of each context, without ids, which differ between clients."""
-        asked = self.asked
-        return [
-            (asked.question, asked.answers, tuple(passage.full_text for passage in context))
-            for context in asked.contexts
-        ]
-
 
 class Worker:
     """Measures submitted questions block by block in its own thread, the only one that loads and uses the scorer.
@@ -57,10 +46,9 @@ class Worker:
     A block contains waiting questions of any client, up to ``block`` contexts, but at least one question (default: the
     number of prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU). A context of several requests
     is measured once. For example, a question's baseline is shared by all clients, in the same block and later, while
-    it is in memory. Beliefs take at most ``memory`` bytes; the least recently used one is evicted first. A request
-    beyond ``queue`` waiting contexts is refused, unless the queue is empty. ``about`` is ``SePerScorer.fingerprint``,
-    and ``window`` the maximum length of the reader's prompt in tokens. Errors of ``load`` are raised by the
-    constructor.
+    it is in the ``BeliefMemory`` of ``memory`` bytes. A request beyond ``queue`` waiting contexts is refused, unless
+    the queue is empty. ``about`` is ``SePerScorer.fingerprint``, and ``window`` the maximum length of the reader's
+    prompt in tokens. Errors of ``load`` are raised by the constructor.
     """
 
     def __init__(
@@ -142,57 +130,38 @@ class Worker:
             return jobs
 
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
-        """Measure the beliefs of a block in one batch, then measure missing ones question by question."""
+        """Measure the questions of a block in one batch, and again one by one if the batch or a question fails."""
+        outcomes = self._measure(scorer, jobs)
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if isinstance(outcome, ConnectionError):  # the engine is unavailable, so no question can be measured
+                job.answer.set_exception(outcome)
+                continue
+            if isinstance(outcome, Exception) and len(jobs) > 1:
+                (outcome,) = self._measure(scorer, [job])
+            if isinstance(outcome, Exception):
+                self._count(outcome)
+                job.answer.set_exception(outcome)
+            else:
+                job.answer.set_result(outcome)
+
+    def _measure(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> Sequence[Measured | Exception]:
+        """Return the measurements of jobs; only beliefs that are not in memory are measured."""
+        wanted = [job.asked for job in jobs]
+
+        def measure(asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
+            found = scorer.measure(asked, len(asked))
+            contexts, missing = (sum(len(each.contexts) for each in some) for some in (wanted, asked))
+            self.counts.blocks += bool(missing)
+            self.counts.reused += contexts - missing
+            self.counts.measured += sum(len(each.beliefs) for each in found if isinstance(each, Measured))
+            return found
+
         try:
-            self._measure_block(scorer, jobs)
-        except ConnectionError as error:  # the engine is unavailable, so no question can be measured
-            for job in jobs:
-                job.answer.set_exception(error)
-            return
-        except Exception:
-            _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))
-        for job in jobs:
-            try:
-                job.answer.set_result(self._measured(scorer, job))
-            except Exception as error:
-                self._count(error)
-                job.answer.set_exception(error)
-        self._beliefs.forget()
-
-    def _measure_block(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
-        """Measure each missing belief of a block once and store it in memory; unscorable ones are left out."""
-        merged: dict[tuple[str, Answers], dict[Key, tuple[Passage, ...]]] = {}
-        for job in jobs:
-            contexts = merged.setdefault((job.asked.question, job.asked.answers), {})
-            contexts |= self._missing(job)
-        new = {question: contexts for question, contexts in merged.items() if contexts}
-        self.counts.reused += sum(len(job.keys) for job in jobs) - sum(map(len, new.values()))
-        self.counts.blocks += bool(new)
-        if len(jobs) < 2 or not new:
-            return  # one question is measured alone, as without a server
-        asked = [Asked(*question, tuple(contexts.values())) for question, contexts in new.items()]
-        for contexts, found in zip(new.values(), scorer.measure(asked, len(asked)), strict=True):
-            if not isinstance(found, UnscorableError):
-                self._remember(contexts, found.beliefs)
-
-    def _measured(self, scorer: SePerScorer, job: _Job) -> Measured:
-        """Return the measurements of a job; only beliefs that are not in memory are measured."""
-        asked = job.asked
-        if missing := self._missing(job):
-            self._remember(missing, scorer.beliefs(asked.question, asked.answers, list(missing.values())))
-        supports = scorer.judge.mutual_supports([(asked.question, text, asked.answers) for text in asked.texts])
-        return Measured(tuple(self._beliefs[key] for key in job.keys), tuple(supports))
-
-    def _missing(self, job: _Job) -> dict[Key, tuple[Passage, ...]]:
-        """Return the job's contexts whose beliefs are not in memory."""
-        return {
-            key: context for key, context in zip(job.keys, job.asked.contexts, strict=True) if key not in self._beliefs
-        }
-
-    def _remember(self, keys: Iterable[Key], beliefs: Sequence[Belief]) -> None:
-        for key, belief in zip(keys, beliefs, strict=True):
-            self._beliefs[key] = belief
-        self.counts.measured += len(beliefs)
+            return [each for each in self._beliefs.measure(wanted, measure) if each is not None]
+        except Exception as error:
+            if len(jobs) > 1 and not isinstance(error, ConnectionError):
+                _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))
+            return [error] * len(jobs)
 
     def _count(self, error: Exception) -> None:
         if isinstance(error, UnscorableError):
@@ -204,47 +173,3 @@ class Worker:
 
 def _size(job: _Job) -> int:
     return len(job.asked.contexts) + len(job.asked.texts)
-
-
-def size_in_bytes(key: Key, belief: Belief) -> int:
-    """Return an estimate of the bytes of a belief and its key."""
-    numbers = sum(map(len, belief.sampled.token_ids)) + sum(map(len, belief.support))
-    texts = sum(map(sys.getsizeof, (*_texts(key), *belief.responses)))
-    return _OF_BELIEF + _OF_RESPONSE * len(belief.responses) + _OF_NUMBER * numbers + texts
-
-
-def _texts(key: Key) -> Iterator[str]:
-    for part in key:
-        if isinstance(part, str):
-            yield part
-        else:
-            yield from _texts(part)
-
-
-class BeliefMemory:
-    """Beliefs by question, answers and passages, of at most ``most_bytes`` (``size_in_bytes``) after ``forget``.
-
-    The least recently used belief is evicted first.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes, self._bytes = most_bytes, 0
-        self._entries: OrderedDict[Key, tuple[Belief, int]] = OrderedDict()
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._entries
-
-    def __getitem__(self, key: Key) -> Belief:
-        self._entries.move_to_end(key)
-        return self._entries[key][0]
-
-    def __setitem__(self, key: Key, belief: Belief) -> None:
-        known = self._entries.pop(key, None)
-        size = size_in_bytes(key, belief)
-        self._entries[key] = (belief, size)
-        self._bytes += size - (known[1] if known else 0)
-
-    def forget(self) -> None:
-        """Evict the least recently used beliefs until the remaining ones fit into ``most_bytes``."""
-        while self._bytes > self._most_bytes:
-            self._bytes -= self._entries.popitem(last=False)[1][1]
