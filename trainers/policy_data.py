@@ -14,11 +14,10 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of, spread
-from seper_reward.labels.summary import KNOWN
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Belief, Passage, Query, UnscorableError, attempt
+from seper_reward.types import KNOWN, Belief, Passage, Query, UnscorableError, attempt
 
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, found_by, simple_searches
 from .ranking.data import Questions, read_source, split_questions

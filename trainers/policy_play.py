@@ -11,13 +11,12 @@ from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.stated import stated_answer
-from seper_reward.labels.summary import KNOWN
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.memory import in_batches
-from seper_reward.types import Query, answer_items
+from seper_reward.types import KNOWN, Query, answer_items
 
 from .policy_task import SearchTool, simple_searches
 from .runs import evaluated

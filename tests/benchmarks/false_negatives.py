@@ -23,9 +23,8 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.audit import Label, false_negative
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.run import LabelRun
-from seper_reward.labels.summary import KNOWN
 from seper_reward.statistics import interval_over_questions, rounded
-from seper_reward.types import Passage, Query, answer_text
+from seper_reward.types import KNOWN, Passage, Query, answer_text
 from tests.benchmarks.common import NQ, finish, parser
 
 MARGINS = {"2 errors": 0.0, "2 errors, .05": 0.05, "2 errors, .2": 0.2}

@@ -24,11 +24,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from seper_reward.labels.summary import KNOWN
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.pretrained import LoadOptions
-from seper_reward.types import Query
+from seper_reward.types import KNOWN, Query
 from tests.benchmarks.common import finish, parser
 from trainers.policy_data import call_of, messages_of, read_policy_questions, row_of
 from trainers.policy_task import PolicyTaskConfig, closed_book_beliefs, load_task_scorer, read_policy_task
