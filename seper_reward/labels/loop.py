@@ -61,5 +61,5 @@ def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | Non
         yield from bar
         return
     found = iter([labeled for _, labeled in bar])
-    shares = gather_in_order([list(itertools.islice(found, len(batch))) for batch in mine], costs)
+    shares = gather_in_order([list(itertools.islice(found, len(batch))) for batch in mine])
     yield from zip(queries, itertools.chain(*shares), strict=True)

@@ -2,7 +2,6 @@
 
 import bisect
 import functools
-import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -24,20 +23,6 @@ def process_state() -> Any:
     from accelerate import PartialState
 
     return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE)
-
-
-def _gather_object(local: list[T]) -> list[T]:
-    """Return the lists of all processes, concatenated by rank."""
-    from accelerate.utils import gather_object
-
-    return cast(list[T], gather_object(local))
-
-
-def _broadcast_object_list(objects: list[Any]) -> list[Any]:
-    """Return the main process's objects."""
-    from accelerate.utils import broadcast_object_list
-
-    return cast(list[Any], broadcast_object_list(objects))
 
 
 @functools.cache
@@ -71,35 +56,17 @@ def wait_for_all() -> None:
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Return this process's share of all the work, in input order: every n-th item, or by costs in any unit.
+    """Return this process's share of all the work, in input order: a part of similar cost (default: 1 per item).
 
     To distribute items one by one during the work, use ``SharedQueue``.
     """
     state = process_state()
-    if costs is None:
-        return list(items[state.process_index :: state.num_processes])
-    return [items[place] for place in split_by_cost(costs, state.num_processes)[state.process_index]]
-
-
-def split_by_cost(costs: Sequence[float], parts: int) -> list[list[int]]:
-    """Divide positions of ``costs`` into ``parts`` of similar cost: most expensive first, each to the cheapest part.
-
-    >>> split_by_cost([5, 1, 1, 9, 4], 2)
-    [[1, 3], [0, 2, 4]]
-    """
-    shares: list[list[int]] = [[] for _ in range(parts)]
-    loads = [(0.0, part) for part in range(parts)]  # a heap
-    for place in sorted(range(len(costs)), key=lambda place: (-costs[place], place)):
-        load, part = heapq.heappop(loads)
-        shares[part].append(place)
-        heapq.heappush(loads, (load + costs[place], part))
-    return [sorted(share) for share in shares]
+    parts = cut_by_cost([1.0] * len(items) if costs is None else costs, state.num_processes)
+    return [items[place] for place in parts[state.process_index]]
 
 
 def cut_by_cost(costs: Sequence[float], parts: int) -> list[range]:
     """Cut the sequence of ``costs`` into ``parts`` of similar cost: the middle of an item's cost decides its part.
-
-    Unlike in ``split_by_cost``, neighbours stay together, and a part may cost up to one item more.
 
     >>> cut_by_cost([5, 1, 1, 9, 4], 2)
     [range(0, 3), range(3, 5)]
@@ -111,19 +78,14 @@ def cut_by_cost(costs: Sequence[float], parts: int) -> list[range]:
     return [range(start, end) for start, end in itertools.pairwise(starts)]
 
 
-def gather_in_order(local: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Return the results of all processes' shares in the order of the input; ``costs`` as in ``shard``."""
-    state = process_state()
-    if state.num_processes == 1:
+def gather_in_order(local: Sequence[T]) -> list[T]:
+    """Return the results of all processes' shares (``shard``) in the order of the input."""
+    if process_state().num_processes == 1:
         return list(local)
+    from accelerate.utils import gather_object
+
     wait_for_all()
-    shares: list[list[T]] = _gather_object([list(local)])
-    if costs is None:
-        longest = max(map(len, shares))
-        return [share[row] for row in range(longest) for share in shares if row < len(share)]
-    places = itertools.chain(*split_by_cost(costs, state.num_processes))
-    results = dict(zip(places, itertools.chain(*shares), strict=True))
-    return [results[place] for place in range(len(costs))]
+    return cast(list[T], gather_object(list(local)))
 
 
 def together(act: Callable[[], T]) -> T:
@@ -141,8 +103,10 @@ def together(act: Callable[[], T]) -> T:
         except Exception as error:  # raised below: the other processes wait for the broadcast
             failure = error
     outcome = [result, None if failure is None else str(failure)]
+    from accelerate.utils import broadcast_object_list
+
     wait_for_all()
-    outcome = _broadcast_object_list(outcome)
+    broadcast_object_list(outcome)
     if failure is not None:
         raise failure
     if outcome[1] is not None:

@@ -95,7 +95,7 @@ def test_every_item_is_measured_by_one_process(monkeypatch, count):
         monkeypatch.setattr("seper_reward.batching.process_state", lambda state=state: state)
         monkeypatch.setattr("seper_reward.batching.gather_in_order", lambda shares: measured.append(shares) or shares)
         measure_shared(items, lambda batch: [item * item for item in batch], "squaring", size=2)
-    shares = [share for row in itertools.zip_longest(*measured) for share in row if share is not None]
+    shares = list(itertools.chain.from_iterable(measured))
     assert [len(share) for share in shares] == [len(batch) for batch in in_batches(items, 2)]
     assert list(itertools.chain(*shares)) == [item * item for item in items]
 
