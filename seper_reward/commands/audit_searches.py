@@ -43,8 +43,7 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         if not self.input:
             raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
         check_margin(self.margin)
-        if self.answer_pattern is not None:
-            compile_answer_pattern(self.answer_pattern)
+        compile_answer_pattern(self.answer_pattern)
 
 
 def command(arguments: list[str]) -> str:

@@ -58,8 +58,7 @@ class ServeConfig(CommandConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.answer_pattern is not None:
-            compile_answer_pattern(self.answer_pattern)
+        compile_answer_pattern(self.answer_pattern)
         for name in ("block", "max_request_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:

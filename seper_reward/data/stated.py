@@ -118,12 +118,14 @@ def stated_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> s
     return _cleaned(_end(_lines(CONTROL_TOKENS.sub("\n", group or ""))))
 
 
-def compile_answer_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile the setting ``answer_pattern``, whose first group (or whole match) is the answer.
+def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
+    """Compile the setting ``answer_pattern``, whose first group (or whole match) is the answer; ``None`` for ``None``.
 
     Raises:
         ValueError: It is not a regular expression; the message has the pattern and the reason.
     """
+    if pattern is None:
+        return None
     if not isinstance(pattern, str) or not pattern:
         raise ValueError(f"answer_pattern must be a regular expression, a non-empty text, got {pattern!r}")
     try:

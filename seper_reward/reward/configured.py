@@ -39,8 +39,7 @@ class RewardConfig(ScorerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.answer_pattern is not None:
-            compile_answer_pattern(self.answer_pattern)
+        compile_answer_pattern(self.answer_pattern)
         if self.url is None:
             return
         SePerClient(self.url, self.timeout)

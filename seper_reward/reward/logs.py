@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.data.stated import compile_answer_pattern
 from seper_reward.retrieval.service import LISTS, read_passage
-from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block
+from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
 from seper_reward.reward.tools import SearchTools, text_of, unpacked
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Answers, Passage
@@ -56,8 +56,7 @@ def read_rollout_log(
     of ``read_rollouts``; a missing file raises ``OSError``, a row that is no object ``BadRowError``.
     """
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
-    if answer_pattern is not None:
-        compile_answer_pattern(answer_pattern)  # fail early: otherwise each row would report the error
+    compile_answer_pattern(answer_pattern)  # fail early: otherwise each row would report the error
     rows = [(where, _as_row(row)) for where, row in read_valid_rows(path)]
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
     options = {"passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()}
@@ -99,7 +98,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
         completion = str(row.get("answer") or "")
     elif completion is None:
         expected = f"expected searches, or the policy's text in one of {', '.join(COMPLETION)}"
-        return Rollout("", (), (), "", f"{expected}; got the fields {', '.join(row)}")
+        return unusable(f"{expected}; got the fields {', '.join(row)}")
     elif isinstance(completion, str):
         completion = _strip_prompt(completion, row)
     try:
@@ -111,15 +110,14 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
         written = list(_SEARCH.finditer(completion)) if isinstance(completion, str) else []
         # without text after the last search, the rollout may have been cut off there
         if written and not rollout.turns and completion[written[-1].end() :].strip():
-            problem = f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag"
-            return Rollout("", (), (), "", problem)
+            return unusable(f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag")
         queries = [found[1].strip() for found in written]
         if len(queries) != len(rollout.turns):
             queries = [turn.query for turn in rollout.turns]
         found = [tuple(part for each in turn.passages for part in passages_of(each.text)) for turn in rollout.turns]
         return replace(rollout, turns=tuple(map(Turn, queries, found)))
     except (ValueError, AttributeError, TypeError) as error:
-        return Rollout("", (), (), "", f"a row must be a rollout, got {shown(row)}: {error}")
+        return unusable(f"a row must be a rollout, got {shown(row)}: {error}")
 
 
 def _strip_prompt(text: str, row: Mapping[str, Any]) -> str:

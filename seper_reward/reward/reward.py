@@ -94,8 +94,7 @@ class SePerReward:
         refuse_keywords(former)
         self.weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
         self.__name__ = "seper"  # TRL names the metric after it
-        if answer_pattern is not None:
-            compile_answer_pattern(answer_pattern)  # fail early
+        compile_answer_pattern(answer_pattern)  # fail early
         self.passage_tag, self.answer_pattern, self.environment = passage_tag, answer_pattern, environment
         self.search_tools = SearchTools(search_tools)
         self.failures: Counter[str] = Counter()

@@ -137,9 +137,9 @@ def read_rollouts(
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     own = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
     tools.see(row[2] for row in itertools.compress(rows, own))  # other rows have passages or recorded searches
-    pattern = None if answer_pattern is None else compile_answer_pattern(answer_pattern)
+    pattern = compile_answer_pattern(answer_pattern)
     return [
-        _unusable(OTHERS) if other else _rollout(row, passage_tag, pattern, tools)
+        unusable(OTHERS) if other else _rollout(row, passage_tag, pattern, tools)
         for other, row in zip(others, rows, strict=True)
     ]
 
@@ -206,9 +206,9 @@ def _rollout(
             failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),
         )
         texts = (rollout.answer, *(passage.full_text for passage in rollout.passages))
-        return rollout if all(map(is_unicode, texts)) else _unusable("the rollout contains half a surrogate pair")
+        return rollout if all(map(is_unicode, texts)) else unusable("the rollout contains half a surrogate pair")
     except UnscorableError as error:
-        return _unusable(str(error))
+        return unusable(str(error))
 
 
 def _known(value: Any, environment: Any, name: str) -> Any:
@@ -216,7 +216,8 @@ def _known(value: Any, environment: Any, name: str) -> Any:
     return getattr(environment, name, None) if value is None else value
 
 
-def _unusable(problem: str) -> Rollout:
+def unusable(problem: str) -> Rollout:
+    """Return a rollout that cannot be scored, with the reason."""
     return Rollout("", (), (), "", problem)
 
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from seper_reward.data.rows import is_unicode
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.rollouts import Rollout, read_rollouts
+from seper_reward.reward.rollouts import Rollout, read_rollouts, unusable
 from seper_reward.reward.tools import SearchTools, SeveralToolsError
 from seper_reward.types import Answers, Asked, Passage
 
@@ -195,7 +195,7 @@ def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout
     try:
         tools.see(body.completion for body in bodies if body.passages is None)
     except SeveralToolsError as error:
-        return [Rollout("", (), (), "", str(error))] * len(bodies)
+        return [unusable(str(error))] * len(bodies)
     options = {**asdict(reading), "search_tools": tools.chosen()}
     rollouts = []
     for body in bodies:
@@ -203,5 +203,5 @@ def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout
             columns = ([body.question], [body.answers], [body.completion], [body.passages])
             rollouts += read_rollouts(*columns, **options)
         except (ValueError, AttributeError, TypeError) as error:  # errors of a whole column
-            rollouts.append(Rollout("", (), (), "", str(error)))
+            rollouts.append(unusable(str(error)))
     return rollouts
