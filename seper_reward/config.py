@@ -427,7 +427,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
     Raises ``OSError`` if a model, the cache or a server cannot be opened; the message names the way out.
     """
     given = ("num_samples", "top_p", "temperature", "max_new_tokens")
-    sampling = {name: getattr(config, name) for name in given}
+    sampling = {name: value for name in given if (value := getattr(config, name)) is not None}
     return SePerScorer.from_pretrained(
         reader or config.reader,
         config.entailment,
@@ -443,7 +443,7 @@ def load_scorer(config: ScorerConfig, seed: int, reader: LoadedModel | None = No
         ),
         stop=tuple(config.stop),
         seed=seed,
-        **_drop_none(sampling),
+        **sampling,
     )
 
 
@@ -529,7 +529,3 @@ def _read_text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"chat_template must be a file with a chat template, got {path!r}: {error}") from error
-
-
-def _drop_none(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}

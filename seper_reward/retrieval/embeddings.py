@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -56,13 +57,27 @@ class Embedder:
         size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))
         chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
         mine = shard(chunks) if share else chunks
-        embed = _StoredVectors(cache_dir, self._identity(), self._passage_chunk) if cache_dir else self._passage_chunk
+        embed = partial(self._stored_chunk, Path(cache_dir), self._identity()) if cache_dir else self._passage_chunk
         vectors = [embed(chunk) for chunk in tqdm(mine, "embedding passages", unit="chunk", disable=len(mine) < 2)]
         together: np.ndarray = np.concatenate(gather_in_order(vectors) if share else vectors)
         return together
 
     def _passage_chunk(self, texts: Sequence[str]) -> np.ndarray:
         return self._embed(self._encoder.encode_document, texts)
+
+    def _stored_chunk(self, folder: Path, identity: str, texts: Sequence[str]) -> np.ndarray:
+        """Return the vectors of texts from the file named by their hash, made if absent."""
+        path = folder / f"{content_key(identity, list(texts))}.npy"
+        if not path.is_file():
+            embedded = self._passage_chunk(texts)
+            folder.mkdir(parents=True, exist_ok=True)
+            # a unique name: other processes and runs may embed the same texts
+            unfinished = path.with_suffix(f".{uuid4().hex}.tmp")
+            with unfinished.open("wb") as file:
+                np.save(file, embedded, allow_pickle=False)
+            unfinished.replace(path)
+        vectors: np.ndarray = np.load(path, allow_pickle=False)
+        return vectors
 
     def _embed(self, encode: Callable[..., Any], texts: Sequence[str]) -> np.ndarray:
         with torch.autocast(self._encoder.device.type, self._dtype, enabled=self._dtype != torch.float32):
@@ -89,23 +104,3 @@ def compares_unit_vectors(encoder: Any) -> bool:
     if similarity not in ("cosine", "dot"):
         raise ValueError(f"similarity_fn_name of the bi-encoder must be 'cosine' or 'dot', got {similarity!r}")
     return bool(similarity == "cosine")
-
-
-class _StoredVectors:
-    """Vectors of chunks of texts, each in a file named by the hash of the texts."""
-
-    def __init__(self, folder: Path, identity: str, embed: Callable[[Sequence[str]], np.ndarray]) -> None:
-        self._folder, self._identity, self._embed = Path(folder), identity, embed
-        self._folder.mkdir(parents=True, exist_ok=True)
-
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        path = self._folder / f"{content_key(self._identity, list(texts))}.npy"
-        if not path.is_file():
-            embedded = self._embed(texts)
-            # a unique name: other processes and runs may embed the same texts
-            unfinished = path.with_suffix(f".{uuid4().hex}.tmp")
-            with unfinished.open("wb") as file:
-                np.save(file, embedded, allow_pickle=False)
-            unfinished.replace(path)
-        vectors: np.ndarray = np.load(path, allow_pickle=False)
-        return vectors

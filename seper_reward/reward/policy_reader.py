@@ -1,7 +1,7 @@
 """The reader of a reward, with separate weights or with the weights of the policy under training."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
@@ -97,7 +97,7 @@ class PolicyReader:
             raise ValueError(f"reader={self.weights!r} needs attach(trainer) before the first reward")
         with (
             whole_policy(self._trainer) as (policy, sharding),
-            self._unmerged(policy),
+            nullcontext() if self._base is None else self._base.in_place(policy),
             borrowed_reader(policy, adapter=self.moves) as model,
         ):
             # the trainer shards its model when training starts, so an earlier scorer refers to unsharded weights
@@ -112,9 +112,6 @@ class PolicyReader:
         """Leave models out of a pickle; the copy loads the embedded models, or raises if a scorer had been given."""
         client = self._scorer if isinstance(self._scorer, SePerClient) else None
         return {**self.__dict__, "_scorer": client, "_trainer": None, "_lent": None, "_base": None}
-
-    def _unmerged(self, policy: Any) -> AbstractContextManager[None]:
-        return nullcontext() if self._base is None else self._base.in_place(policy)
 
     def _own(self) -> Any:
         """Return the scorer with its own weights, loaded on first use."""

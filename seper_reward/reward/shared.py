@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from seper_reward.batching import prompt_cost
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
-from seper_reward.types import Asked, Measure, Measured, Responses, UnscorableError
+from seper_reward.types import Asked, Measure, Measured, Responses, UnscorableError, all_or_error
 
 _UNEVEN = 1.2  # largest part, relative to the mean, without dividing a question
 
@@ -87,11 +87,9 @@ def _share(asked: Asked, places: Sequence[int]) -> Asked:
 
 def _join(pieces: Sequence[Measured | UnscorableError]) -> Measured | UnscorableError:
     """Return the measurements of one question from its pieces, in order."""
-    whole: list[Measured] = []
-    for piece in pieces:
-        if isinstance(piece, UnscorableError):
-            return piece
-        whole.append(piece)
+    whole = all_or_error(pieces)
+    if isinstance(whole, UnscorableError):
+        return whole
     return Measured(
         tuple(belief for piece in whole for belief in piece.beliefs),
         tuple(support for piece in whole for support in piece.supports),

@@ -40,7 +40,7 @@ class ControlTokens:
     def break_up(self, text: str) -> str:
         """Return the text with a space inserted into each control token; other text is unchanged."""
         for _ in range(_ROUNDS):
-            broken = self._pattern.sub(_broken, text)
+            broken = self._pattern.sub(lambda match: _split(match[0]), text)
             if self._normalized:
                 broken = self._break_up_tokens(broken)
             if broken == text:
@@ -60,10 +60,6 @@ class ControlTokens:
             found = token.strip()
             text = text[:start] + token.replace(found, _split(found)) + text[end:]
         return text
-
-
-def _broken(match: re.Match[str]) -> str:
-    return _split(match[0])
 
 
 def _split(token: str) -> str:
