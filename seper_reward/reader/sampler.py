@@ -167,13 +167,13 @@ class Sampler(Protocol):
         """Return the probabilities of drawing exactly the given responses, ends included, if ``knows_leaves``."""
 
     def reading_with(self, model: Any) -> "Sampler":
-        """Return a sampler with the same options in this process, on a model with the same tokenizer."""
+        """Return a sampler with the same options in this process, on a model with the same tokenizer.
+
+        The model is checked; see ``ResponseSampler.check``.
+        """
 
     def with_options(self, options: SamplingOptions) -> "Sampler":
         """Return a sampler of the same reader with other options."""
-
-    def check(self, prompt: str) -> None:
-        """Compare the log-probabilities of sampled tokens with teacher-forced ones; see ``ResponseSampler.check``."""
 
 
 def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | UnscorableError]:

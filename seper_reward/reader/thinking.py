@@ -129,10 +129,6 @@ class ThinkingSampler:
         """Return a sampler of the same reader with other options for its responses."""
         return ThinkingSampler(self._sampler.with_options(options), self._format, self._longest)
 
-    def check(self, prompt: str) -> None:
-        """Compare the log-probabilities of sampled tokens with teacher-forced ones; see ``ResponseSampler.check``."""
-        self._sampler.check(prompt)
-
     def _with_thoughts(self, prompt: str, thoughts: Responses) -> list[tuple[str, bool]]:
         """Return the prompt with each thought, up to the response, and whether the thought is complete."""
         if not thoughts.token_ids:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
 
 Weights = Literal["separate", "policy-base", "policy"]
-_PROBE = "Question: Who wrote Hamlet?\nAnswer:"
 
 
 class PolicyReader:
@@ -102,9 +101,8 @@ class PolicyReader:
         ):
             # the trainer shards its model when training starts, so an earlier scorer refers to unsharded weights
             if self._lent is None or self._lent_as != sharding:
-                lent = self._own().reading_with(model, frozen=not self.moves)
-                lent.sampler.check(_PROBE)
-                self._lent, self._lent_as = lent, sharding
+                self._lent = self._own().reading_with(model, frozen=not self.moves)
+                self._lent_as = sharding
             assert self._lent is not None
             yield self._lent
 

@@ -23,7 +23,7 @@ from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.canary import Reading
 from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
 from seper_reward.reader.engine.servers import ServerPool
-from seper_reward.reader.engine.verification import PROBE, TOLERANCE, Verifier
+from seper_reward.reader.engine.verification import PROBE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler, SamplingOptions
@@ -34,7 +34,7 @@ from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
 _EXPECTED = 8192  # maximum number of prefetched responses
 
@@ -186,8 +186,10 @@ class EngineSampler:
             return [attempt(future.result) for future in futures]
 
     def reading_with(self, model: Any) -> ResponseSampler:
-        """Return a sampler with the same options in process, on a model with the same tokenizer."""
-        return ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
+        """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
+        sampler = ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
+        sampler.check()
+        return sampler
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling.
@@ -201,24 +203,6 @@ class EngineSampler:
         if not verified and (options.temperature not in (0, 1) or options.top_p != 1):
             other._ask_servers()
         return other
-
-    def check(self, prompt: str, tolerance: float = TOLERANCE) -> None:
-        """Raise if the log-probabilities of sampled tokens differ from those of the same tokens as a prompt.
-
-        ``tolerance`` is the maximum mean difference in nats; a greater one raises ``RuntimeError``.
-        """
-        responses = unwrap(self.sample([prompt])[0])
-        log_probs = [row.tolist() for row in responses.token_log_probs]
-        completions = [
-            Completion(list(ids), row, "", ended=True, stop_string=False)
-            for ids, row in zip(responses.token_ids, log_probs, strict=True)
-        ]
-        comparison = self._verifier.difference(self._pool, self._encode(prompt), completions)
-        difference = self._pool.start(comparison).result()
-        if difference > tolerance:
-            raise RuntimeError(
-                f"engine {self.name!r}: sampled and forced log-probabilities differ by {difference:.2f} nats"
-            )
 
     async def _forced(self, prompt: str, text: str) -> Tensor:
         tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)

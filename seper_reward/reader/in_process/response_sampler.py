@@ -209,10 +209,11 @@ class ResponseSampler:
         """Do nothing: there is no prefetching in this process."""
 
     def reading_with(self, model: Any) -> "ResponseSampler":
-        """Return the same sampler on another model with the same tokenizer."""
+        """Return the same sampler on another model with the same tokenizer, once it has passed ``check``."""
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)
         other._model, other.layout = model, self._given_layout or choose_layout(model)
+        other.check()
         return other
 
     def with_options(self, options: SamplingOptions) -> "ResponseSampler":

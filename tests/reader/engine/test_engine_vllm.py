@@ -53,7 +53,6 @@ def on_engine(local, url, **changes):
 @pytest.mark.parametrize("drawn", [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.0}])
 def test_log_probs_are_those_of_the_reader_in_process(local, url, drawn):
     engine = on_engine(local, url, **drawn)
-    engine.check(PROMPTS[0])
     sampled = engine.sample(PROMPTS)
     for prompt, responses in zip(PROMPTS, sampled, strict=True):
         assert len(responses.texts) == 10
