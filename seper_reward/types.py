@@ -318,7 +318,7 @@ class Belief:
 
     def __repr__(self) -> str:
         """Return SePer with its interval, and the heaviest responses with their weights."""
-        return f"Belief(seper={self.soft}, {len(self.responses)} responses{self._heaviest(': ', 3)})"
+        return f"Belief(seper={self.soft}, {len(self.responses)} responses{self._heaviest(': ')})"
 
     def _repr_html_(self) -> str:
         columns = (self.responses, self.counts, self.weights, self.cluster_ids, self.best_support)
@@ -329,11 +329,11 @@ class Belief:
             [(text, drawn, f"{weight:.3f}", cluster, f"{best:.3f}") for text, drawn, weight, cluster, best in rows],
         )
 
-    def _heaviest(self, before: str, most: int) -> str:
-        """Return the responses with the greatest weights, after ``before`` if there are any."""
+    def _heaviest(self, before: str) -> str:
+        """Return the three responses with the greatest weights, after ``before`` if there are any."""
         pairs = sorted(zip(self.responses, self.weights, strict=False), key=lambda pair: -pair[1])
-        texts = [f"{excerpt(text)!r} {weight:.2f}" for text, weight in pairs[:most]]
-        return before * bool(texts) + ", ".join(texts) + ", …" * (len(pairs) > most)
+        texts = [f"{excerpt(text)!r} {weight:.2f}" for text, weight in pairs[:3]]
+        return before * bool(texts) + ", ".join(texts) + ", …" * (len(pairs) > 3)
 
 
 @dataclass(frozen=True, repr=False)
@@ -398,7 +398,7 @@ class Utility:
         return html_table(
             f"ΔSePer {self.soft}, hard {self.hard}",
             ("context", "SePer", "hard", "responses"),
-            [(name, belief.soft, belief.hard, belief._heaviest("", 3)) for name, belief in contexts],
+            [(name, belief.soft, belief.hard, belief._heaviest("")) for name, belief in contexts],
         )
 
 

@@ -25,7 +25,6 @@ class DenseRetriever:
     Args:
         encoder: A ``SentenceTransformer``; its ``similarity_fn_name``, prompts and routes are used (``Embedder``).
         corpus: Passages by id.
-        batch_size: Number of texts per forward pass.
         share: Whether each process embeds only its share of the corpus; all processes must then construct the
             retriever together, and each gets the whole index.
         dtype: The dtype of the encoder's matrix products, as in ``Embedder``; similarities are computed in fp32.
@@ -47,13 +46,12 @@ class DenseRetriever:
         self,
         encoder: Any,
         corpus: Mapping[str, Passage],
-        batch_size: int = 64,
         share: bool = False,
         dtype: torch.dtype | None = None,
         cache_dir: Path | None = None,
         index: Any = None,
     ) -> None:
-        self._embedder, self.passages = Embedder(encoder, batch_size, dtype), list(corpus.values())
+        self._embedder, self.passages = Embedder(encoder, dtype), list(corpus.values())
         if index is None:
             texts = [passage.full_text for passage in self.passages]
             index = build_index(self._embedder.passages(texts, cache_dir, share))

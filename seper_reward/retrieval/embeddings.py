@@ -16,6 +16,7 @@ from seper_reward.runtime.distributed import gather_in_order, process_state, sha
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.pretrained import fast_dtype
 
+_BATCH_SIZE = 64  # texts per forward pass
 CHUNK = 2048  # passages that are embedded together, sorted by length, and stored in one file
 
 
@@ -27,10 +28,8 @@ class Embedder:
     (``fast_dtype``). Vectors are scaled to length 1 if ``unit`` (default: by the encoder's similarity).
     """
 
-    def __init__(
-        self, encoder: Any, batch_size: int = 64, dtype: torch.dtype | None = None, unit: bool | None = None
-    ) -> None:
-        self._encoder, self._batch_size, self._given_dtype = encoder, batch_size, dtype
+    def __init__(self, encoder: Any, dtype: torch.dtype | None = None, unit: bool | None = None) -> None:
+        self._encoder, self._given_dtype = encoder, dtype
         self._unit = compares_unit_vectors(encoder) if unit is None else unit
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,7 +81,7 @@ class Embedder:
     def _embed(self, encode: Callable[..., Any], texts: Sequence[str]) -> np.ndarray:
         with torch.autocast(self._encoder.device.type, self._dtype, enabled=self._dtype != torch.float32):
             vectors = encode(
-                list(texts), batch_size=self._batch_size, normalize_embeddings=self._unit, show_progress_bar=False
+                list(texts), batch_size=_BATCH_SIZE, normalize_embeddings=self._unit, show_progress_bar=False
             )
         return vectors.astype(np.float32)  # type: ignore[no-any-return]
 

@@ -164,8 +164,8 @@ def _searches(rollout: Rollout, score: Score | None) -> str:
     return " | ".join(f"{turn.query} {gain:+.2f}" for turn, gain in zip(rollout.turns, gains, strict=True))
 
 
-def describe_belief(belief: Belief, most: int = 3) -> str:
-    """Return the ``most`` heaviest clusters of a belief as text, each by its shortest response.
+def describe_belief(belief: Belief) -> str:
+    """Return the three heaviest clusters of a belief as text, each by its shortest response.
 
     >>> from seper_reward.types import Estimate, Responses
     >>> sampled, seper = Responses(("Ida", "Ida Voss", "Bob"), ()), Estimate(0.7, 0.1, 0.5, 0.9)
@@ -174,7 +174,7 @@ def describe_belief(belief: Belief, most: int = 3) -> str:
     """
     from seper_reward.estimators.clustering import heaviest_clusters  # needs torch, which a client may lack
 
-    clusters = heaviest_clusters(belief.cluster_ids, belief.weights)[:most]
+    clusters = heaviest_clusters(belief.cluster_ids, belief.weights)[:3]
     return " | ".join(
         f"{min((belief.responses[place] for place in places), key=len)} {100 * mass:.0f} %"
         for mass, places in clusters

@@ -32,7 +32,7 @@ from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
+from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
@@ -85,19 +85,6 @@ class EngineSampler:
         if self._pool.reading is None:
             self._pool.watch()
         self._stops = all(names_ids)  # else responses are cut here instead of by the servers
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        reader: str = EMBEDDED,
-        *,
-        engine: EngineOptions,
-        options: ReaderOptions = ReaderOptions(),
-        **sampling: Any,
-    ) -> "EngineSampler":
-        """Load the tokenizer by the reader's name with ``load_tokenizer``, and connect to the servers."""
-        tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
-        return cls(engine, tokenizer, **sampling)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -325,4 +312,5 @@ def load_sampler(
         return ResponseSampler.from_pretrained(reader, options, **sampling)
     if isinstance(reader, LoadedModel):
         raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {reader.name!r}")
-    return EngineSampler.from_pretrained(reader, engine=engine, options=options, **sampling)
+    tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
+    return EngineSampler(engine, tokenizer, **sampling)
