@@ -9,7 +9,7 @@ import html
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -198,18 +198,9 @@ class Responses:
 
     def at(self, places: Sequence[int]) -> Responses:
         """Return only the responses at the given positions, in the given order."""
-
-        def chosen(column: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(column[place] for place in places) if column else ()
-
-        return replace(
-            self,
-            texts=chosen(self.texts),
-            token_log_probs=chosen(self.token_log_probs),
-            token_ids=chosen(self.token_ids),
-            finished=chosen(self.finished),
-            draw_log_probs=chosen(self.draw_log_probs),
-        )
+        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "known_leaves"}
+        chosen = {name: tuple(column[place] for place in places) for name, column in columns.items() if column}
+        return replace(self, **chosen)
 
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
         """Return the responses with known leaves appended, each with its whole log-probability as a single token's."""

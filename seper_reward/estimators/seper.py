@@ -17,7 +17,7 @@ Paper and official code (sepermetric/seper) differ. Each difference is a named o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -77,17 +77,9 @@ class Estimator:
     judged_texts: JudgedTexts = "cleaned"
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("weighting", Weighting),
-            ("end_token", EndToken),
-            ("aliases", Aliases),
-            ("kernel", Kernel),
-            ("match", Match),
-            ("clusters", Clusters),
-            ("judged_by", JudgedBy),
-            ("judged_texts", JudgedTexts),
-        ):
-            check_choice(name, getattr(self, name), get_args(allowed))
+        for name, allowed in get_type_hints(type(self)).items():
+            if get_origin(allowed) is Literal:
+                check_choice(name, getattr(self, name), get_args(allowed))
         if self.hard_aliases is not None:
             check_choice("hard_aliases", self.hard_aliases, get_args(Aliases))
         if not 0 <= self.floor < 1:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from fastapi import HTTPException
@@ -39,15 +39,9 @@ class Numbers:
     def collect(self) -> Iterator[Metric]:
         """Yield the worker's numbers."""
         yield GaugeMetricFamily("seper_waiting", "Contexts and texts in the queue.", value=self._worker.waiting)
-        abouts = {
-            "blocks": "Blocks measured.",
-            "measured": "Contexts whose beliefs were measured, or found in the cache.",
-            "reused": "Requested contexts that were in memory, or measured for another request.",
-            "unscorable": "Questions that cannot be scored.",
-            "errors": "Questions whose measurement failed.",
-        }
-        for name, count in asdict(self._worker.counts).items():
-            yield CounterMetricFamily(f"seper_{name}", abouts[name], value=count)
+        counts = self._worker.counts
+        for each in fields(counts):
+            yield CounterMetricFamily(f"seper_{each.name}", each.metadata["about"], value=getattr(counts, each.name))
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""

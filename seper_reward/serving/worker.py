@@ -23,15 +23,19 @@ class ClosedError(Exception):
     """The worker is stopping: it answers accepted questions, but accepts no new ones."""
 
 
+def _described(about: str) -> Any:
+    return field(default=0, metadata={"about": about})
+
+
 @dataclass
 class Counts:
-    """Counts of a worker's work so far; see ``Numbers`` for their meaning."""
+    """Counts of a worker's work so far, each with a description for Prometheus."""
 
-    blocks: int = 0
-    measured: int = 0
-    reused: int = 0
-    unscorable: int = 0
-    errors: int = 0
+    blocks: int = _described("Blocks measured.")
+    measured: int = _described("Contexts whose beliefs were measured, or found in the cache.")
+    reused: int = _described("Requested contexts that were in memory, or measured for another request.")
+    unscorable: int = _described("Questions that cannot be scored.")
+    errors: int = _described("Questions whose measurement failed.")
 
 
 @dataclass
