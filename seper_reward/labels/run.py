@@ -104,16 +104,15 @@ class LabelRun:
         # labelers without a reader have no placebo run
         self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        take = self._files.look if dry_run else self._files.claim
+        options = {"accept_versions": accept_versions, "dry_run": dry_run}
         try:
-            self.complete, self.finished, self.provenance = together(
-                lambda: take(
-                    self.provenance, self._all_keys(), set(self._keys.values()), accept_versions=accept_versions
-                )
+            self.complete, done, self.provenance = together(
+                lambda: self._files.claim(self.provenance, self._all_keys(), **options)
             )
         except BaseException:
             self._files.free()
             raise
+        self.finished = len(done & set(self._keys.values()))
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
