@@ -47,7 +47,8 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
         elif path.suffix in (".parquet", ".csv"):
             raise ValueError(f"{path}: {layout} is a text format, not for {path.suffix}; use another extension")
         else:
-            path.write_text("".join(map(_line, rows)), encoding="utf-8")
+            lines = (f"{row}\n" if isinstance(row, str) else json_line(row) for row in rows)
+            path.write_text("".join(lines), encoding="utf-8")
     return len(rows)
 
 
@@ -55,32 +56,26 @@ def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[s
     """Yield rows for Tevatron, with the labels as scores."""
     names = _document_ids(labeled)
     for row, positives, negatives in _both_kinds(labeled, margin):
-        sides = {"positive_passages": positives, "negative_passages": negatives}
+        passages = [
+            {"docid": names[row.query.id, at], "title": passage.title, "text": passage.text, "score": label}
+            for at, (passage, label) in enumerate(zip(row.query.passages, row.labels, strict=True))
+        ]
         yield {
             "query_id": row.query.id,
             "query": row.query.question,
-            **{
-                side: [
-                    {
-                        "docid": names[row.query.id, at],
-                        "title": row.query.passages[at].title,
-                        "text": row.query.passages[at].text,
-                        "score": row.labels[at],
-                    }
-                    for at in places
-                ]
-                for side, places in sides.items()
-            },
+            "positive_passages": [passages[at] for at in positives],
+            "negative_passages": [passages[at] for at in negatives],
         }
 
 
 def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
     """Yield rows for FlagEmbedding; the scores are used for its knowledge distillation."""
     for row, positives, negatives in _both_kinds(labeled, margin):
+        texts = [passage.full_text for passage in row.query.passages]
         yield {
             "query": row.query.question,
-            "pos": _texts(row, positives),
-            "neg": _texts(row, negatives),
+            "pos": [texts[at] for at in positives],
+            "neg": [texts[at] for at in negatives],
             "pos_scores": [row.labels[at] for at in positives],
             "neg_scores": [row.labels[at] for at in negatives],
         }
@@ -127,15 +122,7 @@ def _document_ids(labeled: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]
     }
 
 
-def _texts(row: LabeledQuery, places: Sequence[int]) -> list[str]:
-    return [row.query.passages[at].full_text for at in places]
-
-
 def _word(identity: str) -> str:
     if not identity or any(character.isspace() for character in identity):
         raise ValueError(f"ids must have no spaces in TREC files, got {identity!r}; rename it in the input")
     return identity
-
-
-def _line(row: dict[str, Any] | str) -> str:
-    return f"{row}\n" if isinstance(row, str) else json_line(row)
