@@ -52,13 +52,12 @@ def command(arguments: list[str]) -> str:
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--input", *arguments]
     config = parse(SearchAuditConfig, arguments, "seper-reward audit-searches")
-    from seper_reward.evaluate.search_audit import Played, audit_searches
+    from seper_reward.evaluate.search_audit import audit_searches
     from seper_reward.labels.audit import read_gold_answers
     from seper_reward.reward.logs import read_rollout_log
     from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.json_files import write_lines
-    from seper_reward.types import Query
 
     answers = None if config.answers is None else read_gold_answers(config.answers)
     tools = SearchTools(config.tools or None)
@@ -78,21 +77,11 @@ def command(arguments: list[str]) -> str:
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)
         say_once(f"{count} rows cannot be used; {where}: {problem}")
-    played = [
-        Played(
-            Query(each.rollout.question, each.rollout.question, each.rollout.answers),
-            tuple(turn.query for turn in each.rollout.turns),
-            tuple(each.rollout.found_by(number) for number in range(1, len(each.rollout.turns) + 1)),
-            each.rollout.answer,
-            each.rollout.failed,
-        )
-        for each in logged
-        if not each.rollout.problem
-    ]
-    if not played:
+    rollouts = [each.rollout for each in logged if not each.rollout.problem]
+    if not rollouts:
         raise ValueError(f"{config.input}: expected rollouts, got {len(logged)} rows that cannot be used")
     with reporting("audit-searches", config) as report:
-        result = audit_searches(load_scorer(config, config.seed), played, needed=config.needed, margin=config.margin)
+        result = audit_searches(load_scorer(config, config.seed), rollouts, needed=config.needed, margin=config.margin)
         report(result)
     if config.searches and process_state().is_main_process:
         write_lines(Path(config.searches), map(asdict, result.by_search))

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 def relative_win_ratios(right: Any, among: Any = True) -> Any:
     """Return the share of each source's wrong answers that each other source answers right (eq. 1; 5 for one error).
@@ -18,8 +20,6 @@ def relative_win_ratios(right: Any, among: Any = True) -> Any:
         ``(R, R)`` array: row i, column j is the share of the questions wrong by j that are right by i, in [0, 1]; NaN
         if j has no wrong answer, and on the diagonal.
     """
-    import numpy as np
-
     counts = np.broadcast_to(among, np.shape(right)).astype(float)
     rights = np.asarray(right, dtype=float) * counts
     wrongs = counts - rights
@@ -45,8 +45,6 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
     Returns:
         ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as in ``relative_win_ratios``.
     """
-    import numpy as np
-
     rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
     among = helds & np.asarray(short, dtype=bool)
     return {
@@ -61,8 +59,6 @@ def upper_bounds(right: Any) -> Any:
 
     It is 1 - C(w, k) / C(R, k) if w of the R sources are wrong; ``right`` is ``(R, Q)``.
     """
-    import numpy as np
-
     sources, wrong = len(right), (1 - np.asarray(right, dtype=int)).sum(axis=0).tolist()
     return np.array(
         [[1 - math.comb(each, size) / math.comb(sources, size) for each in wrong] for size in range(1, sources + 1)]
@@ -80,8 +76,6 @@ def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
 
 
 def _mean_of_rows(ratios: Any) -> Any:
-    import numpy as np
-
     known = ~np.isnan(ratios)
     with np.errstate(invalid="ignore"):
         return np.where(known, ratios, 0.0).sum(axis=1) / known.sum(axis=1)

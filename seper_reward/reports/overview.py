@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from scipy.stats import binomtest
+
 from seper_reward.data.marks import is_marked, is_relevant, role_of, role_order
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
 from seper_reward.labels.summary import MARGIN, label_interval
@@ -143,8 +146,6 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
     of passages; ``share`` of these that are marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22,
     1927), which assumes independent passages.
     """
-    from scipy.stats import binomtest
-
     bins: dict[int, list[bool]] = {}
     for passage in passages:
         if passage.relevant is not None:
@@ -167,8 +168,6 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
 
 
 def _mean_label(passages: Sequence[LabeledPassage]) -> dict[str, Any]:
-    import numpy as np
-
     sums: dict[int, list[float]] = {}
     for passage in passages:
         sums.setdefault(passage.question, []).append(passage.label)
