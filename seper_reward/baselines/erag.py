@@ -252,9 +252,9 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline erag``."""
     config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
     with reporting("baseline erag", config) as report:
+        options = LabelerOptions(**config.labeler_options)
         queries, corpus = questions_and_corpus(config)
         scorer = load_scorer(config, config.seed)
-        options = LabelerOptions(**config.labeler_options)
         result = erag(
             queries,
             {name: load_retriever(name, corpus) for name in config.retrievers},

@@ -71,7 +71,8 @@ class ItemLabeler(PassageLabeler):
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Everything that affects a label, JSON-able."""
-        judged = {"options": asdict(self.options), "prompts": asdict(self.prompts), "writing": self.writer.sampling}
+        prompts = dict(self.prompts.templates)
+        judged = {"options": asdict(self.options), "prompts": prompts, "writing": self.writer.sampling}
         return {**super().fingerprint, "judgments": judged}
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
