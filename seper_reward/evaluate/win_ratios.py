@@ -1,7 +1,6 @@
 """How often sources correct each other's wrong answers, and kinds of errors (EoR, arXiv:2405.20680). Pure."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,30 +97,29 @@ class Errors:
     lucky: float  # share of these responses that are right
 
 
-def decompose_errors(right: Sequence[bool], held: Sequence[bool], grounded: Sequence[bool]) -> Errors:
+def decompose_errors(right: Any, held: Any, grounded: Any) -> Errors:
     """Return the shares of errors of one source, whose ``right`` and ``grounded`` responses must be ``held``.
 
     Raises:
         ValueError: There is no question, the numbers differ, or a response is right and grounded although ``held`` is
             false.
     """
-    rows = list(zip(right, held, grounded, strict=True))
-    if not rows:
+    rights, helds, groundeds = (np.array(each, dtype=bool) for each in (right, held, grounded))
+    if not rights.shape == helds.shape == groundeds.shape:
+        raise ValueError(f"expected equal numbers of questions, got {len(rights)}, {len(helds)} and {len(groundeds)}")
+    if not len(rights):
         raise ValueError("expected at least one question, got none")
-    if any(is_right and is_grounded and not is_held for is_right, is_held, is_grounded in rows):
+    if (rights & groundeds & ~helds).any():
         raise ValueError("passages that contain a right response contain the answer; use one criterion for both")
-    with_answer = [(is_right, is_grounded) for is_right, is_held, is_grounded in rows if is_held]
-    without = [(is_right, is_grounded) for is_right, is_held, is_grounded in rows if not is_held]
-    ungrounded = [is_right for is_right, is_grounded in without if not is_grounded]
+
+    def share(marked: Any, among: Any) -> float:
+        return float(marked[among].mean()) if among.any() else 0.0
+
     return Errors(
-        wrong=_share([not is_right for is_right, _, _ in rows]),
-        retriever=_share([not is_held for _, is_held, _ in rows]),
-        hallucination=_share([not is_right and not is_grounded for is_right, is_grounded in with_answer]),
-        extraction=_share([not is_right and is_grounded for is_right, is_grounded in with_answer]),
-        ungrounded=_share([not is_grounded for _, is_grounded in without]),
-        lucky=_share(ungrounded),
+        wrong=float((~rights).mean()),
+        retriever=float((~helds).mean()),
+        hallucination=share(~rights & ~groundeds, helds),
+        extraction=share(~rights & groundeds, helds),
+        ungrounded=share(~groundeds, ~helds),
+        lucky=share(rights, ~helds & ~groundeds),
     )
-
-
-def _share(values: Sequence[bool]) -> float:
-    return sum(values) / len(values) if values else 0.0
