@@ -3,11 +3,11 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import naming
@@ -60,6 +60,11 @@ class MarkedConfig(EvaluationConfig):
     """Settings of commands that compare ΔSePer to people's marks on passages."""
 
     file: str = setting("", MARKED_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.file:
+            raise ValueError("--file is required: questions whose passages have the field 'relevant'")
 
 
 @dataclass
@@ -146,13 +151,6 @@ def marked_questions(config: EvaluationConfig, file: str) -> list[Any]:
     return chosen(read_input(file, config.corpus, config, config.limit)[0], config.split, config.limit)
 
 
-def needed_file(config: MarkedConfig) -> str:
-    """Return the file of questions; raise ``ValueError`` if none is given."""
-    if not config.file:
-        raise ValueError("--file is required: questions whose passages have the field 'relevant'")
-    return config.file
-
-
 def by_name(paths: Sequence[str]) -> dict[str, str]:
     """Return files or folders by name without extension, or by path if names are equal."""
     if len(set(paths)) < len(paths):
@@ -165,9 +163,7 @@ def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True
     """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
     from seper_reward.data.queries import pool_passages, refuse_other_texts
 
-    examples, corpus = read_input(
-        needed_file(config), config.corpus, config, config.limit, answers_needed=answers_needed
-    )
+    examples, corpus = read_input(config.file, config.corpus, config, config.limit, answers_needed=answers_needed)
     queries = chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
@@ -196,9 +192,15 @@ class Result(Protocol):
 class Record:
     """A frozen dataclass of a result, with its fields in the JSON file."""
 
+    optional: ClassVar[Collection[str]] = ()  # fields, also of dataclasses in it, that are left out if they are None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without the settings."""
-        return asdict(cast(Any, self))
+
+        def known(items: list[tuple[str, Any]]) -> dict[str, Any]:
+            return {name: value for name, value in items if value is not None or name not in self.optional}
+
+        return asdict(cast(Any, self), dict_factory=known)
 
 
 @runtime_checkable

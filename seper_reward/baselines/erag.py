@@ -243,8 +243,7 @@ def _rank_table(
     rows = []
     for name, by_depth in by_labeler.items():
         found = [row[coefficient] for row in by_depth[depth].values()]
-        cells = [interval_cell({"mean": row["value"], "interval": row["interval"]}) for row in found]
-        rows.append([name, str(labels[name].questions), *cells])
+        rows.append([name, str(labels[name].questions), *map(interval_cell, found)])
     return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)
 
 

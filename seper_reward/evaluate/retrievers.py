@@ -28,7 +28,7 @@ from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.labels.summary import MARGIN
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.tables import interval_cell, markdown_table, tau_cell
+from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -100,15 +100,12 @@ class Retrievers:
             [name, k, *(interval_cell(row[each]) if each in row else "" for each in measures)]
             for name, k, row in known
         ]
-        taus = [
-            [row.retriever, str(row.k), *(tau_cell(row.kendall[each]) for each in judged)] for row in self.retrievers
-        ]
-        taus += [
-            ["order of all retrievers", k, *(tau_cell(row[each]) for each in judged)] for k, row in self.order.items()
-        ]
+        correlated = [(row.retriever, str(row.k), row.kendall) for row in self.retrievers]
+        correlated += [("order of all retrievers", k, row) for k, row in self.order.items()]
+        taus = [[name, k, *(interval_cell(row[each]) for each in judged)] for name, k, row in correlated]
         return "\n\n".join(
             [
-                f"{self.questions} questions" + (f", {self.left_out} left out" if self.left_out else ""),
+                questions_text(self.questions, self.left_out),
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
                 "Kendall's tau with the reader's accuracy, over questions",
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
