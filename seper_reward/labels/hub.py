@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.labels.forms import FORMS
+from seper_reward.labels.export import FORMS
 from seper_reward.labels.integrity import SUMMARY
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, recommended_label
@@ -47,7 +47,7 @@ def push_labels(
     token: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """Upload labels as a dataset: their rows, each form of ``labels.forms``, provenance, summary and a card.
+    """Upload labels as a dataset: their rows, each form of ``labels.export.FORMS``, provenance, summary and a card.
 
     Settings and platform are removed from the provenance, since they can contain paths and addresses.
 
