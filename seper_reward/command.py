@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import naming
@@ -46,8 +46,7 @@ class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        check_least(self, limit=1)
         if self.streaming and self.limit is not None and self.split != "all":
             raise ValueError(
                 f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
@@ -77,8 +76,7 @@ class GradedConfig(MarkedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.relevant_from < 1:
-            raise ValueError(f"relevant_from must be at least 1, got {self.relevant_from}")
+        check_least(self, relevant_from=1)
 
 
 @dataclass
@@ -87,6 +85,14 @@ class RetrievalConfig(MarkedConfig):
 
     file: str = setting("", f"{INPUT_HELP} Marks apply to retrieved passages of the same id. Required.")
     corpus: str | None = setting(None, f"{CORPUS_HELP} (default: the passages of the chosen questions).")
+
+
+def check_least(config: object, **least: float) -> None:
+    """Raise ``ValueError`` if a setting of this name is below its least value; ``None`` is allowed."""
+    for name, bound in least.items():
+        value = getattr(config, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
 
 
 def check_depths(depths: Sequence[int]) -> None:
@@ -203,22 +209,13 @@ class Record:
         return asdict(cast(Any, self), dict_factory=known)
 
 
-@runtime_checkable
-class Plotted(Protocol):
-    """A result with a figure."""
-
-    def plot(self, path: Path) -> None:
-        """Plot the result into an image file, whose extension sets the format (svg, png, pdf)."""
-        ...
-
-
 @contextmanager
 def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], None]]:
     """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
 
     The trackers start with the block: a missing tracker fails before anything is measured. ``name`` is the command,
-    and the type of the run in the trackers. A result with a figure is plotted into the setting ``plot``, if there is
-    one. Raises ``OSError`` if a tracker cannot start, or a file cannot be written.
+    and the type of the run in the trackers. A result with a method ``plot`` is plotted into the setting of this name,
+    if there is one. Raises ``OSError`` if a tracker cannot start, or a file cannot be written.
     """
     from seper_reward.reports.tracking import Run
     from seper_reward.runtime.distributed import process_state
@@ -230,10 +227,11 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
                 return
             print(result.table())
             write_result(result.as_dict(), config)
-            if isinstance(result, Plotted):
+            plot: Callable[[Path], None] | None = getattr(result, "plot", None)
+            if plot is not None:
                 if path := getattr(config, "plot", None):
-                    result.plot(Path(path))
-                run.figure(name, result.plot)
+                    plot(Path(path))
+                run.figure(name, plot)
             run.log(numbers_of(result.as_dict()))
 
         yield report
@@ -265,9 +263,3 @@ def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
         text = json.dumps({**result, "settings": asdict(config)}, indent=2)
         with naming(path):
             path.write_text(text + "\n", encoding="utf-8")
-
-
-def check_margin(margin: float) -> None:
-    """Raise ``ValueError`` if a margin is negative."""
-    if not margin >= 0:
-        raise ValueError(f"margin must be at least 0, got {margin}")

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from seper_reward.command import ResultConfig, check_margin, parse, reporting
+from seper_reward.command import ResultConfig, check_least, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.messages import say_once
@@ -42,7 +42,7 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         super().__post_init__()
         if not self.input:
             raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
-        check_margin(self.margin)
+        check_least(self, margin=0)
         if self.answer_pattern is not None:
             compile_answer_pattern(self.answer_pattern)
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from seper_reward.estimators.seper import check_choice
 from seper_reward.types import UnscorableError
 
 Method = Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"]
@@ -119,13 +120,9 @@ class JudgmentOptions:
     same_answer: float | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("method", METHODS),
-            ("form", get_args(Form)),
-            ("pseudo_answer", get_args(PseudoAnswer)),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        check_choice("method", self.method, METHODS)
+        check_choice("form", self.form, get_args(Form))
+        check_choice("pseudo_answer", self.pseudo_answer, get_args(PseudoAnswer))
         for name in ("rounds", "top_k", "samples"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -159,8 +156,7 @@ class JudgmentOptions:
         Raises:
             ValueError: There is no such preset, or an option is not allowed.
         """
-        if name not in get_args(JudgmentPreset):
-            raise ValueError(f"item_preset must be one of {', '.join(get_args(JudgmentPreset))}, got {name!r}")
+        check_choice("item_preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
             options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)

@@ -19,7 +19,6 @@ from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
 from seper_reward.reports.evaluation_tables import (
-    Cell,
     Evaluation,
     Table,
     read_evaluations,
@@ -152,23 +151,21 @@ def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapp
         bins=list(zip(edges, edges[1:], histogram(points, edges), strict=False)),
         verdicts=VERDICTS,
         intervals=spread(sorted(points, key=lambda each: each.label), _LINES),
-        measures=Table(
-            "",
+        measures=_records(
+            [{"": titles[name], "mean and 95 % interval": row} for name, row in audit["measures"].items()],
             ("", "mean and 95 % interval"),
-            tuple((Cell(titles[name]), value_cell(row)) for name, row in audit["measures"].items()),
         ),
-        kinds=Table(
-            "",
-            ("kind", "searches", "share", "surely so"),
-            tuple(
-                (
-                    Cell(kind),
-                    value_cell(row["searches"]),
-                    value_cell({"mean": row["mean"], "interval": row["interval"]}),
-                    value_cell(row.get("surely")),
-                )
+        kinds=_records(
+            [
+                {
+                    "kind": kind,
+                    "searches": row["searches"],
+                    "share": {"mean": row["mean"], "interval": row["interval"]},
+                    "surely so": row.get("surely"),
+                }
                 for kind, row in audit["kinds"].items()
-            ),
+            ],
+            ("kind", "searches", "share", "surely so"),
         ),
         searches=_records(
             searches, ("question", "search", "query", "seper_before", "needed", "delta_seper", "low", "high", "kind")

@@ -53,10 +53,6 @@ class LabelerOptions:
         ERAGOptions.preset(self.erag_preset)
         self.judgments()
 
-    def erag(self, scorer: SePerScorer) -> ERAGLabeler:
-        """Return eRAG's labeler with its options."""
-        return ERAGLabeler(scorer, self.erag_metric, ERAGOptions.preset(self.erag_preset))
-
     def judgments(self, judge: str | None = None) -> JudgmentOptions:
         """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``."""
         method, changes = parse_judge(judge or self.item_method)
@@ -117,7 +113,7 @@ def load_labeler(
         case "delta_seper":
             labeler = DeltaSePerLabeler(load_scorer(), options.label or DELTA_SEPER)
         case "erag":
-            labeler = options.erag(load_scorer())
+            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.erag_preset))
         case "likelihood":
             labeler = LikelihoodLabeler(load_scorer())
         case "item":
