@@ -106,7 +106,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
             name = _FORMER[name]
         if name in names:
-            return run(name, _function(name, commands), arguments[words:])
+            if name in commands:
+                command = import_module(commands[name].module).command
+            else:
+                command = partial(run_recipe, name.removeprefix(_TRAIN))
+            return run(name, command, arguments[words:])
     if {"-h", "--help"} & set(arguments):
         print(usage(commands))
         return 0
@@ -119,13 +123,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(names)}"
     print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
     return 2
-
-
-def _function(name: str, commands: dict[str, Command]) -> Callable[[list[str]], str]:
-    if name in commands:
-        module = import_module(commands[name].module)
-        return module.command  # type: ignore[no-any-return]
-    return partial(run_recipe, name.removeprefix(_TRAIN))
 
 
 def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) -> int:

@@ -3,11 +3,11 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import naming
@@ -46,8 +46,7 @@ class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        check_least(self, limit=1)
         if self.streaming and self.limit is not None and self.split != "all":
             raise ValueError(
                 f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
@@ -61,6 +60,11 @@ class MarkedConfig(EvaluationConfig):
 
     file: str = setting("", MARKED_HELP)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.file:
+            raise ValueError("--file is required: questions whose passages have the field 'relevant'")
+
 
 @dataclass
 class GradedConfig(MarkedConfig):
@@ -72,8 +76,7 @@ class GradedConfig(MarkedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.relevant_from < 1:
-            raise ValueError(f"relevant_from must be at least 1, got {self.relevant_from}")
+        check_least(self, relevant_from=1)
 
 
 @dataclass
@@ -82,6 +85,14 @@ class RetrievalConfig(MarkedConfig):
 
     file: str = setting("", f"{INPUT_HELP} Marks apply to retrieved passages of the same id. Required.")
     corpus: str | None = setting(None, f"{CORPUS_HELP} (default: the passages of the chosen questions).")
+
+
+def check_least(config: object, **least: float) -> None:
+    """Raise ``ValueError`` if a setting of this name is below its least value; ``None`` is allowed."""
+    for name, bound in least.items():
+        value = getattr(config, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
 
 
 def check_depths(depths: Sequence[int]) -> None:
@@ -146,13 +157,6 @@ def marked_questions(config: EvaluationConfig, file: str) -> list[Any]:
     return chosen(read_input(file, config.corpus, config, config.limit)[0], config.split, config.limit)
 
 
-def needed_file(config: MarkedConfig) -> str:
-    """Return the file of questions; raise ``ValueError`` if none is given."""
-    if not config.file:
-        raise ValueError("--file is required: questions whose passages have the field 'relevant'")
-    return config.file
-
-
 def by_name(paths: Sequence[str]) -> dict[str, str]:
     """Return files or folders by name without extension, or by path if names are equal."""
     if len(set(paths)) < len(paths):
@@ -165,9 +169,7 @@ def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True
     """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
     from seper_reward.data.queries import pool_passages, refuse_other_texts
 
-    examples, corpus = read_input(
-        needed_file(config), config.corpus, config, config.limit, answers_needed=answers_needed
-    )
+    examples, corpus = read_input(config.file, config.corpus, config, config.limit, answers_needed=answers_needed)
     queries = chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
@@ -196,18 +198,15 @@ class Result(Protocol):
 class Record:
     """A frozen dataclass of a result, with its fields in the JSON file."""
 
+    optional: ClassVar[Collection[str]] = ()  # fields, also of dataclasses in it, that are left out if they are None
+
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without the settings."""
-        return asdict(cast(Any, self))
 
+        def known(items: list[tuple[str, Any]]) -> dict[str, Any]:
+            return {name: value for name, value in items if value is not None or name not in self.optional}
 
-@runtime_checkable
-class Plotted(Protocol):
-    """A result with a figure."""
-
-    def plot(self, path: Path) -> None:
-        """Plot the result into an image file, whose extension sets the format (svg, png, pdf)."""
-        ...
+        return asdict(cast(Any, self), dict_factory=known)
 
 
 @contextmanager
@@ -215,8 +214,8 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
     """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
 
     The trackers start with the block: a missing tracker fails before anything is measured. ``name`` is the command,
-    and the type of the run in the trackers. A result with a figure is plotted into the setting ``plot``, if there is
-    one. Raises ``OSError`` if a tracker cannot start, or a file cannot be written.
+    and the type of the run in the trackers. A result with a method ``plot`` is plotted into the setting of this name,
+    if there is one. Raises ``OSError`` if a tracker cannot start, or a file cannot be written.
     """
     from seper_reward.reports.tracking import Run
     from seper_reward.runtime.distributed import process_state
@@ -228,10 +227,11 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
                 return
             print(result.table())
             write_result(result.as_dict(), config)
-            if isinstance(result, Plotted):
+            plot: Callable[[Path], None] | None = getattr(result, "plot", None)
+            if plot is not None:
                 if path := getattr(config, "plot", None):
-                    result.plot(Path(path))
-                run.figure(name, result.plot)
+                    plot(Path(path))
+                run.figure(name, plot)
             run.log(numbers_of(result.as_dict()))
 
         yield report
@@ -263,9 +263,3 @@ def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
         text = json.dumps({**result, "settings": asdict(config)}, indent=2)
         with naming(path):
             path.write_text(text + "\n", encoding="utf-8")
-
-
-def check_margin(margin: float) -> None:
-    """Raise ``ValueError`` if a margin is negative."""
-    if not margin >= 0:
-        raise ValueError(f"margin must be at least 0, got {margin}")

@@ -5,6 +5,9 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from scipy.stats import DegenerateDataWarning, bootstrap, pearsonr, t
+
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
 _POOLED_RESAMPLES, _RATIO_RESAMPLES = 1000, 1999
@@ -27,9 +30,6 @@ def interval_over_questions(
         Lower and upper bound, rounded to 4 digits; ``None`` for a single question, or if the statistic is NaN in every
         resample or equal in all.
     """
-    import numpy as np
-    from scipy.stats import DegenerateDataWarning, bootstrap
-
     if questions < 2:
         return None
     with warnings.catch_warnings():
@@ -48,8 +48,6 @@ def interval_over_questions(
 
 def mean_over_questions(values: Any) -> dict[str, Any]:
     """Return the ``mean`` of ``(Q,)`` numbers and its 95 % bootstrap ``interval``; ``None`` without a question."""
-    import numpy as np
-
     values = np.asarray(values, dtype=float)
     if not len(values):
         return {"mean": None, "interval": None}
@@ -64,9 +62,6 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
     sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and ``interval`` is ``None`` if
     ``interval_over_questions`` has none or all questions are equal.
     """
-    import numpy as np
-    from scipy.stats import DegenerateDataWarning
-
     places = {question: place for place, question in enumerate(dict.fromkeys(questions))}
     sums = np.zeros((2, len(places)))
     for question, part in zip(questions, parts, strict=True):
@@ -80,14 +75,12 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
 
     interval = None
     if len(set(ratio(sums[:, sums[1] > 0]))) > 1:
-        with warnings.catch_warnings():  # for resamples with denominator 0, which are left out
-            warnings.simplefilter("ignore", DegenerateDataWarning)
-            interval = interval_over_questions(
-                lambda numbers: ratio(sums[:, numbers].sum(-1)),
-                len(places),
-                resamples=_RATIO_RESAMPLES,
-                vectorized=True,
-            )
+        interval = interval_over_questions(
+            lambda numbers: ratio(sums[:, numbers].sum(-1)),
+            len(places),
+            resamples=_RATIO_RESAMPLES,
+            vectorized=True,
+        )
     return {"mean": rounded(float(sums[0].sum() / sums[1].sum())), "interval": interval}
 
 
@@ -97,8 +90,6 @@ def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
     ``lead`` is the mean difference, first minus other, and ``sd`` the standard deviation of the differences. Values
     that are undefined for too few questions are ``None``.
     """
-    import numpy as np
-
     differences = np.asarray(first, dtype=float) - np.asarray(other, dtype=float)
     found = mean_over_questions(differences)
     sd = rounded(float(differences.std(ddof=1))) if len(differences) > 1 else None
@@ -125,9 +116,6 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
         Lower and upper bound of the difference of means, first minus other, rounded to 4 digits; ``None`` for a single
         question or a single seed, or if nothing varies.
     """
-    import numpy as np
-    from scipy.stats import t
-
     systems = [np.asarray(values, dtype=float) for values in (first, other)]
     one, two = (values.reshape(-1, values.shape[-1]).mean(axis=0) for values in systems)  # (Q,), means over seeds
     samples = [one - two, *(values.mean(axis=1) for values in systems if values.ndim == 2)]
@@ -150,9 +138,6 @@ def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
     >>> interval_over_seeds([0.4, 0.5, 0.6])
     [0.2516, 0.7484]
     """
-    import numpy as np
-    from scipy.stats import t
-
     if len(values) < 2:
         return None
     middle = float(np.mean(values))
@@ -173,8 +158,6 @@ class PooledPearson:
     """
 
     def __init__(self, columns: Mapping[str, Sequence[float]], target: Sequence[float], owner: Sequence[int]) -> None:
-        import numpy as np
-
         self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
         self._target, self._owner = np.array(target, dtype=float), np.array(owner, dtype=int)
         self._questions = max(owner, default=-1) + 1
@@ -194,8 +177,6 @@ class PooledPearson:
 
     def p_value(self, name: str) -> float | None:
         """Return the p-value of a measure's correlation, assuming independent contexts; ``None`` if undefined."""
-        from scipy.stats import pearsonr
-
         known = self._known(name)
         if math.isnan(self.pearson(name, range(self._questions))):
             return None
@@ -207,14 +188,10 @@ class PooledPearson:
         return {"pearson": rounded_or_none(value), "interval": self.interval(lambda at: self.pearson(name, at))}
 
     def _known(self, *names: str) -> Any:
-        import numpy as np
-
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
 
     def _over(self, name: str, known: Any, numbers: Any) -> Any:
         """Return the correlation over known contexts, from sums over each question's contexts."""
-        import numpy as np
-
         values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
         if not len(values):
             return np.full(np.shape(numbers)[:-1], math.nan)
@@ -247,8 +224,6 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
     Raises:
         ValueError: The numbers of questions differ.
     """
-    import numpy as np
-
     # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
     columns = [np.asarray(each, dtype=float).round(12) for each in (values, others)]
     questions = len(columns[0])
@@ -302,8 +277,6 @@ def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dic
     Raises:
         ValueError: The shapes differ.
     """
-    import numpy as np
-
     columns = [np.asarray(each, dtype=float) for each in (values, others)]
     if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
         raise ValueError(f"expected the same systems and questions, got {columns[0].shape} and {columns[1].shape}")

@@ -243,8 +243,7 @@ def _rank_table(
     rows = []
     for name, by_depth in by_labeler.items():
         found = [row[coefficient] for row in by_depth[depth].values()]
-        cells = [interval_cell({"mean": row["value"], "interval": row["interval"]}) for row in found]
-        rows.append([name, str(labels[name].questions), *cells])
+        rows.append([name, str(labels[name].questions), *map(interval_cell, found)])
     return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)
 
 
@@ -252,9 +251,9 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline erag``."""
     config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
     with reporting("baseline erag", config) as report:
+        options = LabelerOptions(**config.labeler_options)
         queries, corpus = questions_and_corpus(config)
         scorer = load_scorer(config, config.seed)
-        options = LabelerOptions(**config.labeler_options)
         result = erag(
             queries,
             {name: load_retriever(name, corpus) for name in config.retrievers},

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
-from seper_reward.command import GradedConfig, Record, marked_questions, needed_file, parse, reporting
+from seper_reward.command import GradedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import LabelerConfig, load_scorer
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
@@ -15,7 +15,7 @@ from seper_reward.labels.labelers import GoldLabeler, LabelerOptions, check_labe
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.reports.tables import cell, interval_cell, pearson_cell, text_table
+from seper_reward.reports.tables import cell, interval_cell, text_table
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
@@ -93,7 +93,7 @@ class ItemResult(Record):
         metrics = list(next(iter(answers.values())))
         by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
         against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
-        agreement = [[name, *(pearson_cell(row.agreement[each]) for each in against)] for name, row in judges.items()]
+        agreement = [[name, *(interval_cell(row.agreement[each]) for each in against)] for name, row in judges.items()]
         return "\n\n".join(
             [
                 text_table(["judge", "questions", *names, *depths], by_marks),
@@ -286,7 +286,7 @@ def command(arguments: list[str]) -> str:
         options = LabelerOptions(**config.labeler_options)
         for name in {*config.judges, config.reference} - {"none"}:
             options.judgments(name) if _is_method(name) else check_labeler(name)
-        queries = marked_questions(config, needed_file(config))
+        queries = marked_questions(config, config.file)
         scorer = load_scorer(config, config.seed)
 
         def judge(name: str) -> Any:

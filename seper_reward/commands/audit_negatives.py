@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal
 
-from seper_reward.command import check_margin, parse
+from seper_reward.command import check_least, parse
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.runtime.settings import setting
 
@@ -48,9 +48,7 @@ class AuditConfig(CommandConfig):
         super().__post_init__()
         if not self.input:
             raise ValueError("input is required: the file of mined negatives")
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit must be at least 1, got {self.limit}")
-        check_margin(self.margin)
+        check_least(self, limit=1, margin=0)
 
 
 def command(arguments: list[str]) -> str:

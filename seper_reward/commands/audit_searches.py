@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from seper_reward.command import ResultConfig, check_margin, parse, reporting
+from seper_reward.command import ResultConfig, check_least, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.messages import say_once
@@ -42,7 +42,7 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         super().__post_init__()
         if not self.input:
             raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
-        check_margin(self.margin)
+        check_least(self, margin=0)
         compile_answer_pattern(self.answer_pattern)
 
 
@@ -51,13 +51,12 @@ def command(arguments: list[str]) -> str:
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--input", *arguments]
     config = parse(SearchAuditConfig, arguments, "seper-reward audit-searches")
-    from seper_reward.evaluate.search_audit import Played, audit_searches
+    from seper_reward.evaluate.search_audit import audit_searches
     from seper_reward.labels.audit import read_gold_answers
     from seper_reward.reward.logs import read_rollout_log
     from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.json_files import write_lines
-    from seper_reward.types import Query
 
     answers = None if config.answers is None else read_gold_answers(config.answers)
     tools = SearchTools(config.tools or None)
@@ -77,21 +76,11 @@ def command(arguments: list[str]) -> str:
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)
         say_once(f"{count} rows cannot be used; {where}: {problem}")
-    played = [
-        Played(
-            Query(each.rollout.question, each.rollout.question, each.rollout.answers),
-            tuple(turn.query for turn in each.rollout.turns),
-            tuple(each.rollout.found_by(number) for number in range(1, len(each.rollout.turns) + 1)),
-            each.rollout.answer,
-            each.rollout.failed,
-        )
-        for each in logged
-        if not each.rollout.problem
-    ]
-    if not played:
+    rollouts = [each.rollout for each in logged if not each.rollout.problem]
+    if not rollouts:
         raise ValueError(f"{config.input}: expected rollouts, got {len(logged)} rows that cannot be used")
     with reporting("audit-searches", config) as report:
-        result = audit_searches(load_scorer(config, config.seed), played, needed=config.needed, margin=config.margin)
+        result = audit_searches(load_scorer(config, config.seed), rollouts, needed=config.needed, margin=config.margin)
         report(result)
     if config.searches and process_state().is_main_process:
         write_lines(Path(config.searches), map(asdict, result.by_search))

@@ -68,15 +68,15 @@ _AFTER_EXPORT = {
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward export``."""
     config = parse(ExportConfig, arguments, "seper-reward export")
-    from seper_reward.data.rows import read_valid_rows
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
-    from seper_reward.labels.rows import LABELS, read_labels, recommended_label
+    from seper_reward.labels.rows import labeled_queries, read_label_rows, recommended_label
     from seper_reward.labels.targets import lists_to_learn
     from seper_reward.retrieval import next_hop
 
-    label = config.label or recommended_label([row for _, row in read_valid_rows(Path(config.labels) / LABELS)])
-    labeled = lists_to_learn(read_labels(config.labels, label), config.learn_from, next_hop)
+    rows = read_label_rows(config.labels)
+    label = config.label or recommended_label(rows.values())
+    labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop)
     kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels]
     lines = write_labels(kept, config.output, config.format, config.margin)

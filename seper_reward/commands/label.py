@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seper_reward.command import check_margin, parse, read_input
+from seper_reward.command import check_least, parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -87,11 +87,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("top_k", "limit", "block"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        check_margin(self.margin)
+        check_least(self, top_k=1, limit=1, block=1, margin=0)
 
 
 def command(arguments: list[str], name: str = "label") -> str:

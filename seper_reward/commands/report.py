@@ -55,13 +55,10 @@ def command(arguments: list[str]) -> str:
         write_page(config.output, config.labels, config.evaluations, margin=config.margin)
         print(f"{config.output}: open it in a browser")
         return f"seper-reward export --labels {config.labels} --output lists.jsonl" if config.labels else ""
-    from seper_reward.data.rows import read_valid_rows
-    from seper_reward.labels.integrity import check_labels
-    from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of
+    from seper_reward.labels.rows import DELTA_SEPER, labeler_of, read_label_rows
     from seper_reward.reports.figures import plot_belief
 
-    check_labels(Path(str(config.labels)))
-    rows = {row["id"]: row for _, row in read_valid_rows(Path(str(config.labels)) / LABELS)}
+    rows = {row["id"]: row for row in read_label_rows(str(config.labels)).values()}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")
     if not rows:

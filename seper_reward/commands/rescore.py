@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from seper_reward.command import check_margin, parse
+from seper_reward.command import check_least, parse
 from seper_reward.commands.label import MARGIN_HELP, after_labels, show_summary
 from seper_reward.config import EstimatorConfig, entailment_options
 from seper_reward.runtime.settings import setting
@@ -20,7 +20,7 @@ class RescoreConfig(EstimatorConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_margin(self.margin)
+        check_least(self, margin=0)
 
 
 def command(arguments: list[str]) -> str:

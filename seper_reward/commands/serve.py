@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from seper_reward.command import parse_all
+from seper_reward.command import check_least, parse_all
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.settings import setting
@@ -59,16 +59,11 @@ class ServeConfig(CommandConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         compile_answer_pattern(self.answer_pattern)
-        for name in ("block", "max_request_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        check_least(self, block=1, max_request_tokens=1, memory_mb=0)
         if not self.deadline > 0:
             raise ValueError(f"deadline must be above 0, got {self.deadline}")
         if not 1 <= self.port <= 65535:
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
-        if not self.memory_mb >= 0:
-            raise ValueError(f"memory_mb must be at least 0, got {self.memory_mb}")
 
 
 def reachable_url(host: str, port: int) -> str:

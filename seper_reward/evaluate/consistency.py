@@ -154,7 +154,7 @@ def _source_result(at: int, right: Any, held: Any, grounded: Any, responses: Seq
         interval = interval_over_questions(mean_ratio, right.shape[1], resamples=_RESAMPLES)
         return {"mean": rounded_or_none(mean_ratio(slice(None))), "interval": interval}
 
-    errors = decompose_errors(right[at].tolist(), held.tolist(), grounded.tolist())
+    errors = decompose_errors(right[at], held, grounded)
     return SourceResult(
         accuracy=mean_over_questions(right[at]),
         mrwr=ratio(0),

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from seper_reward.batching import measure_shared
-from seper_reward.command import MARKED_HELP, EvaluationConfig, by_name, marked_questions, parse, reporting
+from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, marked_contexts, none_asked, with_passages
@@ -16,7 +16,7 @@ from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_j
 from seper_reward.evaluate.measures import Measures
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
-from seper_reward.reports.tables import markdown_table, pearson_cell
+from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
@@ -42,8 +42,10 @@ class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
 
 
 @dataclass(frozen=True)
-class Correlation:
+class Correlation(Record):
     """Agreement of measures of what passages change with people's marks, on the questions of one file."""
+
+    optional = ("judge",)
 
     pearson: Mapping[str, float | None]  # Pearson's r by measure; None for a constant
     interval: Mapping[str, list[float] | None]  # its 95 % bootstrap interval over questions, by measure
@@ -61,15 +63,11 @@ class Correlation:
     left_out: int  # questions that are longer than the reader's window
     known_left_out: int = 0  # questions that the reader answers without passages
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file for one file of questions."""
-        return {name: value for name, value in asdict(self).items() if name != "judge" or value is not None}
-
     def cell(self, measure: str) -> str:
         """Return the correlation of a measure as a cell of a table."""
         if measure not in self.pearson:
             return "–"
-        text = pearson_cell({"pearson": self.pearson[measure], "interval": self.interval[measure]})
+        text = interval_cell({"pearson": self.pearson[measure], "interval": self.interval[measure]})
         return text if self.contexts[measure] == self.n else f"{text} (n={self.contexts[measure]})"
 
     def line(self, name: str) -> str:
@@ -77,7 +75,7 @@ class Correlation:
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
         parts = [
             f"{name}: {self.questions} questions{left_out}, baseline SePer {self.baseline_seper:.3f}",
-            f"ΔSePer soft leads its best rival, {self.lead['over']}, by {pearson_cell(self.lead)}",
+            f"ΔSePer soft leads its best rival, {self.lead['over']}, by {interval_cell(self.lead)}",
         ]
         if self.known_left_out:
             parts.append(f"{self.known_left_out} questions left out, which the reader answers without passages")
@@ -89,14 +87,11 @@ class Correlation:
 
 
 @dataclass(frozen=True)
-class CorrelationByFile:
+class CorrelationByFile(Record):
     """The correlations of several files, by their names."""
 
+    optional = Correlation.optional
     files: Mapping[str, Correlation]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return {"files": {name: found.as_dict() for name, found in self.files.items()}}
 
     def table(self) -> str:
         """Return Pearson's r of each measure with people's marks, one column per file."""

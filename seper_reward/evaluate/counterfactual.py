@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from seper_reward.command import MarkedConfig, Record, marked_questions, needed_file, parse, reporting
+from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
@@ -53,7 +53,7 @@ class Counterfactual(Record):
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward evaluate counterfactual``."""
     config = parse(CounterfactualConfig, arguments, f"seper-reward {_NAME}")
-    queries = marked_questions(config, needed_file(config))
+    queries = marked_questions(config, config.file)
     with reporting(_NAME, config) as report:
         report(counterfactual(load_scorer(config, config.seed), queries))
     return f"seper-reward evaluate judge --entailment {config.entailment}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from seper_reward.batching import measure_shared
-from seper_reward.command import ResultConfig, by_name, parse, reporting
+from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
 from seper_reward.config import entailment_options
 from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.entailment import EntailmentScorer
@@ -75,9 +75,10 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Rates:
+class Rates(Record):
     """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text."""
 
+    optional = tuple(_COLUMNS)
     wrong: int | None = None  # number of wrong texts
     false_support: float | None = None  # share of wrong texts with a support above 0.5
     false_pay: float | None = None  # share of wrong texts with a reward above 0.05
@@ -85,10 +86,6 @@ class Rates:
     right: int | None = None  # number of right texts
     false_refusal: float | None = None  # share of right texts with a support below 0.5
     unpaid: float | None = None  # share of right texts with a reward below 0.5
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields that are not ``None``."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def cell(self, name: str) -> str:
         """Return a field as a cell of a table, empty if it is ``None``."""
@@ -127,9 +124,10 @@ class Traps:
 
 
 @dataclass(frozen=True)
-class JudgeErrors:
+class JudgeErrors(Record):
     """The errors of a judge by kind of text."""
 
+    optional = ("people", *Agreement.optional, *Rates.optional)
     people: Agreement | None  # agreement with people's verdicts; None if there are none
     kinds: Mapping[str, Rates]  # on the project's own rows by kind, and of `all`
     guesses: Mapping[str, Rates]  # on several answers at once by form, and of `all`
@@ -139,17 +137,6 @@ class JudgeErrors:
     traps: Traps
     # by section the mean support by `wrong` and `right` texts: the range of labels in practice
     support: Mapping[str, Mapping[str, float]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        sections = {name: getattr(self, name) for name in ("kinds", "guesses", "qualifiers", "wordings")}
-        return {
-            **({} if self.people is None else {"people": self.people.as_dict()}),
-            **{section: _as_dicts(rows) for section, rows in sections.items()},
-            "near": {kind: _as_dicts(rows) for kind, rows in self.near.items()},
-            "traps": asdict(self.traps),
-            "support": {section: dict(row) for section, row in self.support.items()},
-        }
 
     def table(self) -> str:
         """Return the errors by kind of text, after the agreement with people if it was measured."""
@@ -329,10 +316,6 @@ def _mean_support(rows: Sequence[Judged]) -> dict[str, float]:
         for name, right in (("wrong", False), ("right", True))
         if any(row.case.right == right for row in rows)
     }
-
-
-def _as_dicts(rows: Mapping[str, Rates]) -> dict[str, Any]:
-    return {name: row.as_dict() for name, row in rows.items()}
 
 
 def _rates_table(title: str, rows: Mapping[str, Rates]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from seper_reward.config import JudgeConfig, split_server
@@ -15,7 +16,7 @@ from seper_reward.reader.writer import Writer
 from seper_reward.runtime.distributed import gather_in_order
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.settings import setting
-from seper_reward.types import Answers, UnscorableError, answer_items
+from seper_reward.types import Answers, UnscorableError, answer_items, attempt
 
 _REPLY_TOKENS = 8  # enough for yes or no, and to detect any other reply
 _PROMPT = """\
@@ -98,19 +99,13 @@ class LLMJudge:
         return {"asked": sum(asked for asked, _ in found), "not_understood": sum(lost for _, lost in found)}
 
     def _replies(self, question: str, answers: Answers, responses: Sequence[str]) -> dict[str, str]:
-        prompts: dict[str, str] = {}
-        for response in responses:
-            try:
-                prompts[response] = self._prompt(question, answers, response)
-            except UnscorableError as error:
-                say(f"question {question[:60]!r}: the judge cannot judge a response: {error}")
-        replies: dict[str, str] = {}
-        for response, reply in zip(prompts, self._writer.write(list(prompts.values())), strict=True):
-            if isinstance(reply, UnscorableError):
-                say(f"question {question[:60]!r}: the judge returned no reply: {reply}")
-            else:
-                replies[response] = reply
-        return replies
+        """Return the reply on each response that has one; other responses are logged."""
+        prompts = {each: attempt(partial(self._prompt, question, answers, each)) for each in responses}
+        asked = {each: prompt for each, prompt in prompts.items() if isinstance(prompt, str)}
+        found = prompts | dict(zip(asked, self._writer.write(list(asked.values())), strict=True))
+        for error in (each for each in found.values() if isinstance(each, UnscorableError)):
+            say(f"question {question[:60]!r}: the judge cannot judge a response: {error}")
+        return {response: reply for response, reply in found.items() if isinstance(reply, str)}
 
     def _prompt(self, question: str, answers: Answers, response: str) -> str:
         as_data = self._writer.as_data

@@ -70,7 +70,8 @@ class Measures:
                 "delta_log_odds": belief.log_odds,
                 **{name: expected_metric(belief, answers, metric) for name, metric in metrics.items()},
                 **({} if verdicts is None else {"llm_judge": share_right(belief, verdicts)}),
-                **_answer_likelihood(log_prob),
+                "answer_log_prob": log_prob,
+                "answer_perplexity": -math.exp(-log_prob),
                 "response_perplexity": -response_perplexity(belief),
                 "predictive_entropy": -belief.entropy,
                 "semantic_entropy": -belief.semantic_entropy,
@@ -108,7 +109,3 @@ def response_perplexity(belief: Belief) -> float:
         if count
     ]
     return math.exp(sum(weight * surprise for weight, surprise in drawn) / sum(weight for weight, _ in drawn))
-
-
-def _answer_likelihood(log_prob: float) -> dict[str, float]:
-    return {"answer_log_prob": log_prob, "answer_perplexity": -math.exp(-log_prob)}

@@ -11,7 +11,7 @@ from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
-from seper_reward.types import Asked, Belief, LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 # by the names in ir-measures
 _NAMES = {
@@ -25,11 +25,10 @@ def gold_relevance(query: Query) -> dict[str, int]:
     return {passage.id: grade_of(passage) for passage in query.passages}
 
 
-def graded_relevance(labeled: LabeledQuery, margin: float = 0.1) -> dict[str, int]:
+def graded_relevance(labeled: LabeledQuery) -> dict[str, int]:
     """Return the gain of each labelled passage by id: its grade (``grade``), 0 for harm, as nDCG needs gains >= 0."""
     return {
-        passage.id: max(grade(label, margin), 0)
-        for passage, label in zip(labeled.query.passages, labeled.labels, strict=True)
+        passage.id: max(grade(label), 0) for passage, label in zip(labeled.query.passages, labeled.labels, strict=True)
     }
 
 
@@ -65,7 +64,10 @@ def rank_values(
         OSError: ir-measures is not installed.
     """
     library = need("ir_measures", "retrieval")
-    parsed = {_from_grade(library.parse_measure(theirs), relevant_from): name for name, theirs in measures.items()}
+    parsed = {}
+    for name, theirs in measures.items():
+        measure = library.parse_measure(theirs)  # nDCG uses grades unchanged
+        parsed[measure(rel=relevant_from) if "rel" in measure.SUPPORTED_PARAMS else measure] = name
     marked = [any(gain >= relevant_from for gain in gains.values()) for gains in relevance]
     if not any(marked):
         return [None] * len(marked)
@@ -88,11 +90,6 @@ def rank_values(
     return found
 
 
-def _from_grade(measure: Any, relevant_from: int) -> Any:
-    """Return a measure of ir-measures with relevant passages from this grade on; nDCG uses grades unchanged."""
-    return measure(rel=relevant_from) if "rel" in measure.SUPPORTED_PARAMS else measure
-
-
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
@@ -103,20 +100,14 @@ def downstream(
     """
     tops = [tuple(passages[:top_k]) for passages in retrieved]
     asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]
-    return list(map(_row, queries, tops, beliefs_of(scorer, asked, "reading")))
-
-
-def _row(query: Query, passages: tuple[Passage, ...], beliefs: list[Belief] | UnscorableError) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "id": query.id,
-        "question": query.question,
-        "passages": [passage.id for passage in passages],
-        "seper": None,
-        "exact_match": None,
-    }
-    if isinstance(beliefs, UnscorableError):
-        tell_left_out(query.id, beliefs)
-        return row
-    (belief,) = beliefs
-    right = expected_metric(belief, query.answers, exact_match)
-    return row | {"seper": round(belief.seper, 6), "exact_match": round(right, 6)}
+    rows: list[dict[str, Any]] = []
+    for query, top, beliefs in zip(queries, tops, beliefs_of(scorer, asked, "reading"), strict=True):
+        seper = right = None
+        if isinstance(beliefs, UnscorableError):
+            tell_left_out(query.id, beliefs)
+        else:
+            seper = round(beliefs[0].seper, 6)
+            right = round(expected_metric(beliefs[0], query.answers, exact_match), 6)
+        shown = {"id": query.id, "question": query.question, "passages": [passage.id for passage in top]}
+        rows.append({**shown, "seper": seper, "exact_match": right})
+    return rows

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from seper_reward.batching import measure_shared
 from seper_reward.command import (
     GradedConfig,
@@ -26,7 +28,7 @@ from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.labels.summary import MARGIN
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.tables import interval_cell, markdown_table, tau_cell
+from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -98,15 +100,12 @@ class Retrievers:
             [name, k, *(interval_cell(row[each]) if each in row else "" for each in measures)]
             for name, k, row in known
         ]
-        taus = [
-            [row.retriever, str(row.k), *(tau_cell(row.kendall[each]) for each in judged)] for row in self.retrievers
-        ]
-        taus += [
-            ["order of all retrievers", k, *(tau_cell(row[each]) for each in judged)] for k, row in self.order.items()
-        ]
+        correlated = [(row.retriever, str(row.k), row.kendall) for row in self.retrievers]
+        correlated += [("order of all retrievers", k, row) for k, row in self.order.items()]
+        taus = [[name, k, *(interval_cell(row[each]) for each in judged)] for name, k, row in correlated]
         return "\n\n".join(
             [
-                f"{self.questions} questions" + (f", {self.left_out} left out" if self.left_out else ""),
+                questions_text(self.questions, self.left_out),
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
                 "Kendall's tau with the reader's accuracy, over questions",
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
@@ -195,10 +194,11 @@ def compare_retrievers(
     """
     if not found or not depths or min(depths) < 1:
         raise ValueError(f"expected retrievers and depths of at least 1, got {list(found)} and {list(depths)}")
-    shown = [_Shown({name: tuple(lists[number]) for name, lists in found.items()}) for number in range(len(queries))]
-    contexts = [[(), *each.alone(max(depths)), *each.together(depths)] for each in shown]
-    beliefs = measured(scorer, queries, contexts)
-    rows = list(_answer_questions(scorer, queries, shown, beliefs, depths))
+    shown = [{name: tuple(lists[number]) for name, lists in found.items()} for number in range(len(queries))]
+    together = [[(), *(passages[:k] for passages in own.values() for k in depths)] for own in shown]
+    alone = [[(passage,) for passages in own.values() for passage in passages[: max(depths)]] for own in shown]
+    beliefs = measured(scorer, queries, [[(), *one, *several] for one, several in zip(alone, together, strict=True)])
+    rows = list(_answer_questions(scorer, queries, shown, together, beliefs))
     if not rows:
         raise ValueError(f"expected questions that can be measured, got none of {len(queries)}")
     columns = {(name, k): _columns(name, k, rows, relevant_from) for name in found for k in depths}
@@ -212,18 +212,6 @@ def compare_retrievers(
         retrievers=[_retriever_row(name, k, columns[name, k]) for name, k in columns],
         order={str(k): _orders([columns[name, k] for name in found]) for k in depths},
     )
-
-
-class _Shown(NamedTuple):
-    """The lists of a question by retriever."""
-
-    lists: Mapping[str, Context]
-
-    def alone(self, depth: int) -> list[Context]:
-        return [(passage,) for passages in self.lists.values() for passage in passages[:depth]]
-
-    def together(self, depths: Sequence[int]) -> list[Context]:
-        return list(dict.fromkeys(passages[:k] for passages in self.lists.values() for k in depths))
 
 
 class _Question(NamedTuple):
@@ -241,28 +229,26 @@ class _Question(NamedTuple):
 def _answer_questions(
     scorer: SePerScorer,
     queries: Sequence[Query],
-    shown: Sequence[_Shown],
+    shown: Sequence[Mapping[str, Context]],
+    together: Sequence[Sequence[Context]],
     beliefs: Sequence[Mapping[Context, Belief] | None],
-    depths: Sequence[int],
 ) -> Iterator[_Question]:
     """Yield the measured questions with the reader's greedy answers; questions without answers are left out."""
-    rows = zip(queries, shown, beliefs, strict=True)
-    kept = [(query, own, row) for query, own, row in rows if row is not None]
-    asked = [Asked(query.question, (), tuple(dict.fromkeys([(), *own.together(depths)]))) for query, own, _ in kept]
+    rows = zip(queries, shown, together, beliefs, strict=True)
+    kept = [(query, own, list(dict.fromkeys(lists)), row) for query, own, lists, row in rows if row is not None]
+    asked = [Asked(query.question, (), tuple(lists)) for query, _, lists, _ in kept]
     answered = measure_shared(asked, scorer.with_sampling(**GREEDY).reader.responses, "answering")
-    for (query, own, row), each, found in zip(kept, asked, answered, strict=True):
+    for (query, own, lists, row), found in zip(kept, answered, strict=True):
         if isinstance(found, UnscorableError):
             tell_left_out(query.id, found)
             continue
         said = [responses.texts[0] for responses in found]
-        right = {context: exact_match(text, query.answers) for context, text in zip(each.contexts, said, strict=True)}
-        yield _Question(query, own.lists, row, right)
+        right = {context: exact_match(text, query.answers) for context, text in zip(lists, said, strict=True)}
+        yield _Question(query, own, row, right)
 
 
 def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, Any]:
     """Return ``(Q,)`` values of each measure and of the accuracy; NaN for questions without a relevant passage."""
-    import numpy as np
-
     lists = [row.lists[name][:k] for row in rows]
     gains = [gold_relevance(row.query) for row in rows]
     ranked = rank_values(lists, gains, {"ndcg": f"nDCG@{k}", "recall": f"R@{k}"}, relevant_from)
@@ -280,8 +266,6 @@ def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -
 
 
 def _retriever_row(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRow:
-    import numpy as np
-
     accuracy = columns["accuracy"]
     known = {measure: ~np.isnan(values) for measure, values in columns.items()}
     return RetrieverRow(
@@ -297,8 +281,6 @@ def _retriever_row(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRo
 
 def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return by measure the correlation of the retrievers' order with their order by accuracy."""
-    import numpy as np
-
     accuracy = np.stack([each["accuracy"] for each in columns])
     found = {}
     for measure in MEASURES:

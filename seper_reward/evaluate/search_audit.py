@@ -3,14 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.measuring import Context, measured
+from seper_reward.evaluate.measuring import measured
+from seper_reward.labels.summary import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.html import PAGES, write_searches_page
 from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reward.metrics import NEEDED
+from seper_reward.reward.rollouts import Rollout
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import Query
@@ -31,17 +34,6 @@ _TITLES = {
     "break_even_price_not_needed": "the same if no search is needed",
 }
 _COLORS = {"helpful": "#4c9f70", "useless": "#b0b7bd", "harmful": "#c0392b"}
-
-
-class Played(NamedTuple):
-    """A rollout of an agent for one question."""
-
-    query: Query  # the question, with its gold answers; equal ids mean equal questions
-    asked: tuple[str, ...]  # the query of each of its n searches, "" if it is not in the log
-    # passages that the reader has seen after each search: n sets, each with all earlier passages
-    found: tuple[Context, ...]
-    answer: str  # empty if there is none
-    failed: int = 0  # number of its calls that failed
 
 
 @dataclass(frozen=True)
@@ -153,38 +145,41 @@ class SearchAudit:
 
 
 def audit_searches(
-    scorer: SePerScorer, rollouts: Sequence[Played], *, needed: float = 0.5, margin: float = 0.05
+    scorer: SePerScorer, rollouts: Sequence[Rollout], *, needed: float = NEEDED, margin: float = MARGIN
 ) -> SearchAudit:
     """Measure the effect of each search on a reader's belief in the gold answer; processes share the rollouts.
 
     Args:
         scorer: Scorer of the reader, preferably the agent's base model.
-        rollouts: Rollouts of the agent; several rollouts of a question are resampled together.
+        rollouts: Usable rollouts of the agent; several rollouts of a question are resampled together.
         needed: SePer without a passage below which a question needs a search.
         margin: A search helped (harmed) if its ΔSePer is above ``margin`` (below ``-margin``).
 
     Raises:
         ValueError: No rollout can be measured.
     """
-    beliefs = measured(scorer, [each.query for each in rollouts], [((), *each.found) for each in rollouts])
-    kept = [(each, own) for each, own in zip(rollouts, beliefs, strict=True) if own is not None]
-    if not kept:
-        raise ValueError("expected rollouts that can be measured, got none; see the messages above")
-    rows = []
-    for place, (played, own) in enumerate(kept):
-        before = own[()]
-        for number, (asked, context) in enumerate(zip(played.asked, played.found, strict=True), 1):
-            gain = utility(own[context], before)
+    queries = [Query(each.question, each.question, each.answers) for each in rollouts]
+    shown = [[each.found_by(searches) for searches in range(len(each.turns) + 1)] for each in rollouts]
+    beliefs = measured(scorer, queries, shown)
+    kept: list[Rollout] = []
+    needs: list[bool] = []
+    rows: list[Search] = []
+    for rollout, contexts, found in zip(rollouts, shown, beliefs, strict=True):
+        if found is None:
+            continue
+        seper = [found[context].seper for context in contexts]
+        for number, turn in enumerate(rollout.turns, 1):
+            gain = utility(found[contexts[number]], found[contexts[number - 1]])
             rows.append(
                 Search(
-                    rollout=place,
-                    id=played.query.id,
-                    question=played.query.question,
+                    rollout=len(kept),
+                    id=rollout.question,
+                    question=rollout.question,
                     search=number,
-                    query=asked,
-                    seper_before=rounded(before.seper),
-                    needed=own[()].seper < needed,
-                    unsure_before=before.seper < needed,
+                    query=turn.query,
+                    seper_before=rounded(seper[number - 1]),
+                    needed=seper[0] < needed,
+                    unsure_before=seper[number - 1] < needed,
                     delta_seper=rounded(gain.delta_seper),
                     std_error=rounded(gain.std_error),
                     low=rounded(gain.soft.low),
@@ -192,15 +187,18 @@ def audit_searches(
                     kind=_kind(gain.delta_seper, margin),
                 )
             )
-            before = own[context]
+        kept.append(rollout)
+        needs.append(seper[0] < needed)
+    if not kept:
+        raise ValueError("expected rollouts that can be measured, got none; see the messages above")
     return SearchAudit(
         rollouts=len(kept),
-        questions=len({each.query.id for each, _ in kept}),
+        questions=len({each.question for each in kept}),
         searches=len(rows),
         left_out=len(rollouts) - len(kept),
         needed_below=needed,
         margin=margin,
-        measures=_measures([each for each, _ in kept], [own[()].seper < needed for _, own in kept], rows, margin),
+        measures=_measures(kept, needs, rows, margin),
         kinds=_kinds(rows),
         by_search=rows,
     )
@@ -211,12 +209,12 @@ def _kind(gain: float, margin: float) -> str:
 
 
 def _measures(
-    rollouts: Sequence[Played], needs: Sequence[bool], rows: Sequence[Search], margin: float
+    rollouts: Sequence[Rollout], needs: Sequence[bool], rows: Sequence[Search], margin: float
 ) -> dict[str, Any]:
-    ids = [each.query.id for each in rollouts]
+    ids = [each.question for each in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
 
-    def over_rollouts(part: Callable[[Played, bool], tuple[float, float]]) -> dict[str, Any]:
+    def over_rollouts(part: Callable[[Rollout, bool], tuple[float, float]]) -> dict[str, Any]:
         return ratio_over_questions(ids, [part(*pair) for pair in pairs])
 
     def over_searches(chosen: Sequence[Search], part: Callable[[Search], float]) -> dict[str, Any]:
@@ -226,15 +224,15 @@ def _measures(
     highest: dict[str, float] = {}
     for row in of_need[True]:
         highest[row.id] = max(row.high, highest.get(row.id, row.high))
-    right = over_rollouts(lambda each, _: (exact_match(each.answer, each.query.answers), 1.0))
+    right = over_rollouts(lambda each, _: (exact_match(each.answer, each.answers), 1.0))
     return {
         **({"accuracy": right} if any(each.answer for each in rollouts) else {}),
-        "searches_per_rollout": over_rollouts(lambda each, _: (len(each.found), 1.0)),
+        "searches_per_rollout": over_rollouts(lambda each, _: (len(each.turns), 1.0)),
         "failed_calls_per_rollout": over_rollouts(lambda each, _: (each.failed, 1.0)),
         "needed": over_rollouts(lambda _, need: (need, 1.0)),
-        "search_rate_needed": over_rollouts(lambda each, need: (need and bool(each.found), need)),
-        "search_rate_not_needed": over_rollouts(lambda each, need: (not need and bool(each.found), not need)),
-        "decision_f1": over_rollouts(lambda each, need: (2 * (need and bool(each.found)), need + bool(each.found))),
+        "search_rate_needed": over_rollouts(lambda each, need: (need and bool(each.turns), need)),
+        "search_rate_not_needed": over_rollouts(lambda each, need: (not need and bool(each.turns), not need)),
+        "decision_f1": over_rollouts(lambda each, need: (2 * (need and bool(each.turns)), need + bool(each.turns))),
         "unsure_before": over_searches(rows, lambda row: row.unsure_before),
         "uncovered": ratio_over_questions(list(highest), [(high <= margin, 1.0) for high in highest.values()]),
         "break_even_price": over_searches(rows, lambda row: row.delta_seper),

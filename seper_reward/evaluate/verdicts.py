@@ -28,7 +28,6 @@ from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.statistics import mean
 
-METHODS = ("entailment", *SIMILARITIES)  # ways to compare answers
 LLM_JUDGE = "llm_judge"
 _TWO_VALUES = {"lexical": 0.5, LLM_JUDGE: 0.5}  # fixed thresholds of scores that are 0 or 1
 _CHUNK = 512  # verdicts that are judged together
@@ -51,6 +50,7 @@ class Verdict:
 class Agreement(Record):
     """Agreement of scores with people's verdicts."""
 
+    optional = (LLM_JUDGE,)
     # by column the number `n` of verdicts, `f1` and `accuracy` of entailment, and `{method}_f1` and
     # `{method}_accuracy` of the other methods, all in %
     columns: Mapping[str, Mapping[str, float]]
@@ -61,10 +61,6 @@ class Agreement(Record):
     # responses that the model was `asked` about, and replies `not_understood`, whose responses are left out of its
     # column; None without such a judge
     llm_judge: Mapping[str, int] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return {name: value for name, value in super().as_dict().items() if name != LLM_JUDGE or value is not None}
 
     def table(self) -> str:
         """Return F1 and accuracy by column and method as Markdown."""

@@ -1,9 +1,10 @@
 """How often sources correct each other's wrong answers, and kinds of errors (EoR, arXiv:2405.20680). Pure."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 def relative_win_ratios(right: Any, among: Any = True) -> Any:
@@ -18,8 +19,6 @@ def relative_win_ratios(right: Any, among: Any = True) -> Any:
         ``(R, R)`` array: row i, column j is the share of the questions wrong by j that are right by i, in [0, 1]; NaN
         if j has no wrong answer, and on the diagonal.
     """
-    import numpy as np
-
     counts = np.broadcast_to(among, np.shape(right)).astype(float)
     rights = np.asarray(right, dtype=float) * counts
     wrongs = counts - rights
@@ -45,8 +44,6 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
     Returns:
         ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as in ``relative_win_ratios``.
     """
-    import numpy as np
-
     rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
     among = helds & np.asarray(short, dtype=bool)
     return {
@@ -61,8 +58,6 @@ def upper_bounds(right: Any) -> Any:
 
     It is 1 - C(w, k) / C(R, k) if w of the R sources are wrong; ``right`` is ``(R, Q)``.
     """
-    import numpy as np
-
     sources, wrong = len(right), (1 - np.asarray(right, dtype=int)).sum(axis=0).tolist()
     return np.array(
         [[1 - math.comb(each, size) / math.comb(sources, size) for each in wrong] for size in range(1, sources + 1)]
@@ -80,8 +75,6 @@ def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
 
 
 def _mean_of_rows(ratios: Any) -> Any:
-    import numpy as np
-
     known = ~np.isnan(ratios)
     with np.errstate(invalid="ignore"):
         return np.where(known, ratios, 0.0).sum(axis=1) / known.sum(axis=1)
@@ -104,30 +97,29 @@ class Errors:
     lucky: float  # share of these responses that are right
 
 
-def decompose_errors(right: Sequence[bool], held: Sequence[bool], grounded: Sequence[bool]) -> Errors:
+def decompose_errors(right: Any, held: Any, grounded: Any) -> Errors:
     """Return the shares of errors of one source, whose ``right`` and ``grounded`` responses must be ``held``.
 
     Raises:
         ValueError: There is no question, the numbers differ, or a response is right and grounded although ``held`` is
             false.
     """
-    rows = list(zip(right, held, grounded, strict=True))
-    if not rows:
+    rights, helds, groundeds = (np.array(each, dtype=bool) for each in (right, held, grounded))
+    if not rights.shape == helds.shape == groundeds.shape:
+        raise ValueError(f"expected equal numbers of questions, got {len(rights)}, {len(helds)} and {len(groundeds)}")
+    if not len(rights):
         raise ValueError("expected at least one question, got none")
-    if any(is_right and is_grounded and not is_held for is_right, is_held, is_grounded in rows):
+    if (rights & groundeds & ~helds).any():
         raise ValueError("passages that contain a right response contain the answer; use one criterion for both")
-    with_answer = [(is_right, is_grounded) for is_right, is_held, is_grounded in rows if is_held]
-    without = [(is_right, is_grounded) for is_right, is_held, is_grounded in rows if not is_held]
-    ungrounded = [is_right for is_right, is_grounded in without if not is_grounded]
+
+    def share(marked: Any, among: Any) -> float:
+        return float(marked[among].mean()) if among.any() else 0.0
+
     return Errors(
-        wrong=_share([not is_right for is_right, _, _ in rows]),
-        retriever=_share([not is_held for _, is_held, _ in rows]),
-        hallucination=_share([not is_right and not is_grounded for is_right, is_grounded in with_answer]),
-        extraction=_share([not is_right and is_grounded for is_right, is_grounded in with_answer]),
-        ungrounded=_share([not is_grounded for _, is_grounded in without]),
-        lucky=_share(ungrounded),
+        wrong=float((~rights).mean()),
+        retriever=float((~helds).mean()),
+        hallucination=share(~rights & ~groundeds, helds),
+        extraction=share(~rights & groundeds, helds),
+        ungrounded=share(~groundeds, ~helds),
+        lucky=share(rights, ~helds & ~groundeds),
     )
-
-
-def _share(values: Sequence[bool]) -> float:
-    return sum(values) / len(values) if values else 0.0

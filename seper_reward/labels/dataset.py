@@ -55,30 +55,39 @@ def label(
         UnscorableError: A row cannot be scored and ``strict`` is set.
         ValueError: ``batch_size`` is below 1, a needed column is not recognised, or the dataset is a ``DatasetDict``.
     """
+    if isinstance(labeler, SePerScorer):
+        labeler = DeltaSePerLabeler(labeler)
+    size = loop.batch_size(labeler, batch_size)
+    if isinstance(dataset, list):
+        return _label_rows(dataset, labeler, strict, columns, size)
     if isinstance(dataset, dict):
         raise ValueError(
             f"dataset must be a list, Dataset or IterableDataset, got a dictionary of {', '.join(dataset)}; choose "
             "one of its splits, or give a list of rows"
         )
-    if not (isinstance(dataset, list) or hasattr(dataset, "take")):
+    if not hasattr(dataset, "take"):
         raise TypeError(f"dataset must be a list, Dataset or IterableDataset, got {type(dataset).__name__}")
-    if isinstance(labeler, SePerScorer):
-        labeler = DeltaSePerLabeler(labeler)
-    size = loop.batch_size(labeler, batch_size)
-    if not (isinstance(dataset, list) or hasattr(dataset, "__len__")):  # a stream
-        first = list(dataset.take(_FIRST_ROWS))
-        return _labelled_stream(dataset, first, _RowLabeler(labeler, first, strict, columns), size)
-    rows_of = _RowLabeler(labeler, dataset, strict, columns, silent=not process_state().is_main_process)
-    queries = rows_of.queries(enumerate(dataset))
+    if hasattr(dataset, "__len__"):
+        return as_dataset(_label_rows(dataset, labeler, strict, columns, size))
+    first = list(dataset.take(_FIRST_ROWS))
+    return _label_stream(dataset, first, _RowLabeler(labeler, first, strict, columns), size)
+
+
+def _label_rows(
+    rows: Any, labeler: PassageLabeler, strict: bool, columns: Mapping[str, str | Sequence[str]], size: int
+) -> list[dict[str, Any]]:
+    """Return the label rows of all rows; processes share the work."""
+    # every process would report the same rows
+    rows_of = _RowLabeler(labeler, rows, strict, columns, silent=not process_state().is_main_process)
+    queries = rows_of.queries(enumerate(rows))
     found = loop.label_all(labeler, list(queries.values()), size)
-    rows = list(rows_of.labels(zip(queries, found, strict=True)))
-    return rows if isinstance(dataset, list) else as_dataset(rows)
+    return list(rows_of.labels(zip(queries, found, strict=True)))
 
 
-def _labelled_stream(
+def _label_stream(
     dataset: "IterableDataset", first: Sequence[Mapping[str, Any]], rows_of: "_RowLabeler", size: int
 ) -> "IterableDataset":
-    def label_rows(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
+    def label_batch(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
         rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
         queries = rows_of.queries(zip(places, rows, strict=True))
         found = loop.label_batches(rows_of.labeler, [list(queries.values())])
@@ -87,7 +96,7 @@ def _labelled_stream(
         return {name: [row.get(name) for row in labels] for name in names}
 
     names = list(dict.fromkeys(name for row in first for name in row))
-    return dataset.map(label_rows, with_indices=True, batched=True, batch_size=size, remove_columns=names)
+    return dataset.map(label_batch, with_indices=True, batched=True, batch_size=size, remove_columns=names)
 
 
 class _RowLabeler:
@@ -130,5 +139,5 @@ class _RowLabeler:
         """Raise the error with the row's number in front if ``strict``, else write the message and continue."""
         if self._strict:
             raise type(error)(f"row {place}: {error}") from error
-        if not self._silent:  # every process would report the same rows
+        if not self._silent:
             say(f"row {place} left out: {error}")

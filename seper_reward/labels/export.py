@@ -1,15 +1,23 @@
-"""Write passage labels in the formats that retriever and reranker trainers read."""
+"""Passage labels in the formats that retriever and reranker trainers read.
 
-from collections.abc import Iterator, Sequence
+The forms of ``FORMS`` have the columns of sentence-transformers' trainers, in the order that its losses expect.
+Columns called ``label`` or ``labels`` are targets. All other columns are texts, identified by order, not by name.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from seper_reward.labels.forms import Rows, flat_rows, list_rows, pair_rows, some_rows, triplet_rows
-from seper_reward.labels.targets import grade, split_by_help
+from seper_reward.estimators.seper import check_choice
+from seper_reward.labels.targets import grade, split_by_help, triplets
 from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
 from seper_reward.runtime.parquet_files import write_parquet
 from seper_reward.types import LabeledQuery, Passage
+
+Form = Literal["pairs", "triplets", "lists", "flat"]
+Rows = Callable[[Sequence[LabeledQuery], float], Iterator[Any]]
+_DIGITS = 6
 
 
 def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str, margin: float = 0.1) -> int:
@@ -28,9 +36,8 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
         ValueError: The layout is unknown, an id cannot be written in it, or there is nothing to write.
         OSError: The file cannot be written.
     """
-    if layout not in LAYOUTS:
-        raise ValueError(f"format must be one of {', '.join(LAYOUTS)}, got {layout!r}")
-    rows = some_rows(LAYOUTS[layout], labeled, margin)
+    check_choice("format", layout, tuple(LAYOUTS))
+    rows = _some_rows(LAYOUTS[layout], labeled, margin)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     tables = [row for row in rows if not isinstance(row, str)]
@@ -47,40 +54,92 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
         elif path.suffix in (".parquet", ".csv"):
             raise ValueError(f"{path}: {layout} is a text format, not for {path.suffix}; use another extension")
         else:
-            path.write_text("".join(map(_line, rows)), encoding="utf-8")
+            lines = (f"{row}\n" if isinstance(row, str) else json_line(row) for row in rows)
+            path.write_text("".join(lines), encoding="utf-8")
     return len(rows)
+
+
+def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
+    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative.
+
+    Raises:
+        ValueError: The form is unknown, or no question gives a row.
+    """
+    check_choice("form", form, tuple(FORMS))
+    return _some_rows(FORMS[form], labeled, margin)
+
+
+def _some_rows(make: Rows, labeled: Sequence[LabeledQuery], margin: float) -> list[Any]:
+    """Return the rows that ``make`` builds from labels; ``ValueError`` if there are none."""
+    rows = list(make(labeled, margin))
+    if not rows:
+        raise ValueError(
+            f"expected questions with a passage that helps by at least {margin} and one that does not, got none of "
+            f"{len(labeled)}; lower the margin"
+        )
+    return rows
+
+
+def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+    """Yield ``{anchor, positive}`` for each passage that helps: for losses with in-batch negatives (MNRL, InfoNCE)."""
+    for row in labeled:
+        for at in split_by_help(row, margin)[0]:
+            yield {"anchor": row.query.question, "positive": row.query.passages[at].full_text}
+
+
+def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels.
+
+    Without the column ``label``, the rows suit losses of pairs and triplets.
+    """
+    for row in labeled:
+        for positive, negative, difference in triplets(row, margin=margin):
+            yield {
+                "anchor": row.query.question,
+                "positive": positive.full_text,
+                "negative": negative.full_text,
+                "label": round(difference, _DIGITS),
+            }
+
+
+def _list_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+    """Yield ``{query, docs, labels}`` for each question, for listwise losses (RankNet, Lambda, ListNet)."""
+    for row in labeled:
+        passages = [passage.full_text for passage in row.query.passages]
+        yield {"query": row.query.question, "docs": passages, "labels": list(row.labels)}
+
+
+def _flat_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+    """Yield ``{query, passage, label}`` for each passage, for losses of scored pairs (CoSENT, cosine, MSE)."""
+    for row in labeled:
+        for passage, label in zip(row.query.passages, row.labels, strict=True):
+            yield {"query": row.query.question, "passage": passage.full_text, "label": label}
 
 
 def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
     """Yield rows for Tevatron, with the labels as scores."""
     names = _document_ids(labeled)
     for row, positives, negatives in _both_kinds(labeled, margin):
-        sides = {"positive_passages": positives, "negative_passages": negatives}
+        passages = [
+            {"docid": names[row.query.id, at], "title": passage.title, "text": passage.text, "score": label}
+            for at, (passage, label) in enumerate(zip(row.query.passages, row.labels, strict=True))
+        ]
         yield {
             "query_id": row.query.id,
             "query": row.query.question,
-            **{
-                side: [
-                    {
-                        "docid": names[row.query.id, at],
-                        "title": row.query.passages[at].title,
-                        "text": row.query.passages[at].text,
-                        "score": row.labels[at],
-                    }
-                    for at in places
-                ]
-                for side, places in sides.items()
-            },
+            "positive_passages": [passages[at] for at in positives],
+            "negative_passages": [passages[at] for at in negatives],
         }
 
 
 def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
     """Yield rows for FlagEmbedding; the scores are used for its knowledge distillation."""
     for row, positives, negatives in _both_kinds(labeled, margin):
+        texts = [passage.full_text for passage in row.query.passages]
         yield {
             "query": row.query.question,
-            "pos": _texts(row, positives),
-            "neg": _texts(row, negatives),
+            "pos": [texts[at] for at in positives],
+            "neg": [texts[at] for at in negatives],
             "pos_scores": [row.labels[at] for at in positives],
             "neg_scores": [row.labels[at] for at in negatives],
         }
@@ -94,12 +153,14 @@ def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
             yield f"{_word(row.query.id)} 0 {_word(names[row.query.id, at])} {grade(label, margin)}"
 
 
-#: Functions that yield rows (objects, or lines of a text file), by layout.
+#: Functions that yield rows, by the form of a dataset.
+FORMS: dict[str, Rows] = {"pairs": _pair_rows, "triplets": _triplet_rows, "lists": _list_rows, "flat": _flat_rows}
+#: Functions that yield rows (objects, or lines of a text file), by layout of a file.
 LAYOUTS: dict[str, Rows] = {
-    "sentence-transformers": list_rows,
-    "sentence-transformers-triplets": triplet_rows,
-    "sentence-transformers-pairs": pair_rows,
-    "sentence-transformers-flat": flat_rows,
+    "sentence-transformers": _list_rows,
+    "sentence-transformers-triplets": _triplet_rows,
+    "sentence-transformers-pairs": _pair_rows,
+    "sentence-transformers-flat": _flat_rows,
     "tevatron": _tevatron,
     "flagembedding": _flag_embedding,
     "trec": _trec,
@@ -127,15 +188,7 @@ def _document_ids(labeled: Sequence[LabeledQuery]) -> dict[tuple[str, int], str]
     }
 
 
-def _texts(row: LabeledQuery, places: Sequence[int]) -> list[str]:
-    return [row.query.passages[at].full_text for at in places]
-
-
 def _word(identity: str) -> str:
     if not identity or any(character.isspace() for character in identity):
         raise ValueError(f"ids must have no spaces in TREC files, got {identity!r}; rename it in the input")
     return identity
-
-
-def _line(row: dict[str, Any] | str) -> str:
-    return f"{row}\n" if isinstance(row, str) else json_line(row)

@@ -48,36 +48,42 @@ class LabelFolder:
             self._lock.close()
 
     def claim(
-        self, provenance: dict[str, Any], keys: Set[str], labelled: Set[str], *, accept_versions: bool
-    ) -> tuple[bool, int, dict[str, Any]]:
+        self, provenance: dict[str, Any], keys: Set[str], *, accept_versions: bool, dry_run: bool
+    ) -> tuple[bool, Set[str], dict[str, Any]]:
         """Lock the folder, compare provenance, and collect the entries that earlier processes finished.
 
         Args:
             provenance: Provenance of the run.
             keys: Keys of all its entries.
-            labelled: Keys of the entries that are labels; the other entries belong to the placebo.
             accept_versions: Whether a run that began with other versions of torch or transformers is resumed.
+            dry_run: Whether nothing is locked or written.
 
         Returns:
-            Whether all the work is done, the number of labels of an interrupted run, and the folder's provenance.
+            Whether all the work is done, the keys that an interrupted run finished, and the folder's provenance.
 
         Raises:
             OSError: The folder cannot be made or written.
             ValueError: Another run works in it, or its files are not those of this run.
         """
-        self._lock = lock_folder(self.path)
-        path, found = self.path / PROVENANCE, provenance
-        if not path.is_file():
+        if not dry_run:
+            self._lock = lock_folder(self.path)
+        path = self.path / PROVENANCE
+        before = read_json(path) if path.is_file() else None
+        if before is None:
             self._refuse_unknown()
-        if accept_versions and path.is_file():
-            found = resumed_provenance(read_json(path), found)
-        claim_settings(path, found, ["decides"], holds=_OTHER_LABELS)
+        accepted = resumed_provenance(before or {}, provenance) if accept_versions else provenance
+        complete = (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file()
+        if dry_run:
+            if before is not None:
+                check_settings(path, accepted, ["decides"], holds=_OTHER_LABELS)
+            return complete, set(self.finished(keys)), accepted
+        claim_settings(path, accepted, ["decides"], holds=_OTHER_LABELS)
         self._progress.mkdir(exist_ok=True)
-        if (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file() and self._verify(keys):
+        if complete and self._verify(keys):
             self.clear()
-            return True, 0, read_json(path)
-        if found is not provenance:
-            write_json(path, found)
+            return True, set(), read_json(path)
+        if accepted is not provenance:
+            write_json(path, accepted)
         finished = self.finished(keys)
         write_checked_lines(self._progress / "done.jsonl", finished.values())
         for file in self._progress.glob("process-*.jsonl"):
@@ -85,24 +91,7 @@ class LabelFolder:
         for index in range(process_state().num_processes):
             # in this process: a network disk may show it the new files of other processes late
             self._file_of(index).touch()
-        return False, len(labelled & finished.keys()), read_json(path)
-
-    def look(
-        self, provenance: dict[str, Any], keys: Set[str], labelled: Set[str], *, accept_versions: bool
-    ) -> tuple[bool, int, dict[str, Any]]:
-        """Return what ``claim`` would return, without locking or writing anything.
-
-        Raises:
-            ValueError: The files are not those of this run.
-        """
-        path = self.path / PROVENANCE
-        if not path.is_file():
-            self._refuse_unknown()
-            return False, 0, provenance
-        found = resumed_provenance(read_json(path), provenance) if accept_versions else provenance
-        check_settings(path, found, ["decides"], holds=_OTHER_LABELS)
-        complete = (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file()
-        return complete, len(labelled & self.finished(keys).keys()), found
+        return False, set(finished), read_json(path)
 
     def done(self) -> Iterator[dict[str, Any]]:
         """Yield the entries that were finished when the run began, from a file that no process writes to now."""

@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from scipy.special import chdtrc
+
 from seper_reward.types import LabeledQuery
 
 
@@ -19,8 +21,6 @@ def heterogeneity_p_value(labeled: LabeledQuery) -> float:
     compared with chi-square of P - 1 degrees of freedom. The baseline's error is left out. The result is 0 if no label
     has an error (no difference can be chance), and 1 for a single passage.
     """
-    from scipy.special import chdtrc
-
     error = _mean_square(labeled.passage_errors)
     if not error:
         return 0.0

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seper_reward.labels.forms import FORMS
+from seper_reward.labels.export import FORMS
 from seper_reward.labels.integrity import SUMMARY
 from seper_reward.labels.provenance import PROVENANCE
 from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, recommended_label
@@ -47,7 +47,7 @@ def push_labels(
     token: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """Upload labels as a dataset: their rows, each form of ``labels.forms``, provenance, summary and a card.
+    """Upload labels as a dataset: their rows, each form of ``labels.export.FORMS``, provenance, summary and a card.
 
     Settings and platform are removed from the provenance, since they can contain paths and addresses.
 
@@ -71,38 +71,23 @@ def push_labels(
     """
     if not rows:
         raise ValueError("expected labels to upload, got no rows")
-    with tempfile.TemporaryDirectory() as folder:
-        _write_dataset_folder(
-            Path(folder), rows, provenance, summary, repo_id, label or recommended_label(rows), margin
-        )
-        message = f"Labels by seper-reward, {provenance.get('labels_hash', 'of unknown provenance')[:12]}"
-        return upload(folder, repo_id, "dataset", message=message, private=private, token=token, revision=revision)
-
-
-def _write_dataset_folder(
-    folder: Path,
-    labels: Sequence[Mapping[str, Any]],
-    provenance: Mapping[str, Any],
-    summary: Mapping[str, Any],
-    repo_id: str,
-    label: str,
-    margin: float,
-) -> None:
-    """Write the files of the dataset: one Parquet file per configuration, JSON files, and the card ``README.md``."""
-    labeled = [labeled_query(row, label) for row in labels]
-    tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": labels}
+    label = label or recommended_label(rows)
+    labeled = [labeled_query(row, label) for row in rows]
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": rows}
     tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}
-    tables = {name: rows for name, rows in tables.items() if rows}
-    for name, rows in tables.items():
-        write_parquet(folder / f"{name}.parquet", rows)
-    if provenance:
-        told = {name: value for name, value in provenance.items() if name not in _PRIVATE}
-        write_json(folder / PROVENANCE, told)
-    if summary:
-        write_json(folder / SUMMARY, summary)
-    counts = {name: len(rows) for name, rows in tables.items()}
-    card = _label_card(label, repo_id, counts, provenance, summary)
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    counts = {name: len(table) for name, table in tables.items() if table}
+    message = f"Labels by seper-reward, {provenance.get('labels_hash', 'of unknown provenance')[:12]}"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for form in counts:
+            write_parquet(folder / f"{form}.parquet", tables[form])
+        if provenance:
+            write_json(folder / PROVENANCE, {key: provenance[key] for key in provenance if key not in _PRIVATE})
+        if summary:
+            write_json(folder / SUMMARY, summary)
+        card = _label_card(label, repo_id, counts, provenance, summary)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+        return upload(folder, repo_id, "dataset", message=message, private=private, token=token, revision=revision)
 
 
 def _label_card(

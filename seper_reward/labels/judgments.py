@@ -8,6 +8,7 @@ A method is a generator. It yields the next requests, which can be sent in one b
 returns the judgment. Passages are identified by their positions in the question's list.
 """
 
+import math
 import operator
 import random
 from collections import Counter
@@ -15,6 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
+from seper_reward.estimators.seper import check_choice
 from seper_reward.types import UnscorableError
 
 Method = Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"]
@@ -118,13 +120,9 @@ class JudgmentOptions:
     same_answer: float | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("method", METHODS),
-            ("form", get_args(Form)),
-            ("pseudo_answer", get_args(PseudoAnswer)),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        check_choice("method", self.method, METHODS)
+        check_choice("form", self.form, get_args(Form))
+        check_choice("pseudo_answer", self.pseudo_answer, get_args(PseudoAnswer))
         for name in ("rounds", "top_k", "samples"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -158,8 +156,7 @@ class JudgmentOptions:
         Raises:
             ValueError: There is no such preset, or an option is not allowed.
         """
-        if name not in get_args(JudgmentPreset):
-            raise ValueError(f"item_preset must be one of {', '.join(get_args(JudgmentPreset))}, got {name!r}")
+        check_choice("item_preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
             options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)
@@ -175,12 +172,19 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
     """
     everything = tuple(range(passages))
     if options.method == "k_sampling":
-        return _k_sampling(options, everything, seed)
+        return (yield from _k_sampling(options, everything, seed))
     if options.method == "rank_gpt":
-        return _rank_gpt(options, everything)
+        (ranked,) = yield [Ask("relevance", everything)]
+        order = _require(ranked)
+        return Judgment(order[: options.top_k], order)
     if options.method == "vanilla":
-        return _vanilla(options, everything)
-    return _one_reply(options, everything) if options.writes_both else _rounds(options, everything, similarity)
+        chosen = yield from _useful(options.form, everything, "")
+        return Judgment(chosen, _first(chosen, everything))
+    if options.writes_both:
+        (found,) = yield [Ask(_BOTH[options.kind], everything)]
+        vote = _vote(_require(found), everything)
+        return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
+    return (yield from _rounds(options, everything, similarity))
 
 
 def parse_judge(text: str) -> tuple[Method, dict[str, Any]]:
@@ -205,17 +209,6 @@ def parse_judge(text: str) -> tuple[Method, dict[str, Any]]:
                 f"judge {text!r}: expected {method}:NAME=VALUE,... with some of {', '.join(_SETTINGS)}, got {word!r}"
             ) from error
     return method, found
-
-
-def _vanilla(options: JudgmentOptions, everything: Places) -> Plan:
-    chosen = yield from _useful(options.form, everything, "")
-    return Judgment(chosen, _first(chosen, everything))
-
-
-def _one_reply(options: JudgmentOptions, everything: Places) -> Plan:
-    (found,) = yield [Ask(_BOTH[options.kind], everything)]
-    vote = _vote(_require(found), everything)
-    return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
 
 
 def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity) -> Plan:
@@ -276,19 +269,11 @@ def _vote(reply: Reply, shown: Places) -> Round:
     return Round(answer, tuple(place for place in shown if place in found))
 
 
-def _rank_gpt(options: JudgmentOptions, everything: Places) -> Plan:
-    (ranked,) = yield [Ask("relevance", everything)]
-    order = _require(ranked)
-    return Judgment(order[: options.top_k], order)
-
-
 def _orders(passages: int, count: int, seed: str) -> list[Places]:
     """Return the given order and distinct random orders, always the same; fewer if there are not enough orders."""
-    draw, most = random.Random(seed), 1
-    for place in range(2, passages + 1):
-        most *= place
+    draw = random.Random(seed)
     orders = {tuple(range(passages)): None}
-    while len(orders) < min(count, most):
+    while len(orders) < min(count, math.factorial(passages)):
         orders[tuple(draw.sample(range(passages), passages))] = None
     return list(orders)
 

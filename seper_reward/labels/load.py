@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.labels.forms import Form, form_rows
+from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.hub import push_labels
 from seper_reward.labels.integrity import SUMMARY, check_labels
 from seper_reward.labels.provenance import PROVENANCE
@@ -91,8 +91,8 @@ class Labels:
 
         Args:
             form: ``"pairs"`` (anchor, positive), ``"triplets"`` (anchor, positive, negative, label), ``"lists"``
-                (query, docs, labels) or ``"flat"`` (query, passage, label), see ``labels.forms``; ``None`` for the
-                label rows themselves.
+                (query, docs, labels) or ``"flat"`` (query, passage, label), see ``FORMS`` of ``labels.export``;
+                ``None`` for the label rows themselves.
             label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
             margin: Least label of a positive passage, and least distance of a negative below the positive.
 

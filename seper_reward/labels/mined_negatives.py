@@ -16,62 +16,28 @@ _NEGATIVE = re.compile(r"negative(_\d+)?")
 
 
 @dataclass(frozen=True)
-class FlagEmbeddingLayout:
-    """Rows ``{query, pos, neg, pos_scores?, neg_scores?}``: lists of texts, and of scores of the same lengths."""
-
-    name: str = "FlagEmbedding (query, pos, neg)"
-
-    def question(self, row: Mapping[str, Any]) -> Any:
-        """Return the value of the row's question, unchecked."""
-        return row["query"]
-
-    def negatives(self, row: Mapping[str, Any]) -> list[Any]:
-        """Return the values of the row's negatives, unchecked."""
-        return list(row["neg"]) if isinstance(row["neg"], (list, tuple)) else [row["neg"]]
-
-    def repaired(self, row: Mapping[str, Any], false: Collection[str]) -> dict[str, Any] | None:
-        """Return the row without its false negatives and their scores; ``None`` if no negative is left."""
-        kept = [at for at, text in enumerate(self.negatives(row)) if text.strip() not in false]
-        lists = [name for name in ("neg", "neg_scores") if row.get(name) is not None]
-        return {**row, **{name: [row[name][at] for at in kept] for name in lists}} if kept else None
-
-    def refusal(self) -> str | None:
-        """Return ``None``."""
-        return None
-
-
-@dataclass(frozen=True)
-class TripletLayout:
-    """Rows of sentence-transformers: a question, a positive, and one or more columns with a negative each."""
+class Layout:
+    """Columns of a library's rows; ``lists`` are FlagEmbedding's rows, with lists of texts and of their scores."""
 
     anchor: str  # column of the question
     positive: str  # column of the positive
-    columns: tuple[str, ...]  # `negative`, or `negative_1`, `negative_2` and so on
-    scores: tuple[str, ...] = ()  # columns of scores of the row's passages
+    columns: tuple[
+        str, ...
+    ]  # of the negatives: `negative`, or `negative_1`, `negative_2` and so on; or the list `neg`
+    scores: tuple[str, ...] = ()  # columns of scores of a sentence-transformers row's passages
+    lists: bool = False
 
     @property
     def name(self) -> str:
         """Library and columns."""
-        return f"sentence-transformers ({', '.join((self.anchor, self.positive, *self.columns))})"
-
-    def question(self, row: Mapping[str, Any]) -> Any:
-        """Return the value of the row's question, unchecked."""
-        return row.get(self.anchor)
+        library = "FlagEmbedding" if self.lists else "sentence-transformers"
+        return f"{library} ({', '.join((self.anchor, self.positive, *self.columns))})"
 
     def negatives(self, row: Mapping[str, Any]) -> list[Any]:
-        """Return the values of the row's negatives, unchecked."""
-        return [row.get(column) for column in self.columns]
-
-    def repaired(self, row: Mapping[str, Any], false: Collection[str]) -> dict[str, Any] | None:
-        """Return the row with clean negatives only; ``None`` if there is none.
-
-        Every row needs all columns, so another negative of the row replaces a false one; it can then occur twice.
-        """
-        clean = [column for column in self.columns if row[column].strip() not in false]
-        place = itertools.cycle(clean)
-        return (
-            {**row, **{each: row[each if each in clean else next(place)] for each in self.columns}} if clean else None
-        )
+        """Return the values of a row's negatives, unchecked."""
+        if not self.lists:
+            return [row.get(column) for column in self.columns]
+        return list(row["neg"]) if isinstance(row["neg"], (list, tuple)) else [row["neg"]]
 
     def refusal(self) -> str | None:
         """Return why rows cannot be repaired: their scores would belong to other passages."""
@@ -81,9 +47,6 @@ class TripletLayout:
             f"column {self.scores[0]!r} scores the passages of a row and would be wrong for other passages; "
             "remove the column, or use action=list"
         )
-
-
-Layout = FlagEmbeddingLayout | TripletLayout
 
 
 @dataclass(frozen=True)
@@ -103,17 +66,32 @@ class MinedNegatives:
 
     def question(self, row: Mapping[str, Any]) -> str:
         """Return the question of a row."""
-        return str(self.layout.question(row)).strip()
+        return str(row[self.layout.anchor]).strip()
 
     def negatives(self, row: Mapping[str, Any]) -> list[str]:
         """Return the texts of a row's negatives."""
         return [text.strip() for text in self.layout.negatives(row)]
 
     def repaired(self, false: Mapping[str, Collection[str]]) -> Iterator[dict[str, Any] | None]:
-        """Yield each row without its false negatives, given by question; ``None`` if no negative is left."""
+        """Yield each row without its false negatives, given by question; ``None`` if no negative is left.
+
+        Lists get shorter. Rows of sentence-transformers need all columns, so another negative of the row replaces a
+        false one; it can then occur twice.
+        """
         for row in self.rows:
-            found = set(self.negatives(row)) & set(false.get(self.question(row), ()))
-            yield self.layout.repaired(row, found) if found else dict(row)
+            texts, wrong = self.negatives(row), false.get(self.question(row), ())
+            clean = [at for at, text in enumerate(texts) if text not in wrong]
+            if len(clean) == len(texts):
+                yield dict(row)
+            elif not clean:
+                yield None
+            elif self.layout.lists:
+                lists = [name for name in ("neg", "neg_scores") if row.get(name) is not None]
+                yield {**row, **{name: [row[name][at] for at in clean] for name in lists}}
+            else:
+                others, columns = itertools.cycle(clean), self.layout.columns
+                places = [at if at in clean else next(others) for at in range(len(texts))]
+                yield {**row, **{column: row[columns[at]] for column, at in zip(columns, places, strict=True)}}
 
 
 def read_mined(path: str | Path) -> MinedNegatives:
@@ -133,8 +111,8 @@ def read_mined(path: str | Path) -> MinedNegatives:
         raise ValueError(f"{path}: expected rows with mined negatives, got an empty file")
     layout = _layout(*found[0])
     for where, row in found:
-        missing = [name for name in _columns(layout) if name not in row]
-        texts = [] if missing else [layout.question(row), *layout.negatives(row)]
+        missing = [name for name in (layout.anchor, layout.positive, *layout.columns) if name not in row]
+        texts = [] if missing else [row[layout.anchor], *layout.negatives(row)]
         wrong = next((text for text in texts if not isinstance(text, str) or not text.strip()), "")
         if missing or wrong != "":
             came = f"no {missing[0]!r}" if missing else shown(wrong)
@@ -170,7 +148,7 @@ def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, nam
 
 def _layout(where: str, row: Mapping[str, Any]) -> Layout:
     if {"query", "pos", "neg"} <= row.keys():
-        return FlagEmbeddingLayout()
+        return Layout("query", "pos", ("neg",), lists=True)
     negatives = sorted((name for name in row if _NEGATIVE.fullmatch(name)), key=lambda name: (len(name), name))
     if not negatives:
         raise BadRowError(
@@ -181,10 +159,4 @@ def _layout(where: str, row: Mapping[str, Any]) -> Layout:
     anchor = next((name for name in _ANCHORS if name in row), others[0] if others else "anchor")
     rest = [name for name in others if name != anchor]
     positive = "positive" if "positive" in row or not rest else rest[0]
-    return TripletLayout(anchor, positive, tuple(negatives), tuple(name for name in _SCORES if name in row))
-
-
-def _columns(layout: Layout) -> tuple[str, ...]:
-    if isinstance(layout, TripletLayout):
-        return layout.anchor, layout.positive, *layout.columns
-    return "query", "pos", "neg"
+    return Layout(anchor, positive, tuple(negatives), tuple(name for name in _SCORES if name in row))

@@ -1,22 +1,48 @@
-"""Which sets of a question's passages are measured, and the labels that follow from them. Pure.
+"""Plans of measurements, which run side by side in batches, and the sets of passages to measure. Pure.
 
-A plan is a generator. It yields groups of contexts to measure next, reads the results from a mapping that its caller
-fills before resuming the plan, and returns which passages are labelled next to which given passages. A context is a
-tuple of passage positions in the order in which the reader sees them; contexts of a group that begin with the same
-passages are read faster together.
+A plan is a generator that yields the next requests, receives their answers, and returns a result.
 """
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from seper_reward.estimators.draws import CONFIDENCE
-from seper_reward.types import Estimate
+from seper_reward.types import Estimate, UnscorableError
 
-Context = tuple[int, ...]
-Labelled = list[tuple[Context, int]]  # given passages, and the passage that is labelled next to them
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+Context = tuple[int, ...]  # positions of passages, in the order in which the reader sees them
 _TOLERANCE = 0.05  # difference of utilities that does not matter
-Plan = Generator[list[list[Context]], None, Labelled]
+
+
+def run_plans(
+    plans: Iterable[Generator[list[A], Any, C]], answer: Callable[[list[A]], Sequence[B | UnscorableError]]
+) -> list[C | UnscorableError]:
+    """Run plans in rounds, and return their results; the requests of all plans in a round are one batch.
+
+    ``answer`` returns one answer or error per request. A plan with an error among its answers receives the error as an
+    exception, and the result of a plan that raises ``UnscorableError`` is this error.
+    """
+    running = dict(enumerate(plans))
+    results: dict[int, C | UnscorableError] = {}
+    answers: dict[int, Any] = dict.fromkeys(running)
+    while answers:
+        wanted: dict[int, list[A]] = {}
+        for number, own in answers.items():
+            error = next((each for each in own or () if isinstance(each, UnscorableError)), None)
+            try:
+                wanted[number] = running[number].send(own) if error is None else running[number].throw(error)
+            except StopIteration as end:
+                results[number] = end.value
+            except UnscorableError as failure:
+                results[number] = failure.with_traceback(None)
+        requests = [request for own in wanted.values() for request in own]
+        found = iter(answer(requests) if requests else ())
+        answers = {number: [next(found) for _ in own] for number, own in wanted.items()}
+    return [results[number] for number in running]
 
 
 @dataclass(frozen=True)
@@ -35,24 +61,14 @@ class SetOptions:
             raise ValueError(f"expected given_top >= 1 and depth 2 or 3, got {self.given_top} and {self.depth}")
 
 
-def plan_sets(options: SetOptions, passages: int, measured: Mapping[Context, Estimate]) -> Plan:
-    """Return the plan for a question with P candidate passages.
+def sets_to_label(measured: Mapping[Context, Estimate], size: int, given_top: int) -> list[tuple[Context, int]]:
+    """Return each passage to label next to one of the ``given_top`` best sets of a size, as (given set, passage).
 
-    ``measured`` is the utility of each context, filled by the caller: no passage and single passages before the plan
-    begins, the contexts of each group before it is resumed.
+    ``measured`` is the utility of each context so far, of all single passages at least.
     """
-    labelled: Labelled = []
-    for size in range(1, options.depth):
-        order = sorted((context for context in measured if len(context) == size), key=lambda at: -measured[at].value)
-        fronts = order[: options.given_top]
-        known = set(map(frozenset, measured))
-        groups = []
-        for front in fronts:
-            others = [passage for passage in range(passages) if passage not in front]
-            labelled += [(front, passage) for passage in others]
-            groups.append(_new([(*front, passage) for passage in others], known))
-        yield groups
-    return labelled
+    best = sorted((context for context in measured if len(context) == size), key=lambda at: -measured[at].value)
+    singles = [context[0] for context in measured if len(context) == 1]
+    return [(given, passage) for given in best[:given_top] for passage in singles if passage not in given]
 
 
 def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[Context], float]) -> Context:
@@ -76,10 +92,3 @@ def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[C
         return missing <= max(_TOLERANCE, quantile * math.hypot(error(best), error(context)))
 
     return min(filter(suffices, measured), key=lambda context: (len(context), -measured[context].value))
-
-
-def _new(contexts: Iterable[Context], known: set[frozenset[int]]) -> list[Context]:
-    """Return the contexts whose set of passages is not in ``known``, and add these sets."""
-    new = [context for context in contexts if frozenset(context) not in known]
-    known.update(map(frozenset, new))
-    return new

@@ -188,21 +188,32 @@ def sampled_responses(fields: Mapping[str, Any]) -> Responses:
 
 
 def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQuery]:
-    """Read the labels of a folder written by ``seper-reward label`` or by a trainer.
+    """Read the labels of a folder: ``labeled_queries`` of ``read_label_rows``."""
+    return labeled_queries(read_label_rows(folder), label)
 
-    Args:
-        folder: Folder with ``labels.jsonl``.
-        label: Field of the labels; ``None`` for the recommended one (``recommended_label``).
+
+def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
+    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
     Raises:
         OSError: The folder has no ``labels.jsonl``.
-        ValueError: A row is not a label row or does not have the label, or a file changed after the run ended.
+        ValueError: A row is not an object, or a file changed after the run ended.
     """
     check_labels(Path(folder))
+    return dict(read_valid_rows(Path(folder) / LABELS))
+
+
+def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = None) -> list[LabeledQuery]:
+    """Return the labelled queries of label rows, given by their place in a file.
+
+    ``label`` is the field of the labels, ``None`` for the recommended one (``recommended_label``).
+
+    Raises:
+        ValueError: A row is not a label row or does not have the label.
+    """
+    label = label or recommended_label(rows.values())
     labeled = []
-    rows = list(read_valid_rows(Path(folder) / LABELS))
-    label = label or recommended_label([row for _, row in rows])
-    for where, row in rows:
+    for where, row in rows.items():
         try:
             labeled.append(labeled_query(row, label))
         except (KeyError, TypeError) as error:

@@ -6,7 +6,7 @@ At the end the finished questions are written to ``labels.jsonl`` in input order
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query, UnscorableError, unwrap
 
 _PLACEBO_QUESTIONS = 20
 
@@ -46,6 +46,10 @@ class _Work:
     @property
     def queries(self) -> list[Query]:
         return [query for block in self.blocks for query in block]
+
+    def left(self, done: Set[str]) -> list[Sequence[Query]]:
+        """Return the blocks without the keys of all their queries in ``done``."""
+        return [block for block in self.blocks if not {self.keys[query.id] for query in block} <= done]
 
 
 class LabelRun:
@@ -104,16 +108,15 @@ class LabelRun:
         # labelers without a reader have no placebo run
         self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        take = self._files.look if dry_run else self._files.claim
+        options = {"accept_versions": accept_versions, "dry_run": dry_run}
         try:
-            self.complete, self.finished, self.provenance = together(
-                lambda: take(
-                    self.provenance, self._all_keys(), set(self._keys.values()), accept_versions=accept_versions
-                )
+            self.complete, done, self.provenance = together(
+                lambda: self._files.claim(self.provenance, self._all_keys(), **options)
             )
         except BaseException:
             self._files.free()
             raise
+        self.finished = len(done & set(self._keys.values()))
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -137,9 +140,9 @@ class LabelRun:
             if self.complete:
                 # again: rows of ΔSePer have soft and hard labels, and the earlier run may have summarised others
                 return together(self._summary)
-            left = together(lambda: [self._left(work, strict) for work in (self._labelling, self._placebo)])
-            self._label(self._labelling, left[0], strict, on_label)
-            self._label(self._placebo, left[1], strict, lambda row: None)
+            done = together(lambda: {each["key"] for each in self._files.done() if "label" in each or not strict})
+            self._label(self._labelling, done, strict, on_label)
+            self._label(self._placebo, done, strict, lambda row: None)
             wait_for_all()
             with timed("io"):
                 summary = together(self._publish)
@@ -154,33 +157,20 @@ class LabelRun:
         ``sample`` is rounded up to whole blocks. All processes must call this together. The labeler should have no
         cache: cached responses make the estimate too small.
         """
-        done = together(lambda: set(self._files.finished(self._all_keys())))
-        blocks = [
-            []
-            if self.complete
-            else [block for block in work.blocks if not {work.keys[each.id] for each in block} <= done]
-            for work in (self._labelling, self._placebo)
-        ]
+        done = together(lambda: self._all_keys() if self.complete else set(self._files.finished(self._all_keys())))
         finished = len(self._queries) if self.complete else self.finished
-        others = [query for block in blocks[1] for query in block]
-        return forecast(self._labeler, self._queries, blocks[0], others, finished=finished, sample=sample)
+        others = [query for block in self._placebo.left(done) for query in block]
+        left = self._labelling.left(done)
+        return forecast(self._labeler, self._queries, left, others, finished=finished, sample=sample)
 
     def labels(self) -> list[dict[str, Any]]:
         """Read ``labels.jsonl``."""
         return list(read_lines(self.folder / LABELS))
 
-    def _left(self, work: _Work, strict: bool) -> list[int]:
-        """Return the positions of blocks that are not yet labelled."""
-        done = {entry["key"] for entry in self._files.done() if "label" in entry or not strict}
-        keys = [{work.keys[query.id] for query in block} for block in work.blocks]
-        return [place for place, wanted in enumerate(keys) if not wanted <= done]
-
-    def _label(
-        self, work: _Work, places: Sequence[int], strict: bool, on_label: Callable[[Mapping[str, Any]], None]
-    ) -> None:
-        """Label this process's share of the blocks at ``places``."""
+    def _label(self, work: _Work, done: Set[str], strict: bool, on_label: Callable[[Mapping[str, Any]], None]) -> None:
+        """Label this process's share of the blocks that are left."""
         state = process_state()
-        blocks, total = [work.blocks[place] for place in places], len(work.keys)
+        blocks, total = work.left(done), len(work.keys)
         if not blocks:
             return
         bar = tqdm(
@@ -195,9 +185,8 @@ class LabelRun:
             for query, labeled in label_batches(work.labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": work.keys[query.id]}
                 try:
-                    if isinstance(labeled, UnscorableError):
-                        raise labeled
-                    entry["label"] = label_row(labeled, work.labeler.name, passage_lengths(work.labeler.scorer, query))
+                    lengths = passage_lengths(work.labeler.scorer, query)
+                    entry["label"] = label_row(unwrap(labeled), work.labeler.name, lengths)
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error

@@ -46,6 +46,8 @@ def summarize(
         groups[str(row.get("group") or "all")].append(row)
     passages = [passage for row in labels for passage in row["passages"]]
     intervals = [label_interval(passage, column) for passage in passages]
+    sets = sum(len(row.get("sets", ())) for row in labels)
+    calls = sum(row.get("reader_calls", 0) for row in labels)
     return {
         "questions": len(labels),
         "passages": len(passages),
@@ -55,7 +57,7 @@ def summarize(
         "harmful": sum(high < -margin for _, high in intervals),
         **_coverage(labels, column, margin),
         **_response_counts(labels),
-        **_set_counts(labels),
+        **({"sets": {"labels": sets, "reader_calls": calls}} if sets else {}),
         "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
     }
 
@@ -160,12 +162,6 @@ def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 def _too_long_to_say(leaves: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether no gold answer can be a response: each is longer, or continues after an end token."""
     return bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves)
-
-
-def _set_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    sets = sum(len(row.get("sets", ())) for row in labels)
-    calls = sum(row.get("reader_calls", 0) for row in labels)
-    return {"sets": {"labels": sets, "reader_calls": calls}} if sets else {}
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from seper_reward.labels.heterogeneity import drawn_to_mean
-from seper_reward.types import LabeledQuery, Passage, Query, SetLabel
+from seper_reward.types import LabeledQuery, Passage, Query
 
 GRADES = 3  # grades of helpful passages: 1 to 3
 HARMFUL = -1  # grade of a passage that misleads
@@ -79,7 +79,8 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
         error = math.sqrt(max(each.utility.std_error**2 - labeled.baseline_error**2, 0.0))
         worth.setdefault(frozenset(each.shown), (each.utility.value, error))
         if each.given:
-            worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, _given_error(each)))
+            given_error = float(each.details.get("given_std_error", 0.0))
+            worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, given_error))
     if labeled.sets:
         drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
         worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
@@ -175,28 +176,6 @@ def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
 
 
-def chosen(labeled: LabeledQuery, k: int) -> list[int]:
-    """Return the positions of the ``k`` >= 1 best passages by a query's labels, in the order for the reader.
-
-    These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
-    with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
-    passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
-
-    Raises:
-        ValueError: ``k`` is below 1.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    measured = [each for each in labeled.sets if len(each.shown) == k]
-    if measured:
-        return list(max(measured, key=lambda each: each.utility.value).shown)
-    labels = list(labeled.labels)
-    for each in labeled.sets if k > 1 else ():
-        if each.given and each.gain.value > max(labels[each.passage], 0.0):
-            labels[each.passage] = each.gain.value
-    return sorted(range(len(labels)), key=lambda at: -labels[at])[:k]
-
-
 def _helps(label: float, margin: float) -> bool:
     return label > 0 and label >= margin
 
@@ -220,7 +199,3 @@ def _hop_of_path(
             baseline_error=given_error,
         ),
     )
-
-
-def _given_error(label: SetLabel) -> float:
-    return float(label.details.get("given_std_error", 0.0))

@@ -15,6 +15,7 @@ from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
 from seper_reward.types import answer_text
 
+_MOST_PASSAGES = 4  # in a plot of beliefs
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
 Point = tuple[float, float]
 #: Measures of the training of a policy, by the trainer's names.
@@ -22,22 +23,18 @@ TRAINING_MEASURES = ("reward", "seper/exact_match", "seper/searches")
 _WINDOW = 8  # number of steps that each point averages, since one step has few questions
 
 
-def plot_belief(row: Mapping[str, Any], path: Path, *, most: int = 4) -> None:
+def plot_belief(row: Mapping[str, Any], path: Path) -> None:
     """Plot the change of the belief in the answer by each passage: one bar per context, with clusters as segments.
 
-    Clusters whose responses support the answer by 0.5 or more on average are green, all other clusters grey.
-
-    Args:
-        row: A label row of ΔSePer.
-        path: Image file.
-        most: Maximum number of passages in the plot; of several with one role the first is used.
+    Clusters whose responses support the answer by 0.5 or more on average are green, all other clusters grey. At most
+    four passages of the label row are shown, the first of each role.
     """
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
         by_role.setdefault(
             role_of(passage) if role_of(passage) != "all" else f"passage {passage['passage_id']}", passage
         )
-    roles = sorted(by_role, key=role_order)[:most]
+    roles = sorted(by_role, key=role_order)[:_MOST_PASSAGES]
     bars = [("no passage", row["baseline"]["seper"], row["baseline"])]
     bars += [(f"{role} passage", by_role[role]["delta_seper"], by_role[role]) for role in roles]
     figure = new_figure(9, 0.7 * len(bars) + 1.3)

@@ -16,10 +16,9 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, read_labels
+from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
 from seper_reward.reports.evaluation_tables import (
-    Cell,
     Evaluation,
     Table,
     read_evaluations,
@@ -152,23 +151,21 @@ def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapp
         bins=list(zip(edges, edges[1:], histogram(points, edges), strict=False)),
         verdicts=VERDICTS,
         intervals=spread(sorted(points, key=lambda each: each.label), _LINES),
-        measures=Table(
-            "",
+        measures=_records(
+            [{"": titles[name], "mean and 95 % interval": row} for name, row in audit["measures"].items()],
             ("", "mean and 95 % interval"),
-            tuple((Cell(titles[name]), value_cell(row)) for name, row in audit["measures"].items()),
         ),
-        kinds=Table(
-            "",
-            ("kind", "searches", "share", "surely so"),
-            tuple(
-                (
-                    Cell(kind),
-                    value_cell(row["searches"]),
-                    value_cell({"mean": row["mean"], "interval": row["interval"]}),
-                    value_cell(row.get("surely")),
-                )
+        kinds=_records(
+            [
+                {
+                    "kind": kind,
+                    "searches": row["searches"],
+                    "share": {"mean": row["mean"], "interval": row["interval"]},
+                    "surely so": row.get("surely"),
+                }
                 for kind, row in audit["kinds"].items()
-            ),
+            ],
+            ("kind", "searches", "share", "surely so"),
         ),
         searches=_records(
             searches, ("question", "search", "query", "seper_before", "needed", "delta_seper", "low", "high", "kind")
@@ -209,11 +206,12 @@ def _write(path: Path, command: str, **data: Any) -> None:
 
 def _labels(folder: Path, margin: float) -> dict[str, Any]:
     """Return the page's data for a folder of labels."""
-    rows = [row for _, row in read_valid_rows(folder / LABELS)]
+    found = read_label_rows(folder)
+    rows = list(found.values())
     if not rows:
         raise ValueError(f"{folder / LABELS}: expected label rows, got none; see rejected.jsonl there")
     column = labeler_of(rows)
-    labeled = read_labels(folder, column)
+    labeled = labeled_queries(found, column)
     passages = labeled_passages(rows, labeled, column, margin)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]

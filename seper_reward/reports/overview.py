@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from scipy.stats import binomtest
+
 from seper_reward.data.marks import is_marked, is_relevant, role_of, role_order
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
 from seper_reward.labels.summary import MARGIN, label_interval
 from seper_reward.labels.targets import pairs
-from seper_reward.statistics import interval_over_questions, rounded
+from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import LabeledQuery
 
 Verdict = Literal["harmful", "unsure", "helpful"]
 VERDICTS: tuple[Verdict, ...] = ("harmful", "unsure", "helpful")  # from left to right
-_RESAMPLES = 2000
 _SIGMAS = 2.0  # number of standard errors between the labels of a sure pair
 _P_VALUE = 0.1  # below it, passages of a question differ by more than chance
 
@@ -143,8 +144,6 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
     of passages; ``share`` of these that are marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22,
     1927), which assumes independent passages.
     """
-    from scipy.stats import binomtest
-
     bins: dict[int, list[bool]] = {}
     for passage in passages:
         if passage.relevant is not None:
@@ -167,23 +166,10 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
 
 
 def _mean_label(passages: Sequence[LabeledPassage]) -> dict[str, Any]:
-    import numpy as np
-
-    sums: dict[int, list[float]] = {}
-    for passage in passages:
-        sums.setdefault(passage.question, []).append(passage.label)
-    totals = np.array([sum(labels) for labels in sums.values()])
-    counts = np.array([len(labels) for labels in sums.values()])
     return {
-        "questions": len(sums),
+        "questions": len({passage.question for passage in passages}),
         "passages": len(passages),
-        "mean": rounded(float(totals.sum() / counts.sum())),
-        "interval": interval_over_questions(
-            lambda numbers: totals[numbers].sum(-1) / counts[numbers].sum(-1),
-            len(sums),
-            resamples=_RESAMPLES,
-            vectorized=True,
-        ),
+        **ratio_over_questions([each.question for each in passages], [(each.label, 1.0) for each in passages]),
         "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in passages)),
         "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in passages)),
     }

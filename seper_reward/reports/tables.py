@@ -44,10 +44,17 @@ def cell(value: Any) -> str:
 
 
 def interval_cell(row: Mapping[str, Any]) -> str:
-    """Return ``{"mean", "interval"}`` as text: a number with 3 decimals and its interval, a dash for ``None``."""
-    if row["mean"] is None:
+    """Return a number with 3 decimals and its interval as text, a dash for ``None``.
+
+    The number is a ``mean``, a ``value`` or Pearson's r, in the field of this name.
+
+    >>> interval_cell({"pearson": 0.7741, "interval": [0.712, 0.831]})
+    '0.774 [0.712, 0.831]'
+    """
+    number = next(row[name] for name in ("mean", "value", "pearson") if name in row)
+    if number is None:
         return "–"
-    return f"{row['mean']:.3f}" + (f" {_interval(row['interval'])}" if row["interval"] else "")
+    return f"{number:.3f}" + (f" {_interval(row['interval'])}" if row["interval"] else "")
 
 
 def lead_text(row: Mapping[str, Any]) -> str:
@@ -61,16 +68,6 @@ def lead_text(row: Mapping[str, Any]) -> str:
     low, high = row["interval"]
     text = f"{row['lead']:+.3f} {_interval(row['interval'])}"
     return f"no difference seen: {text}" if low <= 0 <= high else text
-
-
-def pearson_cell(row: Mapping[str, Any]) -> str:
-    """Return Pearson's r with its interval: ``0.774 [0.712, 0.831]``."""
-    return interval_cell({"mean": row["pearson"], "interval": row["interval"]})
-
-
-def tau_cell(row: Mapping[str, Any]) -> str:
-    """Return a rank correlation with its interval."""
-    return interval_cell({"mean": row["value"], "interval": row["interval"]})
 
 
 def questions_text(questions: int, left_out: int) -> str:

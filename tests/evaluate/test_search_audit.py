@@ -9,9 +9,11 @@ import pytest
 
 from seper_reward.cli import main
 from seper_reward.evaluate import search_audit
-from seper_reward.evaluate.search_audit import Played, audit_searches
+from seper_reward.evaluate.search_audit import audit_searches
+from seper_reward.reward.rollouts import Rollout
+from seper_reward.reward.turns import Turn
 from seper_reward.statistics import ratio_over_questions
-from seper_reward.types import Belief, Estimate, Passage, Query
+from seper_reward.types import Belief, Estimate, Passage
 
 A, B = Passage("Ida runs it.", id="a"), Passage("Rain fell.", id="b")
 
@@ -22,8 +24,7 @@ def belief(value):
 
 
 def played(name, *found, answer="Ida"):
-    contexts = tuple(found[: number + 1] for number in range(len(found)))
-    return Played(Query(name, f"{name}?", ("Ida",)), tuple("q" for _ in found), contexts, answer)
+    return Rollout(name, ("Ida",), tuple(Turn("q", (passage,)) for passage in found), answer)
 
 
 #: SePer by question and what was found.

@@ -153,7 +153,8 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     gains = {1: 0.6, 2: -0.9}  # beside the first, which is worth .8
     sets = tuple(SetLabel((0, at), at, exactly(gain), exactly(0.8 + gain), nothing) for at, gain in gains.items())
     mill = replace(mill, std_errors=(0.0, 0.0, 0.0), sets=sets)
-    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [mill, ferry])
+    monkeypatch.setattr(rows, "read_label_rows", lambda folder: {})
+    monkeypatch.setattr(rows, "labeled_queries", lambda rows, label: [mill, ferry])
 
     def exported(layout, learn_from="paths"):
         words = ["--labels", "x", "--label", "delta_seper", "--learn_from", learn_from]
@@ -177,7 +178,7 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     assert "q1 0 p1 3\n" in exported("trec")
     assert "q1|p1 0 p3 -1\n" in exported("trec")
     assert len(exported("sentence-transformers", "singles")) == 2
-    monkeypatch.setattr(rows, "read_labels", lambda folder, label: [replace(mill, sets=()), ferry])
+    monkeypatch.setattr(rows, "labeled_queries", lambda rows, label: [replace(mill, sets=()), ferry])
     words = ["--labels", "x", "--label", "delta_seper", "--learn_from", "paths"]
     assert main(["export", *words, "--output", str(tmp_path / "out")]) == 2
     assert "for learn_from=paths, got none of 2 questions" in capsys.readouterr().err

@@ -1,58 +1,51 @@
-"""The plan of sets: which contexts it measures, and the smallest set that suffices."""
+"""Plans run side by side, which sets are labelled, and the smallest set that suffices."""
 
-import itertools
 import random
 
 import pytest
 
-from seper_reward.labels.plans import SetOptions, plan_sets, smallest_sufficient
-from seper_reward.types import Estimate
+from seper_reward.labels.plans import SetOptions, run_plans, sets_to_label, smallest_sufficient
+from seper_reward.types import Estimate, UnscorableError
 
 
 def worth(value):
     return Estimate(value, 0.0, value, value)
 
 
-def carried_out(options, values):
-    """Run a plan on what sets of passages are worth, by frozenset; return its groups and what it labels."""
-    passages = 1 + max(map(max, filter(None, values)))
-    measured = {(): worth(values[frozenset()])}
-    measured |= {(place,): worth(values[frozenset([place])]) for place in range(passages)}
-    plan, groups = plan_sets(options, passages, measured), []
-    while True:
-        try:
-            new = next(plan)
-        except StopIteration as end:
-            return groups, end.value
-        groups += new
-        measured |= {context: worth(values[frozenset(context)]) for group in new for context in group}
-
-
-def additive(*gains):
-    places = range(len(gains))
-    return {
-        frozenset(chosen): sum(gains[place] for place in chosen)
-        for size in range(len(gains) + 1)
-        for chosen in itertools.combinations(places, size)
-    }
-
-
 def test_conditional_gives_the_best_passages_to_each_other_one():
-    groups, labelled = carried_out(SetOptions(given_top=2), additive(0.1, 0.5, 0.3, 0.0))
-    # 1 is the best and 2 the next; the pair of both is measured once, in the order that was first
-    assert groups == [[(1, 0), (1, 2), (1, 3)], [(2, 0), (2, 3)]]
-    assert labelled == [((1,), 0), ((1,), 2), ((1,), 3), ((2,), 0), ((2,), 1), ((2,), 3)]
-
-
-def test_depth_three_goes_on_from_the_best_pairs():
-    groups, labelled = carried_out(SetOptions(given_top=1, depth=3), additive(0.1, 0.5, 0.3, 0.0))
-    assert groups == [[(1, 0), (1, 2), (1, 3)], [(1, 2, 0), (1, 2, 3)]]
-    assert labelled[3:] == [((1, 2), 0), ((1, 2), 3)]
+    measured = {(): worth(0.0), (0,): worth(0.1), (1,): worth(0.5), (2,): worth(0.3), (3,): worth(0.0)}
+    labelled = [((1,), 0), ((1,), 2), ((1,), 3), ((2,), 0), ((2,), 1), ((2,), 3)]
+    assert sets_to_label(measured, 1, 2) == labelled  # 1 is the best and 2 the next
+    measured |= {(1, 0): worth(0.6), (1, 2): worth(0.8), (1, 3): worth(0.5)}
+    assert sets_to_label(measured, 2, 1) == [((1, 2), 0), ((1, 2), 3)]
 
 
 def test_a_single_passage_has_no_sets():
-    groups, labelled = carried_out(SetOptions(), additive(0.4))
-    assert (list(itertools.chain(*groups)), labelled) == ([], [])
+    assert sets_to_label({(): worth(0.0), (0,): worth(0.4)}, 1, 3) == []
+
+
+def asking(name, log, fails=False):
+    """A plan of two rounds, which asks for two things and then for one."""
+    first = yield [f"{name}1", f"{name}2"]
+    second = yield [f"{name}3"] if first else []
+    log.append((first, second))
+    if fails:
+        raise UnscorableError("no result")
+    return name
+
+
+def test_plans_share_batches_and_fail_alone():
+    batches, log = [], []
+
+    def answer(requests):
+        batches.append(requests)
+        return [UnscorableError("unknown") if each == "b2" else each.upper() for each in requests]
+
+    found = run_plans([asking("a", log), asking("b", log), asking("c", log, fails=True)], answer)
+    assert batches == [["a1", "a2", "b1", "b2", "c1", "c2"], ["a3", "c3"]]
+    assert log == [(["A1", "A2"], ["A3"]), (["C1", "C2"], ["C3"])]
+    assert (found[0], str(found[1]), str(found[2])) == ("a", "unknown", "no result")
+    assert run_plans([], answer) == []
 
 
 def test_the_smallest_sufficient_set():

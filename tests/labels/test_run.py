@@ -323,10 +323,11 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
     (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(checked_line(labelled))
     left = []
-    monkeypatch.setattr(run, "_label", lambda work, places, *_: left.append((work.title, places)))
+    monkeypatch.setattr(run, "_label", lambda work, done, *_: left.append((work.title, work.left(done))))
     monkeypatch.setattr(run, "_publish", lambda: None)
     run.run()
-    assert left == [("labelling", [0, 1, 2]), ("placebo", [0, 1, 2])]
+    assert left == [("labelling", run._labelling.blocks), ("placebo", run._placebo.blocks)]
+    assert [len(blocks) for _, blocks in left] == [3, 3]
 
 
 def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path):

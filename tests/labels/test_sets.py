@@ -89,6 +89,13 @@ def test_each_pair_is_measured_in_one_order(tiny_scorer):
     assert found_by(labeled, (2,), 1).shown == (2, 1)  # the same measurement
 
 
+def test_depth_three_goes_on_from_the_best_pair(tiny_scorer):
+    scripted = Scripted(tiny_scorer)
+    labeled = SetLabeler(scripted, SetOptions(given_top=1, depth=3)).label(QUERY)
+    assert [(each.given, each.passage) for each in labeled.sets] == [((2,), 0), ((2,), 1), ((2, 1), 0)]
+    assert scripted.read_so_far[2:] == [[[["end", "hop", "other"]]]]
+
+
 def test_questions_of_a_batch_are_measured_side_by_side_and_fail_alone(tiny_scorer):
     labeler = SetLabeler(Scripted(tiny_scorer), SetOptions(given_top=1))
     queries = [QUERY, replace(QUERY, id="bad", question="fails"), replace(QUERY, id="bare", passages=())]

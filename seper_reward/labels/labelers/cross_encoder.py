@@ -17,10 +17,11 @@ class CrossEncoderLabeler(PassageLabeler):
     Labels are unbounded, and 0 has no meaning; standard errors are 0.
     """
 
+    name = "cross_encoder"
     needs_answers = False
 
-    def __init__(self, model: Any, name: str = "cross_encoder") -> None:
-        self.name, self._model = name, model
+    def __init__(self, model: Any) -> None:
+        self._model = model
 
     @classmethod
     def from_pretrained(cls, folder: str) -> "CrossEncoderLabeler":

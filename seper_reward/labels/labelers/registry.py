@@ -53,10 +53,6 @@ class LabelerOptions:
         ERAGOptions.preset(self.erag_preset)
         self.judgments()
 
-    def erag(self, scorer: SePerScorer) -> ERAGLabeler:
-        """Return eRAG's labeler with its options."""
-        return ERAGLabeler(scorer, self.erag_metric, ERAGOptions.preset(self.erag_preset))
-
     def judgments(self, judge: str | None = None) -> JudgmentOptions:
         """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``."""
         method, changes = parse_judge(judge or self.item_method)
@@ -73,13 +69,13 @@ class LabelerOptions:
         )
 
 
-LABELERS: dict[str, Callable[[LoadScorer, LabelerOptions], PassageLabeler]] = {
-    "delta_seper": lambda load, options: DeltaSePerLabeler(load(), options.label or DELTA_SEPER),
-    "erag": lambda load, options: options.erag(load()),
-    "likelihood": lambda load, options: LikelihoodLabeler(load()),
-    "item": lambda load, options: options.item(load()),
-    "contains": lambda load, options: ContainsLabeler(),
-    "gold": lambda load, options: GoldLabeler(),
+LABELERS: dict[str, type[PassageLabeler]] = {
+    "delta_seper": DeltaSePerLabeler,
+    "erag": ERAGLabeler,
+    "likelihood": LikelihoodLabeler,
+    "item": ItemLabeler,
+    "contains": ContainsLabeler,
+    "gold": GoldLabeler,
 }
 #: Settings that replace former labelers.
 FORMER = {
@@ -91,7 +87,6 @@ FORMER = {
     "erag_contains": "labeler erag with erag_metric contains_answer",
     "repaired_gold": "labeler gold, or audit-negatives to find unmarked passages that help",
 }
-_WITHOUT_ANSWERS = {"item", "gold"}
 
 
 def load_labeler(
@@ -113,7 +108,18 @@ def load_labeler(
         OSError: A model cannot be loaded.
     """
     check_labeler(name)
-    labeler = LABELERS[name](load_scorer, options) if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
+    labeler: PassageLabeler
+    match name:
+        case "delta_seper":
+            labeler = DeltaSePerLabeler(load_scorer(), options.label or DELTA_SEPER)
+        case "erag":
+            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.erag_preset))
+        case "likelihood":
+            labeler = LikelihoodLabeler(load_scorer())
+        case "item":
+            labeler = options.item(load_scorer())
+        case _:
+            labeler = LABELERS[name]() if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
     if sets is None:
         return labeler
     if not isinstance(labeler, ReaderLabeler):
@@ -123,7 +129,7 @@ def load_labeler(
 
 def needs_answers(name: str) -> bool:
     """Return whether the labeler of this name needs gold answers; a reranker in a folder needs none."""
-    return name in LABELERS and name not in _WITHOUT_ANSWERS
+    return LABELERS.get(name, CrossEncoderLabeler).needs_answers
 
 
 def check_labeler(name: str) -> None:

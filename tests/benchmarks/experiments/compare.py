@@ -304,8 +304,8 @@ def _labeler(row: Mapping[str, Any]) -> list[str]:
     return [
         "needed" if row["needs_answers"] else "not needed",
         str(row["questions"]),
-        interval_cell({"mean": row["marks"]["pearson"], "interval": row["marks"]["interval"]}),
-        *(interval_cell({**row[end]["kendall"], "mean": row[end]["kendall"]["value"]}) for end in ("score", "gain")),
+        interval_cell(row["marks"]),
+        *(interval_cell(row[end]["kendall"]) for end in ("score", "gain")),
         *(cell(value) for value in (costs["calls"], tokens, costs["seconds"])),
     ]
 

@@ -26,7 +26,7 @@ from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name,
 from seper_reward.config import load_scorer
 from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, with_passages
 from seper_reward.evaluate.measures import Measures
-from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, pearson_cell
+from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table
 from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -115,10 +115,10 @@ class Joined(Record):
         titles = [f"{name} ({count} questions)" for name, count in self.questions.items()]
         order = sorted(self.mean, key=self.mean.__getitem__, reverse=True)
         values = [
-            [way, cell(self.mean[way]), *(pearson_cell(found[way]) for found in self.sets.values())] for way in order
+            [way, cell(self.mean[way]), *(interval_cell(found[way]) for found in self.sets.values())] for way in order
         ]
         leads = [
-            [way, *(pearson_cell(found[way]["lead"]) for found in self.sets.values())]
+            [way, *(interval_cell(found[way]["lead"]) for found in self.sets.values())]
             for way in order
             if way != _DELTA_BELIEF
         ]

@@ -15,7 +15,6 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import downstream, gold_relevance
 from seper_reward.labels.labelers import PassageLabeler
-from seper_reward.labels.targets import chosen
 from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
@@ -24,7 +23,7 @@ from seper_reward.statistics import (
     lead_over_questions,
     mean_over_questions,
 )
-from seper_reward.types import Passage, Query
+from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments.sample_sizes import lead_beyond_seeds, questions_for_lead
 from trainers.ranking.evaluation import RankingReaders, Rankings
 from trainers.ranking.label_store import LabelStore
@@ -101,6 +100,28 @@ def choose(pools: Sequence[Query], stores: Mapping[str, LabelStore], top_k: int)
     for name, rows in labeled.items():
         passages[name] = [tuple(query.passages[at] for at in chosen(rows[query.id], top_k)) for query in queries]
     return Choices(queries, passages)
+
+
+def chosen(labeled: LabeledQuery, k: int) -> list[int]:
+    """Return the positions of the ``k`` >= 1 best passages by a query's labels, in the order for the reader.
+
+    These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
+    with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
+    passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
+
+    Raises:
+        ValueError: ``k`` is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
+    measured = [each for each in labeled.sets if len(each.shown) == k]
+    if measured:
+        return list(max(measured, key=lambda each: each.utility.value).shown)
+    labels = list(labeled.labels)
+    for each in labeled.sets if k > 1 else ():
+        if each.given and each.gain.value > max(labels[each.passage], 0.0):
+            labels[each.passage] = each.gain.value
+    return sorted(range(len(labels)), key=lambda at: -labels[at])[:k]
 
 
 def measure_choices(

@@ -18,14 +18,14 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, Record, marked_questions, needed_file, parse, reporting
+from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.evaluate.contexts import PASSAGES_HELP, Context, marked_contexts, with_passages
 from seper_reward.evaluate.llm_judge import LLMJudgeConfig, load_llm_judge
 from seper_reward.reader.prompts import fill_template
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Writer
-from seper_reward.reports.tables import cell, markdown_table, pearson_cell
+from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.runtime.profiling import profiling
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
@@ -80,7 +80,7 @@ class LLMUtility(Record):
         """Return correlation and cost by way as Markdown."""
         costs = ("seconds", *_COUNTS, "price")
         rows = [
-            [name, pearson_cell(row), f"{row['contexts']} of {self.n}", *(cell(row[each]) for each in costs)]
+            [name, interval_cell(row), f"{row['contexts']} of {self.n}", *(cell(row[each]) for each in costs)]
             for name, row in self.ways.items()
         ]
         header = [
@@ -189,7 +189,7 @@ def llm_utility(
 def command(arguments: list[str]) -> str:
     """Run ``python -m tests.benchmarks.experiments.llm_utility``."""
     config = parse(LLMUtilityConfig, arguments, f"python -m {_NAME}")
-    queries = with_passages(marked_questions(config, needed_file(config)), config.passages_per_question)
+    queries = with_passages(marked_questions(config, config.file), config.passages_per_question)
     with reporting("llm_utility", config) as report:
         scorer = load_scorer(config, config.seed)
         model = load_llm_judge(config, scorer.reader)

@@ -19,7 +19,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.command import MarkedConfig, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
@@ -200,7 +200,7 @@ class Repeats:
 def command(arguments: list[str]) -> str:
     """Run ``python -m tests.benchmarks.experiments.repeats``."""
     config = parse(RepeatsConfig, arguments, f"python -m {_NAME}")
-    queries = with_passages(marked_questions(config, needed_file(config)), config.passages_per_question)
+    queries = with_passages(marked_questions(config, config.file), config.passages_per_question)
     with reporting("repeats", config) as report:
         found = repeats(
             load_scorer(config, config.seed),

@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, marked_questions, needed_file, parse, reporting
+from seper_reward.command import MarkedConfig, marked_questions, parse, reporting
 from seper_reward.config import entailment_options, load_scorer
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
@@ -22,7 +22,7 @@ from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_
 from seper_reward.evaluate.similarity import SIMILARITIES, Pair, Similarity, load_similarity
 from seper_reward.reader.prompts import PromptStyle, prompt_style
 from seper_reward.reports.figures import plot_intervals
-from seper_reward.reports.tables import cell, markdown_table, pearson_cell
+from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
@@ -135,11 +135,11 @@ class Robustness:
         table = markdown_table(
             header,
             [
-                [name, *(pearson_cell(row[column]) for column in columns), cell(row["baseline_seper"])]
+                [name, *(interval_cell(row[column]) for column in columns), cell(row["baseline_seper"])]
                 for name, row in rows.items()
             ],
         )
-        pairs = [[name, *map(pearson_cell, row.values())] for name, row in self.pairwise.items()]
+        pairs = [[name, *map(interval_cell, row.values())] for name, row in self.pairwise.items()]
         table += f"\n\n{markdown_table(['ΔSePer soft, pairwise', *self.pairwise], pairs)}"
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
         return f"{table}\n\n{self.questions} questions, {self.n} contexts{left_out}"
@@ -160,7 +160,7 @@ class Robustness:
 def command(arguments: list[str]) -> str:
     """Run ``python -m tests.benchmarks.experiments.robustness``."""
     config = parse(RobustnessConfig, arguments, f"python -m {_NAME}")
-    file = needed_file(config)
+    file = config.file
     styles = {name: prompt_style(name, baseline=config.baseline, placebo=config.placebo) for name in config.prompts}
     queries = with_passages(marked_questions(config, file), config.passages_per_question)
 

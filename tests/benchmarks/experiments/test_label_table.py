@@ -15,6 +15,7 @@ from tests.benchmarks.experiments.label_table import (
     as_ranked,
     ceiling_lines,
     choose,
+    chosen,
     label_table,
     measure_choices,
     questions_needed,
@@ -300,3 +301,34 @@ def test_what_labels_were_measured_on_does_not_judge_them():
         CompareConfig(tune=["lr=1e-5"])
     assert CompareConfig(eval_readers=["plain", "other"]).primary_reader == "plain"
     assert CompareConfig(eval_readers=["none"]).primary_reader == "embedded"
+
+
+def judged(labels):
+    passages = tuple(Passage(f"text {at}", id=str(at)) for at, _ in enumerate(labels))
+    return LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), (0.0,) * len(labels))
+
+
+def of_set(shown, utility, gain=0.0):
+    gain, utility, interaction = (Estimate(value, 0.1, value - 0.2, value + 0.2) for value in (gain, utility, 0.0))
+    return SetLabel(shown, shown[-1], gain, utility, interaction)
+
+
+def test_the_best_labels_are_chosen_and_equal_ones_in_the_order_of_the_query():
+    row = judged([0.2, 0.7, -0.1, 0.7, 0.2])
+    assert [chosen(row, k) for k in (1, 2, 3, 9)] == [[1], [1, 3], [1, 3, 0], [1, 3, 0, 4, 2]]
+    assert chosen(judged([]), 2) == []
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        chosen(row, 0)
+
+
+def test_the_best_measured_set_is_chosen_as_it_was_shown():
+    sets = (of_set((0, 1), 0.3, gain=0.9), of_set((3, 2), 0.8, gain=0.1), of_set((2, 3), 0.8), of_set((3, 0, 1), 0.9))
+    row = replace(judged([0.9, 0.7, -0.1, 0.0]), sets=sets)
+    assert [chosen(row, k) for k in (1, 2, 3, 4)] == [[0], [3, 2], [3, 0, 1], [0, 1, 2, 3]]
+    assert chosen(row.keep([2, 0, 3]), 2) == [2, 0]  # places move with the passages
+
+
+def test_without_a_set_of_so_many_the_passages_that_add_most_somewhere_are_chosen():
+    all_three = (of_set((1, 2, 0), 0.9, gain=0.2), of_set((0, 2, 1), 0.9, gain=0.0), of_set((0, 1, 2), 0.9, gain=0.6))
+    row = replace(judged([0.1, 0.3, -0.1]), sets=all_three)
+    assert [chosen(row, k) for k in (1, 2)] == [[1], [2, 1]]

@@ -151,9 +151,9 @@ def test_the_command_goes_on_from_the_cache(tiny_reader, tiny_entailment, tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--counts", "0"], "counts must be whole numbers of at least 1"),
-        (["--repeats", "1"], "repeats must be at least 2"),
-        (["--estimator", "paper"], "leave out the options of SePer"),
+        (["--file", "x", "--counts", "0"], "counts must be whole numbers of at least 1"),
+        (["--file", "x", "--repeats", "1"], "repeats must be at least 2"),
+        (["--file", "x", "--estimator", "paper"], "leave out the options of SePer"),
         ([], "--file is required"),
     ],
 )
