@@ -13,15 +13,24 @@ answer without a search (w_answer), at any price; with a greater weight of the g
 """
 
 import itertools
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.runtime.settings import check_types, setting
 from seper_reward.types import Asked, Measured
 
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
+#: The weights of the variants of earlier releases.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "delta": {"answer_weight": 0.0, "gain_weight": 1.0, "closed_book": False},
+    "stepwise": {"answer_weight": 0.0, "gain_weight": 1.0, "closed_book": False},
+    "answer": {"answer_weight": 1.0, "gain_weight": 0.0, "closed_book": False},
+    "advantage": {"answer_weight": 1.0, "gain_weight": 0.0, "closed_book": True},
+    "both": {"answer_weight": 1.0},
+}
 
 
 @dataclass(frozen=True)
@@ -97,12 +106,35 @@ class RewardWeights:
         return Score(reward, beliefs, self.cost(rollout), answer, search_rewards, answer_reward, fine)
 
 
-def refuse_keywords(names: Iterable[str]) -> None:
-    """Raise ``TypeError`` for keywords that the reward does not have; of a removed one it names the replacement."""
-    for name in names:
-        former = RewardWeights.former.get(name)
-        hint = f", which was removed; {former}" if former else ""
-        raise TypeError(f"SePerReward got an unexpected keyword argument {name!r}{hint}")
+def read_former(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the weights that keywords of an earlier release stand for: those of ``variant``, with a warning.
+
+    Args:
+        settings: Keywords that the reward does not have.
+
+    Raises:
+        TypeError: A keyword is unknown or was removed; the message names its replacement.
+        ValueError: The variant is unknown.
+    """
+    for name in settings:
+        if name != "variant":
+            former = RewardWeights.former.get(name)
+            hint = f", which was removed; {former}" if former else ""
+            raise TypeError(f"SePerReward got an unexpected keyword argument {name!r}{hint}")
+    if "variant" not in settings:
+        return {}
+    variant = settings["variant"]
+    if variant not in _VARIANTS:
+        raise ValueError(f"variant must be one of {', '.join(_VARIANTS)}, got {variant!r}")
+    weights = _VARIANTS[variant]
+    instead = ", ".join(f"{name}={value}" for name, value in weights.items())
+    warnings.warn(
+        f"variant={variant!r} will be removed in the next release: give SePerReward {instead} instead (the default "
+        f"price of a search is now {RewardWeights.price})",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return weights
 
 
 def _on_grid(value: float) -> float:

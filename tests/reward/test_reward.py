@@ -1,9 +1,10 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
 import inspect
+import itertools
 import json
 import pickle
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 
 import pytest
@@ -147,10 +148,46 @@ def on_grid(value):
     return round(value * 2.0**44) / 2.0**44
 
 
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1), st.floats(0, 3), st.floats(0, 5),
+    st.integers(0, 3), st.booleans(),
+)  # fmt: skip
+def test_the_former_variants_map_to_the_bit(sepers, support, price, gain_weight, failed, closed_book):
+    """The formulas of the release before, written out, against the weights that stand for each variant."""
+    rollout = replace(rollout_of(*[(MILL,)] * (len(sepers) - 1)), failed=failed)
+    before, after = on_grid(sepers[0]), on_grid(sepers[-1])
+    cost, answer = (len(sepers) - 1 + failed) * on_grid(price), on_grid(support)
+    gain = on_grid(gain_weight * sepers[-1]) - on_grid(gain_weight * sepers[0])
+    former = {
+        "delta": after - before - cost,
+        "stepwise": sum(on_grid(b) - on_grid(a) for a, b in itertools.pairwise(sepers)) - cost,
+        "answer": answer - cost,
+        "advantage": answer - before - cost,
+        "both": answer + gain - cost - (before if closed_book else 0.0),
+    }
+    for variant, reward in former.items():
+        with pytest.warns(FutureWarning, match=f"variant='{variant}' will be removed"):
+            made = SePerReward(
+                "http://nowhere:1", variant=variant, price=price, gain_weight=gain_weight, closed_book=closed_book
+            )
+        asked = made.weights.asks(rollout)
+        found = made.weights.score(
+            rollout, measured(*sepers[: len(asked.contexts)], support=support if asked.texts else None)
+        )
+        assert found.reward == reward
+
+
+def test_a_former_variant_warns_with_the_weights_to_give():
+    with pytest.warns(FutureWarning, match=r"give SePerReward answer_weight=1.0, gain_weight=0.0, closed_book=False"):
+        reward = SePerReward("http://nowhere:1", variant="answer")
+    assert reward.weights == RewardWeights(gain_weight=0.0)
+    with pytest.raises(ValueError, match=r"variant must be one of delta, .*, got 'x'"):
+        SePerReward("http://nowhere:1", variant="x")
+
+
 @pytest.mark.parametrize(
     ("keyword", "instead"),
     [
-        ("variant", "set answer_weight and gain_weight"),
         ("word_price", "only searches have a price"),
         ("pool_draws", "a scorer with more samples"),
         ("baseline", r"scorer\.with_baseline\('placebo'\)"),
