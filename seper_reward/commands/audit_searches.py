@@ -7,8 +7,10 @@ from pathlib import Path
 from seper_reward.command import ResultConfig, check_least, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
+from seper_reward.labels.summary import MARGIN
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.settings import setting
+from seper_reward.types import KNOWN
 
 
 @dataclass
@@ -29,8 +31,8 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
         [], "Names of the tools whose results are searches, in logs of messages (default: the only tool in the log)."
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
-    needed: float = setting(0.5, "Value of SePer without a passage below which a question needs a search.")
-    margin: float = setting(0.05, "Value above which ΔSePer means a helpful search (harmful: below -margin), >= 0.")
+    needed: float = setting(KNOWN, "Value of SePer without a passage below which a question needs a search.")
+    margin: float = setting(MARGIN, "Value above which ΔSePer means a helpful search (harmful: below -margin), >= 0.")
     searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
     plot: str | None = setting(
         None,

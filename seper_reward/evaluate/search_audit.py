@@ -12,11 +12,10 @@ from seper_reward.labels.summary import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.html import PAGES, write_searches_page
 from seper_reward.reports.tables import interval_cell, markdown_table
-from seper_reward.reward.metrics import NEEDED
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import ratio_over_questions, rounded
-from seper_reward.types import Query
+from seper_reward.types import KNOWN, Query
 
 KINDS = ("helpful", "useless", "harmful")
 _TITLES = {
@@ -145,7 +144,7 @@ class SearchAudit:
 
 
 def audit_searches(
-    scorer: SePerScorer, rollouts: Sequence[Rollout], *, needed: float = NEEDED, margin: float = MARGIN
+    scorer: SePerScorer, rollouts: Sequence[Rollout], *, needed: float = KNOWN, margin: float = MARGIN
 ) -> SearchAudit:
     """Measure the effect of each search on a reader's belief in the gold answer; processes share the rollouts.
 

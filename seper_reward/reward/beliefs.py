@@ -75,7 +75,8 @@ class BeliefMemory:
             new |= zip(_keys(each), result.beliefs, strict=True)
             supports |= zip(texts, result.supports, strict=True)
         self._remember(new)
-        return [None if each is None else _recall(each, beliefs | new, supports, errors) for each in asked]
+        beliefs |= new
+        return [None if each is None else _recall(each, beliefs, supports, errors) for each in asked]
 
     def expect(self, asked: Asked) -> Asked | None:
         """Return the contexts of a question that are neither cached nor expected since the last ``measure``."""
