@@ -46,7 +46,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-d experiment-e
-.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
+.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -121,10 +121,12 @@ RESULT_roofline        := $(BENCH).roofline
 RESULT_dense           := $(BENCH).dense --questions 300
 RESULT_search          := $(BENCH).search
 RESULT_identity        := $(BENCH).batch_shape --questions 4
+RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
+RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml --table_only true
 $(foreach set,$(MARKS),$(eval RESULT_$(set) := seper-reward evaluate correlation --file $(QA)/$(set).jsonl.gz \
   --split test --limit 100 --passages_per_question 4))
 RESULTS := $(MARKS) planted false_negatives people traps attack estimators options noise hops speed batches scaling \
-           entailment roofline dense search identity
+           entailment roofline dense search identity pairs other_domain
 
 # labels and people's marks, with the number of questions of each set; a measured set is not measured again
 marks: setup  ## compare labels with people's marks, into runs/joined; READER="--reader FOLDER" for another reader
@@ -135,6 +137,9 @@ marks: setup  ## compare labels with people's marks, into runs/joined; READER="-
 results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -e and policy-* (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
+# hours each on 2 cores; they go on where they were stopped
+runs/results/pairs.txt runs/results/other_domain.txt: runs/qwen/config.json
+runs/results/other_domain.txt: runs/weak/modules.json
 runs/results/%.txt:
 	mkdir -p $(@D)
 	OMP_NUM_THREADS=1 $(BIN)/$(RESULT_$*) > $@.part
@@ -155,6 +160,9 @@ experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train 
 
 runs/second-reader/$(WARM) runs/sentences/$(WARM):
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(EXPERIMENTS)/$(notdir $(@D)).yaml
+# Qwen2.5-Coder-0.5B-Instruct, an instruct model that nobody here trained
+runs/qwen/config.json: | setup
+	$(BIN)/python ../shared/tools/get_qwen_reader.py runs/qwen
 runs/weak/modules.json:
 	$(BIN)/python -m tests.benchmarks.experiments.new_head --dimension 32 --output_dir runs/weak
 
@@ -164,12 +172,19 @@ policy-demo: setup runs/policy-warm/$(WARM)  ## train a policy that learns when 
 policy-real: setup runs/policy-real-warm/$(WARM)  ## train a policy on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/real.yaml $(POLICY)
 
+policy-qwen: runs/policy-qwen-warm/$(WARM)  ## train a policy of Qwen2.5-Coder-0.5B-Instruct, into runs/policy-qwen
+	$(BIN)/python -m trainers.policy --config configs/policy/qwen.yaml $(POLICY)
+
 policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## compare credit per turn with one reward per rollout for up to two searches, into runs/policy-two-hop-*
 	for credit in turn rollout; do $(BIN)/python -m trainers.policy --config configs/policy/two-hop.yaml --credit $$credit --output_dir runs/policy-two-hop-$$credit || exit 1; done
 	$(BIN)/python -m trainers.policy_eval --runs runs/policy-two-hop-turn --against runs/policy-two-hop-rollout --plot runs/policy-two-hop.svg
 
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
+runs/policy-qwen-warm/$(WARM): runs/qwen/config.json
+runs/policy-qwen-warm/$(WARM): POLICY_CONFIG := qwen
+# the model forms calls by itself, but never writes the tags around them
+runs/policy-qwen-warm/$(WARM): WARM_UP := --limit 48 --lora_layers 8 --learning_rate 5e-4
 runs/policy-two-hop-warm/$(WARM): POLICY_CONFIG := two-hop
 # there are few questions: after one epoch the policy does not call tools yet
 runs/policy-two-hop-warm/$(WARM): WARM_UP := --num_train_epochs 5

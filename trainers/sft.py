@@ -20,6 +20,7 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.splits import spread
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
@@ -57,7 +58,9 @@ class SftScriptConfig:
         "configs/policy/demo.yaml",
         "YAML file of the policy for data=policy, with its model, questions, search tool and reader.",
     )
-    limit: int | None = setting(None, "Number of examples to train on (default: all).")
+    limit: int | None = setting(
+        None, "Number of examples to train on, or of questions with data=policy (default: all)."
+    )
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -94,8 +97,8 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
     task = read_policy_task(config.policy)
     scorer = load_task_scorer(task, Path(arguments.output_dir), loaded)
     questions = read_policy_questions(task)
-    rows = warm_up_rows(
-        questions.train,
+    return warm_up_rows(
+        spread(questions.train, config.limit),
         scorer,
         new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
         # a separate tokenizer: the reader's must keep its chat template
@@ -103,7 +106,6 @@ def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedMod
         max_turns=task.max_turns,
         seed=arguments.seed,
     )
-    return rows[: config.limit]
 
 
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrainer, Counter[str]]:

@@ -1,0 +1,29 @@
+"""Copy a model folder whose tokenizer reads the tags of tool calls as ordinary text.
+
+    python -m tests.benchmarks.experiments.text_tags runs/qwen runs/qwen-text-tags
+
+In Qwen2.5-Coder-0.5B-Instruct each tag is one token that was never trained: its embedding is like those of unused tokens,
+so the model never writes it, and a policy cannot learn to. In text tokens the model writes the same tags by itself.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+TAGS = ("<tool_call>", "</tool_call>")
+
+
+def main() -> int:
+    """Copy the folder, without the added tokens of the tags; return 0."""
+    source, target = map(Path, sys.argv[1:])
+    shutil.copytree(source, target)
+    path = target / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["content"] not in TAGS]
+    path.write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
