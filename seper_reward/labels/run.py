@@ -185,8 +185,8 @@ class LabelRun:
             for query, labeled in label_batches(work.labeler, self._mine(blocks)):
                 entry: dict[str, Any] = {"key": work.keys[query.id]}
                 try:
-                    lengths = passage_lengths(work.labeler.scorer, query)
-                    entry["label"] = label_row(unwrap(labeled), work.labeler.name, lengths)
+                    found = unwrap(labeled)
+                    entry["label"] = label_row(found, work.labeler.name, passage_lengths(work.labeler.scorer, query))
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
