@@ -163,6 +163,8 @@ runs/second-reader/$(WARM) runs/sentences/$(WARM):
 # Qwen2.5-Coder-0.5B-Instruct, an instruct model that nobody here trained
 runs/qwen/config.json: | setup
 	$(BIN)/python ../shared/tools/get_qwen_reader.py runs/qwen
+runs/qwen-text-tags/config.json: runs/qwen/config.json
+	$(BIN)/python -m tests.benchmarks.experiments.text_tags runs/qwen runs/qwen-text-tags
 runs/weak/modules.json:
 	$(BIN)/python -m tests.benchmarks.experiments.new_head --dimension 32 --output_dir runs/weak
 
@@ -181,10 +183,9 @@ policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## compare credit per tu
 
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
-runs/policy-qwen-warm/$(WARM): runs/qwen/config.json
+runs/policy-qwen-warm/$(WARM): runs/qwen-text-tags/config.json
 runs/policy-qwen-warm/$(WARM): POLICY_CONFIG := qwen
-# the model forms calls by itself, but never writes the tags around them
-runs/policy-qwen-warm/$(WARM): WARM_UP := --limit 48 --lora_layers 8 --learning_rate 5e-4
+runs/policy-qwen-warm/$(WARM): WARM_UP := --lora_layers 8 --learning_rate 5e-4
 runs/policy-two-hop-warm/$(WARM): POLICY_CONFIG := two-hop
 # there are few questions: after one epoch the policy does not call tools yet
 runs/policy-two-hop-warm/$(WARM): WARM_UP := --num_train_epochs 5

@@ -6,6 +6,7 @@ In Qwen2.5-Coder-0.5B-Instruct each tag is one token that was never trained: its
 so the model never writes it, and a policy cannot learn to. In text tokens the model writes the same tags by itself.
 """
 
+import argparse
 import json
 import shutil
 import sys
@@ -16,9 +17,12 @@ TAGS = ("<tool_call>", "</tool_call>")
 
 def main() -> int:
     """Copy the folder, without the added tokens of the tags; return 0."""
-    source, target = map(Path, sys.argv[1:])
-    shutil.copytree(source, target)
-    path = target / "tokenizer.json"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=Path, help="folder of the model")
+    parser.add_argument("target", type=Path, help="folder to write, which must not exist")
+    folders = parser.parse_args()
+    shutil.copytree(folders.source, folders.target)
+    path = folders.target / "tokenizer.json"
     tokenizer = json.loads(path.read_text(encoding="utf-8"))
     tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["content"] not in TAGS]
     path.write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
