@@ -380,8 +380,8 @@ def learn(
         if process_state().is_main_process and not any(calls):
             say(
                 "the policy never calls its search tool on held-out questions, so it has no search to learn from; "
-                "warm it up for longer (`seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`) "
-                "or check that the tags of tool calls are trained tokens, see docs/rewards.md"
+                "warm it up for longer (`seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs "
+                "5`), or check that the tags of tool calls are trained tokens, see docs/rewards.md"
             )
         if not config.evaluate_only:
             trainer.train(resume_from_checkpoint=last_checkpoint(folder))
