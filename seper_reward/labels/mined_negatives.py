@@ -21,9 +21,7 @@ class Layout:
 
     anchor: str  # column of the question
     positive: str  # column of the positive
-    columns: tuple[
-        str, ...
-    ]  # of the negatives: `negative`, or `negative_1`, `negative_2` and so on; or the list `neg`
+    columns: tuple[str, ...]  # of the negatives: `negative`, or `negative_1`, `negative_2`, ...; or the list `neg`
     scores: tuple[str, ...] = ()  # columns of scores of a sentence-transformers row's passages
     lists: bool = False
 

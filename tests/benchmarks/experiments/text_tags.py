@@ -3,7 +3,7 @@
     python -m tests.benchmarks.experiments.text_tags runs/qwen runs/qwen-text-tags
 
 In Qwen2.5-Coder-0.5B-Instruct each tag is one token that was never trained: its embedding equals those of unused
-tokens (cosine .99999), so the model never writes it. If the tags are text, the model writes them by itself.
+tokens (cosine .99999), so the model never writes it. If the tags are text, the model writes them without training.
 """
 
 import argparse
