@@ -64,7 +64,6 @@ from .runs import (
 
 _LENGTH = {"max_steps", "num_train_epochs"}
 _ANSWER = 8  # tokens to leave for the answer after the searches of a rollout
-_CREDIT = ("discount", "credit_baseline")  # settings of the credit of turns
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
 
@@ -83,7 +82,6 @@ class PolicyConfig(PolicyTaskConfig):
         "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
         "needs scale_rewards none.",
     )
-    discount: float = setting(1.0, "Discount of later rewards in the credit of a turn, in [0, 1]; for credit turn.")
     credit_baseline: CreditBaseline = setting(
         "group",
         "Baseline of the advantages of turns: group (means over the rollouts of a question), or reader (the reward of "
@@ -102,11 +100,10 @@ class PolicyConfig(PolicyTaskConfig):
     weights: RewardWeights = field(default=RewardWeights(), init=False)
 
     def __post_init__(self) -> None:
-        defaults = {name: getattr(PolicyConfig, name) for name in _CREDIT}
-        if self.credit != "turn" and self.credit_settings != defaults:
+        if self.credit != "turn" and self.credit_baseline != "group":
             raise ValueError(
-                f"{', '.join(_CREDIT)} are settings of credit 'turn', got {self.credit_settings} with "
-                f"{self.credit!r}; set --credit turn, or {defaults}"
+                f"credit_baseline {self.credit_baseline!r} is a setting of credit 'turn', got {self.credit!r}; set "
+                "--credit turn, or --credit_baseline group"
             )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
@@ -117,11 +114,6 @@ class PolicyConfig(PolicyTaskConfig):
                 f"init_adapter={self.init_adapter!r} contains no adapter; warm up first with `seper-reward train sft "
                 "--config configs/sft/policy.yaml` (a small policy never calls a tool untrained), or set 'none'"
             )
-
-    @property
-    def credit_settings(self) -> dict[str, Any]:
-        """Settings of the credit of turns, as arguments of ``TurnCreditGRPOTrainer``."""
-        return {name: getattr(self, name) for name in _CREDIT}
 
 
 @dataclass
@@ -216,7 +208,7 @@ def new_trainer(
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
     trainer_class, credit = GRPOTrainer, dict[str, Any]()
     if config.credit == "turn":
-        trainer_class, credit = TurnCreditGRPOTrainer, config.credit_settings
+        trainer_class, credit = TurnCreditGRPOTrainer, {"credit_baseline": config.credit_baseline}
     return trainer_class(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
@@ -311,7 +303,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = (PolicyConfig, RewardWeights, PolicyArguments)
     config, config.weights, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
     if config.credit == "turn":
-        refuse_credit([config.weights], arguments, **config.credit_settings)
+        refuse_credit([config.weights], arguments, config.credit_baseline)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns

@@ -39,6 +39,7 @@ class PolicyTaskConfig(InputConfig):
 
     former: ClassVar[Mapping[str, str]] = {
         "reader_seed": "set sampling.seed in the file of --scorer",
+        "discount": "leave it out; a message is credited with all later rewards",
         "needed": "leave it out; a question needs a search if the reader's SePer without one is below 0.5",
     }
 

@@ -33,8 +33,6 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
     Args:
         *args: Arguments of ``GRPOTrainer``. At least one of ``reward_funcs`` must be a ``SePerReward``. Rewards must
             not be scaled (``scale_rewards="none"``): the deviation of rewards can be 0 although their parts differ.
-        discount: γ, in [0, 1]: share of the next message's credit that a message gets. With 1 a first search also
-            gets the gain of later searches that it made possible; with 0 each search gets its own gain only.
         credit_baseline: Baseline of the advantages: ``"group"``, the means over the rollouts of a question, or
             ``"reader"``, the reward of the reader's immediate answer, which needs weights of answer and gain above 0.
             ``"reader"`` shows the value of a search even if all rollouts of a group search.
@@ -51,7 +49,6 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
     def __init__(
         self,
         *args: Any,
-        discount: float = 1.0,
         credit_baseline: CreditBaseline = "group",
         **kwargs: Any,
     ) -> None:
@@ -59,12 +56,12 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
             if not hasattr(GRPOTrainer, name):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
         super().__init__(*args, **kwargs)
-        self.discount, self.credit_baseline = discount, credit_baseline
+        self.credit_baseline = credit_baseline
         self.undivided: Counter[str] = Counter()
         self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
         self._gathered_rewards: Tensor | None = None
         weights = [reward.weights for reward in self._credited.values()]
-        refuse_credit(weights, self, discount=discount, credit_baseline=credit_baseline)
+        refuse_credit(weights, self, credit_baseline)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         self._gathered_rewards = super()._calculate_rewards(*args, **kwargs)
@@ -96,7 +93,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
             else:
                 known = [credit if isinstance(credit, Credit) else None for credit in gather_object(earned)]
                 groups = (known[start : start + size] for start in range(0, len(known), size))
-                by_message = [row for group in groups for row in message_advantages(group, self.discount)][here]
+                by_message = [row for group in groups for row in message_advantages(group)][here]
             shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
@@ -114,7 +111,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         """Return a rollout's advantages over the reader; an empty list if its credit is unknown."""
         if isinstance(credit, str) or score is None:
             return []
-        return advantages_over_reader(credit, reward.weights.answer_values(score), self.discount)
+        return advantages_over_reader(credit, reward.weights.answer_values(score))
 
     def _messages_of_tokens(
         self, batch: Mapping[str, Any], row: int, credit: Credit | str, passage_tag: str | None
@@ -136,14 +133,12 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         return messages
 
 
-def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, *, discount: float, credit_baseline: str) -> None:
+def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, credit_baseline: str) -> None:
     """Raise ``ValueError`` if settings of ``TurnCreditGRPOTrainer`` conflict with weights or TRL's arguments."""
     if credit_baseline not in get_args(CreditBaseline):
         raise ValueError(
             f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
         )
-    if not 0 <= discount <= 1:
-        raise ValueError(f"discount must be in [0, 1], got {discount}")
     if not weights:
         raise ValueError("reward_funcs must contain a SePerReward, got none; add one, or use GRPOTrainer")
     if credit_baseline == "reader" and not all(each.answer_weight and each.gain_weight for each in weights):

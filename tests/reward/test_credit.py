@@ -41,26 +41,16 @@ FIRST, SECOND, ANSWER = 0.4 / 3, 0.4 / 3, 0.6
 
 
 def test_advantages_by_hand():
-    memory, unknown, one, two = message_advantages(GROUP, discount=0.0)
-    assert unknown == []
-    assert memory == pytest.approx([0.2 - ANSWER - FIRST - SECOND])
-    assert one == pytest.approx([0.5 - FIRST, 1.0 - ANSWER - SECOND])
-    assert two == pytest.approx([-0.1 - FIRST, 0.0, 0.4 - SECOND, 0.6 - ANSWER])
-    discounted = message_advantages(GROUP, discount=0.5)[3]
-    assert discounted == pytest.approx([two[0] + two[2] / 4 + two[3] / 8, two[2] / 2 + two[3] / 4, two[2], two[3]])
-
-
-def test_undiscounted_it_is_the_return_from_here_on():
     rewards = [sum(turn_rewards(credit)) for credit in GROUP if credit is not None]
-    _, _, one, two = message_advantages(GROUP, discount=1.0)
-    firsts = [found[0] for found in message_advantages(GROUP, discount=1.0) if found]
+    memory, unknown, one, two = message_advantages(GROUP)
+    assert unknown == []
+    firsts = [found[0] for found in (memory, one, two)]
     assert firsts == pytest.approx([each - sum(rewards) / 3 for each in rewards])
     assert one[1] == pytest.approx(1.0 - ANSWER - SECOND)
     assert two[1:] == pytest.approx([0.4 + 0.6 - SECOND - ANSWER, 0.4 + 0.6 - SECOND - ANSWER, 0.6 - ANSWER])
 
 
 def test_a_failed_call_is_charged_to_the_message_that_made_it():
-    """At γ = 0 a right answer does not pay for the call that failed before it."""
     measured = Measured(estimates(0.5), (1.0,))
     weights = RewardWeights(price=0.2)
     said = {"role": "assistant", "content": "Ann"}
@@ -71,12 +61,12 @@ def test_a_failed_call_is_charged_to_the_message_that_made_it():
     at_once, clumsy = (credit_of(*pair) for pair in zip(rollouts, scores, strict=True))
     assert turn_rewards(clumsy) == pytest.approx([-0.2, 1.0])
     assert sum(turn_rewards(clumsy)) == scores[1].reward
-    right, (fault, answer) = message_advantages([at_once, clumsy], discount=0.0)
-    assert [right[0], fault, answer] == pytest.approx([0.1, -0.1, 0.0])  # first messages cost .1 on average
-    assert message_advantages([at_once, clumsy], discount=1.0)[1] == pytest.approx([-0.1, 0.0])
+    right, clumsy_ones = message_advantages([at_once, clumsy])
+    assert right == pytest.approx([0.1])  # first messages cost .1 on average
+    assert clumsy_ones == pytest.approx([-0.1, 0.0])  # the answer does not pay for the failed call before it
 
 
-def slowly(group, discount):
+def slowly(group):
     """Every pair of message and later message, with the definition of what each earned above the mean."""
     most = max(len(credit.searches) for credit in group)
     padded = [[*credit.searches, *[0.0] * (most - len(credit.searches))] for credit in group]
@@ -97,7 +87,7 @@ def slowly(group, discount):
         for at, mean_other in enumerate(mean_others):
             own[min(at, len(own) - 1)] += (credit.by_message[at] if at < len(own) else 0.0) - mean_other
         size = range(len(own))
-        found.append([sum(discount ** (later - at) * own[later] for later in size if later >= at) for at in size])
+        found.append([sum(own[later] for later in size if later >= at) for at in size])
     return found
 
 
@@ -112,9 +102,9 @@ def credits_of_a_policy(draw):
     return Credit(tuple(calls), tuple(searches), draw(numbers), tuple(others))
 
 
-@given(st.lists(credits_of_a_policy(), min_size=1, max_size=5), st.floats(0, 1))
-def test_advantages_are_those_of_the_slow_loop(group, discount):
-    for found, expected in zip(message_advantages(group, discount), slowly(group, discount), strict=True):
+@given(st.lists(credits_of_a_policy(), min_size=1, max_size=5))
+def test_advantages_are_those_of_the_slow_loop(group):
+    for found, expected in zip(message_advantages(group), slowly(group), strict=True):
         assert found == pytest.approx(expected, abs=1e-9)
 
 
@@ -144,7 +134,7 @@ def test_the_gradient_is_that_of_the_expected_reward():
     objective = 0.0
     for pair in itertools.product(range(len(rollouts)), repeat=2):
         weight = (chances[pair[0]] * chances[pair[1]]).detach()
-        found = message_advantages([rollouts[at][1] for at in pair], discount=1.0)
+        found = message_advantages([rollouts[at][1] for at in pair])
         for at, advantages in zip(pair, found, strict=True):
             logs = torch.stack(rollouts[at][0]).log()
             objective = objective + weight * (logs * torch.tensor(advantages, dtype=torch.float64)).sum() / 2
@@ -161,7 +151,7 @@ def test_over_the_reader_the_gradient_is_that_of_the_expected_reward_whatever_it
     (gradient,) = torch.autograd.grad(expected, logits, retain_graph=True)
     objective = 0.0
     for chance, (asked, credit) in zip(chances, rollouts, strict=True):
-        advantages = advantages_over_reader(credit, [0.4, 0.9, 0.1], discount=1.0)
+        advantages = advantages_over_reader(credit, [0.4, 0.9, 0.1])
         logs = torch.stack(asked).log()
         objective = objective + chance.detach() * (logs * torch.tensor(advantages, dtype=torch.float64)).sum()
     (found,) = torch.autograd.grad(objective, logits)
@@ -174,7 +164,7 @@ def test_over_the_reader_it_does_not_matter_whether_the_start_is_subtracted():
     for closed_book in (False, True):
         weights = RewardWeights(price=0.5, closed_book=closed_book)
         score = weights.score(rollout, measured)
-        found = advantages_over_reader(credit_of(rollout, score), weights.answer_values(score), discount=1.0)
+        found = advantages_over_reader(credit_of(rollout, score), weights.answer_values(score))
         assert found == [0.75, 0.25]  # .5 - .5 + 1 - .25, and 1 - .75
 
 
@@ -186,8 +176,8 @@ def test_where_most_rollouts_search_the_reader_says_more_than_the_group():
     for searches in itertools.product((True, False), repeat=4):
         group = [searching if each else memory for each in searches]
         chance = search ** sum(searches) * (1 - search) ** (4 - sum(searches))
-        over_reader = [advantages_over_reader(each, [0.75, 0.75], discount=1.0) for each in group]
-        for name, found in (("group", message_advantages(group, discount=1.0)), ("reader", over_reader)):
+        over_reader = [advantages_over_reader(each, [0.75, 0.75]) for each in group]
+        for name, found in (("group", message_advantages(group)), ("reader", over_reader)):
             slopes = [each - search for each in searches]  # of the log probability, by the logit of searching
             gradients[name].append((chance, sum(s * a[0] for s, a in zip(slopes, found, strict=True)) / 4))
     mean = {name: sum(chance * value for chance, value in rows) for name, rows in gradients.items()}
@@ -336,7 +326,7 @@ def scripted(monkeypatch):
     monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", parse)
 
 
-@pytest.mark.parametrize("credit", [{}, {"discount": 0.5}, {"credit_baseline": "reader"}])
+@pytest.mark.parametrize("credit", [{}, {"credit_baseline": "reader"}])
 def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch, credit):
     """Tokens of each message have its advantage, beside another reward that counts for all of them."""
     scripted(monkeypatch)
@@ -362,11 +352,10 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
     (log,) = [row for row in trainer.state.log_history if "credit/whole_rollouts" in row]
     assert log["credit/whole_rollouts"] == 0.0
     lengths = (batch["completion_mask"].sum(1) / 100).tolist()
-    discount = credit.get("discount", 1.0)
     for start in (0, 4):
         rows = range(start, start + 4)
         group = [credit_of(*recorded[row]) for row in rows]
-        expected = slowly(group, discount)
+        expected = slowly(group)
         if "credit_baseline" in credit:  # what followed, less what the reader believed when the message was written
             earned = [turn_rewards(each) for each in group]
             believed = [[belief.seper for belief in recorded[row][1].beliefs] for row in rows]
@@ -461,7 +450,7 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
         "Owner 0",
     ]
     query, passage, answer = (of_text[text] for text in in_order)
-    assert [query, answer] == pytest.approx(slowly(group, 1.0)[1], abs=1e-5)
+    assert [query, answer] == pytest.approx(slowly(group)[1], abs=1e-5)
     assert passage == 0.0
 
 
@@ -471,7 +460,6 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
         ({"answer_weight": 0.0}, {"credit": {"credit_baseline": "reader"}}, "answer_weight and gain_weight above 0"),
         ({"gain_weight": 0.0}, {"credit": {"credit_baseline": "reader"}}, "answer_weight and gain_weight above 0"),
         ({}, {"credit": {"credit_baseline": "mean"}}, "must be one of group, reader, got 'mean'"),
-        ({}, {"credit": {"discount": 1.5}}, r"discount must be in \[0, 1\], got 1.5"),
         ({}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         (
             {},
@@ -520,7 +508,7 @@ assert len(recorded) == 2
 group = gather_object([credit_of(*row) for row in recorded])  # two rollouts of each rank
 assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
 rank = trainer.accelerator.process_index
-for row, advantages in enumerate(slowly(group, 1.0)[2 * rank : 2 * rank + 2]):
+for row, advantages in enumerate(slowly(group)[2 * rank : 2 * rank + 2]):
     assert batch["advantages"][row, 0].item() == pytest.approx(advantages[0], abs=1e-5)
 print(f"rank {rank} is right\\n", end="")  # in one piece, as two ranks write
 """

@@ -162,7 +162,7 @@ def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
 
 
 def test_credit_per_turn(settings, tmp_path):
-    options = ["--credit", "turn", "--discount", "0.9"]
+    options = ["--credit", "turn", "--credit_baseline", "reader"]
     assert policy.main([*settings, *options, "--scale_rewards", "none", "--logging_steps", "1"]) == 0
     (checkpoint,) = (tmp_path / "run").glob("checkpoint-2")
     log = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
