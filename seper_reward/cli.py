@@ -40,7 +40,7 @@ _MOVED = {  # moved to the experiments, which are not in the wheel
     f"{group} {name}": f"python -m tests.benchmarks.experiments.{name.replace('-', '_')}"
     for group, names in (
         ("evaluate", ("repeats", "robustness", "transfer", "compare")),
-        ("train", ("gating", "compare-labelers", "new-head")),
+        ("train", ("compare-labelers", "new-head")),
     )
     for name in names
 }

@@ -130,7 +130,7 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
 
 @pytest.mark.parametrize(
     ("recipe", "module"),
-    [("gating", "gating"), ("compare-labelers", "compare_labelers"), ("new-head", "new_head")],
+    [("compare-labelers", "compare_labelers"), ("new-head", "new_head")],
 )
 def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
     assert cli.main(["train", recipe, "--output_dir", "runs/x"]) == 2

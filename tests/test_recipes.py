@@ -111,7 +111,6 @@ def config_class(path):
     from tests.benchmarks.experiments import (
         compare,
         compare_labelers,
-        gating,
         llm_utility,
         repeats,
         robustness,
@@ -137,7 +136,6 @@ def config_class(path):
     }
     folders = {
         "compare": compare_labelers.CompareConfig,
-        "gating": gating.GatingConfig,
         "label": label.LabelConfig,
         "policy": policy_task.PolicyTaskConfig,
         "reranker": reranker.RerankerConfig,

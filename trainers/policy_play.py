@@ -20,7 +20,7 @@ from seper_reward.types import KNOWN, Query, answer_items
 
 from .policy_task import SearchTool, simple_searches
 from .runs import evaluated
-from .thresholds import curve
+from .thresholds import best_threshold
 
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")
@@ -109,11 +109,11 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
     thresholds = {}
     for place, entropy in enumerate(_ENTROPIES):
         name = f"{ORACLE}_{entropy}"
-        limit = curve(
+        limit = best_threshold(
             [choice.entropies[place] for choice in others],
             [choice.without.reward for choice in others],
             [choice.searching.reward for choice in others],
-        ).best_threshold()
+        )
         thresholds[name] = limit
         searches[name] = [choice is not None and choice.entropies[place] > limit for choice in choices]
     played: Played = {
