@@ -10,7 +10,6 @@ from tests.benchmarks import (
     dtypes,
     erag_cost,
     false_negatives,
-    knowing,
     label_noise,
     ranks,
     reward,
@@ -148,15 +147,6 @@ def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_r
         for rule in rules.values():
             assert {role: row["passages"] for role, row in rule.items()} == dict.fromkeys(rule, 2)
             assert list(rule) == ["gold", "planted", "wrong", "mined"]
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_knowing_writes_its_numbers(tmp_path):
-    knowing.main(["--limit", "40", "--json", str(tmp_path / "out.json")])
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert found["questions"] == {"train": 40, "held out": 40}
-    assert len(found["auc"]) == len(knowing.ENTROPIES) + len(knowing.DEPTHS)
-    assert all(0.5 < row["mean"] <= 1 for row in found["auc"].values())
 
 
 @pytest.mark.slow
