@@ -18,26 +18,23 @@ _NAME = re.compile(rf"(?<!^)(?<![.!?:] )\b{_WORD}(?: (?:of (?:the )?)?{_WORD})*"
 _POSSESSIVE = re.compile(r"['’]s?$")
 
 
-def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125, turned: float = 0.0) -> Split:
+def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125) -> Split:
     """Return the split of an id, which does not depend on other ids.
 
     Args:
         identity: Id of a question, or any text that identifies it.
         test_share: Share of all ids, in [0, 1], in ``test``: the ids with the greatest SHA-1.
         dev_share: Share of all ids, in [0, 1], in ``dev``: the next ids below ``test``.
-        turned: Share, in [0, 1], by which all ids are rotated before the division, to get another fold.
 
     >>> [split_of(name) for name in ("q3", "q26", "q1")]
     ['train', 'dev', 'test']
     """
-    place = (_place(identity) + turned) % 1
+    place = _place(identity)
     first_test = 1 - test_share
     return "test" if place >= first_test else "dev" if place >= first_test - dev_share else "train"
 
 
-def split_by_rank(
-    identities: Sequence[str], *, test_share: float = 0.125, dev_share: float = 0.125, turned: float = 0.0
-) -> list[Split]:
+def split_by_rank(identities: Sequence[str], *, test_share: float = 0.125, dev_share: float = 0.125) -> list[Split]:
     """Return the split of each id by its rank among all, so few ids, too, fill each split that has a share.
 
     The shares are those of ``split_of``, rounded to at least one id.
@@ -45,7 +42,7 @@ def split_by_rank(
     >>> split_by_rank(["q3", "q4", "q7", "q9"])
     ['dev', 'test', 'train', 'train']
     """
-    ranked = sorted(range(len(identities)), key=lambda at: ((_place(identities[at]) + turned) % 1, identities[at]))
+    ranked = sorted(range(len(identities)), key=lambda at: (_place(identities[at]), identities[at]))
     test = max(1, round(test_share * len(ranked)))
     dev = max(1, round(dev_share * len(ranked))) if dev_share else 0
     splits: list[Split] = ["train"] * len(ranked)

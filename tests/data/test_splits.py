@@ -27,8 +27,6 @@ def test_few_ids_fill_every_split():
     assert {name for name in names if least_test[name] == "test"} <= {name for name in names if found[name] == "test"}
     assert "dev" not in found.values()
     assert sorted(split_by_rank(["a", "b", "c"], test_share=0.01, dev_share=0.01)) == ["dev", "test", "train"]
-    turned = split_by_rank(names, test_share=0.25, dev_share=0.0, turned=0.5)
-    assert turned != split_by_rank(names, test_share=0.25, dev_share=0.0)
 
 
 def slow_clusters(keys):
@@ -69,13 +67,3 @@ def test_what_questions_share_are_marked_passages_where_there_are_marks():
     unmarked = Query("q", "Who?", ("Ann",), (Passage("Ann did.", "Mill"), Passage("Fog.")))
     assert shared_keys(unmarked, "passage") == {"Mill: Ann did.", "Fog."}
     assert shared_keys(unmarked, "title") == {"Mill", "Fog."}
-
-
-def test_folds_hold_out_other_questions():
-    names = [str(n) for n in range(400)]
-    folds = [
-        {name for name in names if split_of(name, test_share=0.25, turned=turned) == "test"}
-        for turned in (0.0, 0.25, 0.5, 0.75)
-    ]
-    assert set().union(*folds) == set(names)
-    assert sum(map(len, folds)) == len(names)

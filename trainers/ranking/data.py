@@ -196,9 +196,9 @@ def read_source(
 
 
 def questions_by_split(
-    queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig, turned: float = 0.0
+    queries: Sequence[Query], corpus: dict[str, Passage] | None, config: RankingConfig
 ) -> Questions:
-    """Split the questions; without a corpus, it is their own passages. ``turned`` rotates ids, for another fold."""
+    """Split the questions; without a corpus, it is their own passages."""
     if corpus is None:
         corpus, queries = pool_passages(queries)
     _check_ids(queries, corpus, config)
@@ -208,7 +208,6 @@ def questions_by_split(
         source=config.input,
         test_share=config.test_share,
         dev_share=config.dev_share,
-        turned=turned,
     )
     return Questions(corpus, **split)
 
@@ -226,15 +225,13 @@ def split_questions(
     source: str,
     test_share: float,
     dev_share: float,
-    turned: float = 0.0,
     salt: str = "",
 ) -> dict[str, list[Query]]:
     """Return the questions of ``train``, ``dev`` and ``test``, in input order; print the number of clusters.
 
     If so few clusters leave a split empty by their hashes, they are split by the ranks of their hashes. Clusters share
-    no key (``shared_keys``), and go by their smallest id. ``turned`` rotates ids, for another fold; ``salt`` is a
-    prefix of ids before hashing, for questions that were already chosen by the hash of their ids. A split that should
-    not be empty, but is, raises ``ValueError``.
+    no key (``shared_keys``), and go by their smallest id. ``salt`` is a prefix of ids before hashing, for questions
+    that were already chosen by the hash of their ids. A split that should not be empty, but is, raises ``ValueError``.
     """
     together = clusters([shared_keys(query, split_by) for query in queries])
     largest = max(map(len, together), default=0)
@@ -244,10 +241,10 @@ def split_questions(
             file=sys.stderr,
         )
     smallest = [salt + min(queries[place].id for place in places) for places in together]
-    splits = [split_of(each, test_share=test_share, dev_share=dev_share, turned=turned) for each in smallest]
+    splits = [split_of(each, test_share=test_share, dev_share=dev_share) for each in smallest]
     wanted = {"train", "test"} | ({"dev"} if dev_share else set())
     if not wanted <= set(splits) and len(together) >= len(wanted) and largest <= len(queries) / 2:
-        splits = split_by_rank(smallest, test_share=test_share, dev_share=dev_share, turned=turned)
+        splits = split_by_rank(smallest, test_share=test_share, dev_share=dev_share)
     split_at = {place: split for places, split in zip(together, splits, strict=True) for place in places}
     names = [split_at[place] for place in range(len(queries))]
     rows = {

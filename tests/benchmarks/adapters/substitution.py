@@ -1,16 +1,10 @@
 """Passages that state another answer of the same kind (entity substitution, Longpre et al., arXiv:2109.05052)."""
 
-import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
-from seper_reward.data.marks import is_relevant
-from seper_reward.runtime.messages import say
 from seper_reward.types import Passage, Query, answer_aliases, answer_text
 from tests.benchmarks.adapters.answer_forms import any_of
-
-_COPY = "-substituted"  # ends the id of a copy
 
 
 def answer_type(answer: str) -> str:
@@ -60,59 +54,3 @@ def states(text: str, answers: Sequence[str]) -> bool:
 def words_of(text: str) -> set[str]:
     """Return the lower-cased words of a text."""
     return set(re.findall(r"\w+", text.lower()))
-
-
-def with_substituted_copies(queries: Sequence[Query], share: float) -> list[Query]:
-    """Return the questions, some of them with passages more that mislead.
-
-    Each relevant passage that states the answer gets a copy that states the answer of another question instead, of the
-    same type, marked ``"relevant": False, "counterfactual": True``, in the role ``misleading``.
-
-    What is drawn depends on a question's id and on the answers of all questions, not on their order.
-
-    Args:
-        queries: Questions whose passages carry people's marks.
-        share: Share of the questions that get copies, in [0, 1], of those where that can be done.
-
-    Raises:
-        ValueError: There is nothing to copy: no relevant passage states the answer.
-    """
-    if not share:
-        return list(queries)
-    by_type = {kind: sorted(answers) for kind, answers in answers_by_type(queries).items()}
-    changed = [_with_copies(query, share, by_type) for query in queries]
-    count = sum(len(new.passages) > len(old.passages) for new, old in zip(changed, queries, strict=True))
-    if not count:
-        raise ValueError(
-            "substituted_copies: expected passages with 'relevant': true that state the answer, got none; mark them, "
-            "or leave the copies out"
-        )
-    say(f"{count} of {len(queries)} questions have copies of passages that state another answer")
-    return changed
-
-
-def copies_of(queries: Sequence[Query]) -> dict[str, Passage]:
-    """Return the copies that ``with_substituted_copies`` made, by id and without marks, as a corpus holds passages."""
-    copies = (each for query in queries for each in query.passages if each.id.endswith(_COPY))
-    return {copy.id: replace(copy, metadata={}) for copy in copies}
-
-
-def _with_copies(query: Query, share: float, by_type: Mapping[str, Sequence[str]]) -> Query:
-    rng = random.Random(f"substitution-{query.id}")
-    if rng.random() >= share:
-        return query
-    aliases = answer_aliases(query.answers)
-    others = [other for other in by_type[answer_type(answer_text(query.answers))] if misleads(query, other)]
-    if not others:
-        return query
-    other = rng.choice(others)
-    copies = [
-        replace(
-            substituted(passage, aliases, other),
-            id=f"{passage.id}-{query.id}{_COPY}",  # another question may have a copy of the same passage
-            metadata={**passage.metadata, "relevant": False, "role": "misleading", "counterfactual": True},
-        )
-        for passage in query.passages
-        if is_relevant(passage) and states(passage.text, aliases)
-    ]
-    return replace(query, passages=(*query.passages, *copies))

@@ -1,4 +1,4 @@
-"""Questions of experiments: filters, one known alias, passages that mislead, and other folds."""
+"""Questions of experiments: filters, one known alias, and test questions of another domain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,6 @@ from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.runtime.settings import setting
 from seper_reward.types import Query, answer_aliases, answer_items
-from tests.benchmarks.adapters.substitution import copies_of, with_substituted_copies
 from trainers.ranking.data import Questions, RankingConfig, questions_by_split, read_input
 
 
@@ -27,23 +26,11 @@ class ExperimentConfig(RankingConfig):
         "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items.",
         "input.least_aliases",
     )
-    substituted_copies: float = setting(
-        0.0,
-        "Share of questions, in [0, 1], whose supporting passages get copies that state the answer of another "
-        "question: passages that mislead, in the corpus and among those given.",
-        "input.substituted_copies",
-    )
     known_aliases: Literal["all", "last"] = setting(
         "all",
         "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as if one "
         "answer string was known; test questions keep all.",
         "input.known_aliases",
-    )
-    turned: float = setting(
-        0.0,
-        "Share, in [0, 1], by which the splits move on: with test_share 0.25, 0.25 makes the next quarter of the "
-        "questions the test questions.",
-        "input.turned",
     )
     test_input: str | None = setting(
         None,
@@ -54,8 +41,6 @@ class ExperimentConfig(RankingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.substituted_copies <= 1:
-            raise ValueError(f"substituted_copies must be in [0, 1], got {self.substituted_copies}")
         if self.least_aliases < 1:
             raise ValueError(f"least_aliases must be at least 1, got {self.least_aliases}")
 
@@ -71,10 +56,7 @@ def read_questions(config: ExperimentConfig) -> Questions:
     """
     queries, corpus = read_input(config)
     queries = spread([query for query in queries if _wanted(query, config)], config.limit)
-    queries = with_substituted_copies(queries, config.substituted_copies)
-    if corpus is not None:
-        corpus = {**corpus, **copies_of(queries)}
-    questions = questions_by_split(queries, corpus, config, config.turned)
+    questions = questions_by_split(queries, corpus, config)
     if config.test_input is not None:
         other = read_questions(replace(config, input=config.test_input, corpus=None, test_input=None))
         both = questions.corpus.keys() & other.corpus.keys()

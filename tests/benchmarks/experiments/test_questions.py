@@ -1,4 +1,4 @@
-"""Questions of experiments: filters, one known alias, and copies that mislead."""
+"""Questions of experiments: filters, one known alias, and another domain."""
 
 import json
 from dataclasses import replace
@@ -51,32 +51,3 @@ def test_questions_of_another_file_test_out_of_domain(tmp_path):
     assert questions.test == read_questions(replace(own, input=str(tmp_path / "two.jsonl"))).test
     assert {query.id[:3] for query in questions.test} == {"two"}
     assert len(questions.corpus) == 80
-
-
-def test_copies_that_mislead_are_in_the_corpus_and_among_those_given(tmp_path):
-    rows = [
-        {
-            "id": f"q{at}",
-            "question": f"Who is {at}?",
-            "answers": [name],
-            "passages": [{"text": text, "relevant": True}],
-        }
-        for at, name, text in ((3, "Ann", "Ann ran."), (26, "Bob", "Bob sat."), (1, "Cid", "Cid sang."))
-    ]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    config = ExperimentConfig(input=str(path), substituted_copies=1.0)
-    questions = read_questions(config)
-    copies = [passage for split in questions[1:] for query in split for passage in query.passages[1:]]
-    assert copies
-    marks = {"relevant": False, "role": "misleading", "counterfactual": True}
-    assert all(each.metadata == marks for each in copies)
-    assert {each.text for each in copies} == {each.text for each in questions.corpus.values()} - {
-        "Ann ran.", "Bob sat.", "Cid sang."
-    }  # fmt: skip
-    with pytest.raises(ValueError, match=r"substituted_copies must be in \[0, 1\], got 2"):
-        replace(config, substituted_copies=2.0)
-    demo = read_questions(ExperimentConfig(substituted_copies=1.0))  # it has a corpus of its own
-    copies = [each for query in demo.train for each in query.passages if each.metadata.get("counterfactual")]
-    assert copies
-    assert all(demo.corpus[each.id] == replace(each, metadata={}) for each in copies)
