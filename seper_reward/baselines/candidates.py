@@ -1,8 +1,4 @@
-"""Candidates of a vote: a reader's answers with several retrievers' passages, and their similarities.
-
-In EoR (arXiv:2405.20680) the answers vote. In votes by beliefs, which this project adds, all sampled responses vote in
-place of one answer per retriever: each with its probability, and for all responses with the same meaning.
-"""
+"""Candidates of a vote (EoR, arXiv:2405.20680): a reader's answers with several retrievers, and their similarities."""
 
 import itertools
 import math
@@ -17,7 +13,6 @@ from seper_reward.baselines.voting import (
     Similarity,
     VoteOptions,
     VoteWeights,
-    heaviest_answer,
     vote_scores,
     winners,
 )
@@ -29,13 +24,12 @@ from seper_reward.data.answers import (
     share_held,
     stated_parts,
 )
-from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Passage, Query, Responses, answer_aliases, unwrap
+from seper_reward.types import Asked, Passage, Query, answer_aliases, unwrap
 
 _RIGHT = 0.8  # least entailment of a right answer, like the paper's threshold of BEM
 
@@ -45,8 +39,7 @@ class Elected(NamedTuple):
 
     text: str
     source: int  # position of the retriever of the answer
-    scores: list[float]  # (R,) score of each retriever's answer, NaN if it could not win; in a vote by beliefs, the
-    # weighted probability of the winning cluster with each retriever's passages
+    scores: list[float]  # (R,) score of each retriever's answer, NaN if it could not win
 
 
 @dataclass(frozen=True)
@@ -56,9 +49,6 @@ class Candidates:
     texts: tuple[str, ...]  # the reader's likeliest answer with each retriever's passages
     silent: Any  # (R,) bool, whether each answer is blank or abstains ("unknown" or similar)
     similarity: Any  # (K, R, R) of `answer_similarities`
-    sampled: tuple[str, ...]  # the L distinct sampled responses, over all retrievers, that are not silent
-    masses: Any  # (L, R) their probabilities with each retriever's passages; columns sum to 1 less the silent mass
-    cluster_ids: tuple[int, ...]  # semantic cluster of each response, over all retrievers together
 
     def vote(self, weights: VoteWeights, options: VoteOptions) -> Elected:
         """Return the answer that wins the vote of EoR."""
@@ -66,40 +56,22 @@ class Candidates:
         (place,) = winners(scores, weights).tolist()
         return Elected(self.texts[place], place, [each if each >= 0 else math.nan for each in scores[0].tolist()])
 
-    def belief_vote(self, strength: Sequence[float] | None = None) -> Elected:
-        """Return the answer that wins a vote by beliefs (``heaviest_answer``), with weights of the retrievers.
-
-        It is silent if all beliefs with a weight above 0 are.
-        """
-        counts = np.ones(len(self.texts)) if strength is None else np.asarray(strength, dtype=float)
-        weighted = self.masses * counts
-        if not weighted.any():
-            return Elected(self.texts[int(counts.argmax())], int(counts.argmax()), [0.0] * len(counts))
-        place = heaviest_answer(self.masses, self.cluster_ids, counts)
-        cluster = np.array(self.cluster_ids) == self.cluster_ids[place]
-        return Elected(self.sampled[place], int(weighted[place].argmax()), weighted[cluster].sum(axis=0).tolist())
-
 
 class Ensemble:
     """Queries a reader with the passages of several retrievers.
 
     Args:
-        scorer: Scorer whose reader answers and whose judge compares answers.
+        scorer: Scorer whose reader answers, greedily, and whose judge compares answers.
         encoder: A ``SentenceTransformer`` over BERT, for BERTScore; ``None`` loads the embedded one.
-        beliefs: Whether responses are sampled for votes by beliefs; EoR's votes need only the greedy answers.
     """
 
-    def __init__(self, scorer: SePerScorer, encoder: Any = None, *, beliefs: bool = True) -> None:
-        self._scorer, self._reader = scorer, scorer.reader if beliefs else None
-        self._greedy = scorer.with_sampling(**GREEDY).reader
+    def __init__(self, scorer: SePerScorer, encoder: Any = None) -> None:
+        self._judge, self._reader = scorer.judge, scorer.with_sampling(**GREEDY).reader
         self._encoder = encoder or load_encoder("minilm")
 
     def expect(self, question: str, shown: Sequence[Sequence[Passage]]) -> None:
-        """Start sampling for a later call of ``candidates``, if the sampler can."""
-        asked = [Asked(question, (), tuple(map(tuple, shown)))]
-        self._greedy.expect(asked)
-        if self._reader is not None:
-            self._reader.expect(asked)
+        """Start querying for a later call of ``candidates``, if the sampler can."""
+        self._reader.expect([Asked(question, (), tuple(map(tuple, shown)))])
 
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
         """Return the candidates for a question with the passages of each of R retrievers, which may be empty.
@@ -108,28 +80,9 @@ class Ensemble:
             UnscorableError: The question is longer than the reader's window.
         """
         asked = [Asked(question, (), tuple(map(tuple, shown)))]
-        texts = tuple(row.texts[0] for row in unwrap(self._greedy.responses(asked)[0]))
-        sampled, masses = self._beliefs([] if self._reader is None else unwrap(self._reader.responses(asked)[0]))
-        return Candidates(
-            texts,
-            silent=np.array(list(map(_is_silent, texts))),
-            similarity=answer_similarities(self._scorer.judge, self._encoder, question, texts),
-            sampled=sampled,
-            masses=masses,
-            cluster_ids=tuple(self._scorer.judge.clusters(question, sampled)),
-        )
-
-    def _beliefs(self, responses: Sequence[Responses]) -> tuple[tuple[str, ...], Any]:
-        """Return the distinct responses that are not silent, and their ``(L, R)`` masses."""
-        columns: list[dict[str, float]] = []
-        for row in responses:
-            draws, column = weigh(self._scorer.estimator, row), dict[str, float]()
-            for text, weight in zip(draws.responses.texts, draws.weights.tolist(), strict=True):
-                column[text] = column.get(text, 0.0) + weight  # a text can have several tokenizations
-            columns.append(column)
-        sampled = tuple(dict.fromkeys(text for column in columns for text in column if not _is_silent(text)))
-        masses = [[column.get(text, 0.0) for column in columns] for text in sampled]
-        return sampled, np.array(masses).reshape(len(sampled), len(columns))
+        texts = tuple(row.texts[0] for row in unwrap(self._reader.responses(asked)[0]))
+        silent = np.array(list(map(_is_silent, texts)))
+        return Candidates(texts, silent, answer_similarities(self._judge, self._encoder, question, texts))
 
 
 def _is_silent(text: str) -> bool:

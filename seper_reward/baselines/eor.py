@@ -5,7 +5,7 @@ whether an ensemble of retrievers answers better than the best of them. A traine
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -13,19 +13,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from tqdm.auto import tqdm
 
-from seper_reward.baselines.candidates import Candidates, Elected, Ensemble, verdicts
+from seper_reward.baselines.candidates import Candidates, Ensemble, verdicts
 from seper_reward.baselines.labelled import Costs, costs_per, costs_table, total_costs
 from seper_reward.baselines.pool import BACKGROUND_PROMPT, COMPRESS_PROMPT, retrieve_sources
-from seper_reward.baselines.voting import (
-    MOST_OF_A_RETRIEVER,
-    Pooling,
-    VoteOptions,
-    VotePreset,
-    VoteWeights,
-    search,
-    search_weights,
-    starting_strengths,
-)
+from seper_reward.baselines.voting import Pooling, VoteOptions, VotePreset, VoteWeights, search_weights
 from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.splits import fold_of
@@ -75,9 +66,7 @@ class EoRConfig(RetrievalConfig):
         "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
         "pooling, metric and prompts are the saved ones (default: votes are compared).",
     )
-    vote: Literal["eor_paper", "eor_official", "eor_default", "belief_vote", "belief_vote_equal"] = setting(
-        "eor_paper", "Vote for the answers with load."
-    )
+    vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
     background_prompt: str = setting(
         BACKGROUND_PROMPT, "Prompt of the source background, with {question}.", "reader.background_prompt"
@@ -112,10 +101,10 @@ class EoRResult(Record):
     questions: int
     left_out: int  # questions that are too long for the reader
     folds: int
-    pooling: str  # of EoR's votes
+    pooling: str
     retrievers: dict[str, dict[str, Mean]]  # "accuracy" by retriever
     best_single: dict[str, Any]  # "accuracy" of the best retriever of the other folds, "chosen": folds by retriever
-    voters: dict[str, VoteResult]  # eor_PRESET, belief_vote, and belief_vote_equal without weights
+    voters: dict[str, VoteResult]  # by eor_PRESET
     upper_bound: Mean  # share of questions that at least one retriever answers right
     consistency: ConsistencyResult
     per_question: Costs | None = None  # including retrieval and the search for weights
@@ -174,14 +163,6 @@ class _Asked(NamedTuple):
     right: Mapping[str, bool]  # by text of the candidates
 
 
-class _Voter(NamedTuple):
-    """A vote: functions that learn weights from dev questions and answer with them, and its similarities."""
-
-    learn: Callable[[Sequence[_Asked]], VoteWeights]
-    answer: Callable[[Candidates, VoteWeights], Elected]
-    similarities: tuple[str, ...] = ()
-
-
 def eor(
     asking: Ensemble,
     queries: Sequence[Query],
@@ -201,7 +182,7 @@ def eor(
         queries: Q questions with gold answers.
         sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves nothing.
         folds: Number of folds, by SHA-1 of the questions' ids, >= 2.
-        pooling: Pooling of EoR's votes.
+        pooling: Pooling of the votes.
         judge: Judge of which answers are right, as in ``verdicts``.
 
     Raises:
@@ -226,7 +207,7 @@ def eor(
         pooling,
         {name: {"accuracy": row.accuracy} for name, row in consistent.sources.items()},
         {"accuracy": mean_over_questions(single), "chosen": chosen},
-        {name: _vote_result(voter, asked, right, single, names) for name, voter in _voters(pooling, names).items()},
+        {name: _vote_result(options, asked, right, single, names) for name, options in _votes(pooling).items()},
         consistent.upper_bound,
         consistent,
     )
@@ -246,7 +227,7 @@ def _ask(
 
     def ask(query: Query) -> _Asked:
         own = asking.candidates(query.question, shown[query.id])
-        right = verdicts(query, [*own.texts, *own.sampled], judge) if query.answers else {}
+        right = verdicts(query, own.texts, judge) if query.answers else {}
         return _Asked(query, shown[query.id], own, fold_of(query.id, folds), right)
 
     return [asked for _, asked in each_scorable(queries, ask, title="answering")]
@@ -261,54 +242,34 @@ def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> t
     return single, {name: count for name, count in counts.items() if count}
 
 
-def _vote_result(voter: _Voter, asked: Sequence[_Asked], right: Any, single: Any, names: Sequence[str]) -> VoteResult:
+def _vote_result(
+    options: VoteOptions, asked: Sequence[_Asked], right: Any, single: Any, names: Sequence[str]
+) -> VoteResult:
     folds = [*sorted({each.fold for each in asked}), None]  # None uses all questions
     learned = {
-        fold: voter.learn([each for each in asked if each.fold != fold])
+        fold: _learn([each for each in asked if each.fold != fold], options)
         for fold in tqdm(folds, desc="searching weights", unit="fold", leave=False)
     }
-    own = np.array([each.right[voter.answer(each.candidates, learned[each.fold]).text] for each in asked])
+    own = np.array([each.right[each.candidates.vote(learned[each.fold], options).text] for each in asked])
     return VoteResult(
         mean_over_questions(own),
         lead_over_questions(own, single),
         rounded_or_none(float(mean_win_and_lose_ratios(np.vstack([right, own]))[1][-1])),
         {
-            "similarities": dict(zip(voter.similarities, learned[None].similarities, strict=True)),
+            "similarities": dict(zip(options.similarities, learned[None].similarities, strict=True)),
             "retrievers": dict(zip(names, learned[None].retrievers, strict=True)),
         },
     )
 
 
-def _voters(pooling: Pooling, names: Sequence[str]) -> dict[str, _Voter]:
-    equal = VoteWeights((), (1.0,) * len(names))
-
-    def by_beliefs(candidates: Candidates, weights: VoteWeights) -> Elected:
-        return candidates.belief_vote(weights.retrievers)
-
-    return {
-        **{f"eor_{preset}": _eor_voter(VoteOptions.preset(preset, pooling)) for preset in get_args(VotePreset)},
-        "belief_vote": _Voter(_search_strength, by_beliefs),
-        "belief_vote_equal": _Voter(lambda dev: equal, by_beliefs),
-    }
+def _votes(pooling: Pooling) -> dict[str, VoteOptions]:
+    return {f"eor_{preset}": VoteOptions.preset(preset, pooling) for preset in get_args(VotePreset)}
 
 
-def _eor_voter(options: VoteOptions) -> _Voter:
-    def learn(dev: Sequence[_Asked]) -> VoteWeights:
-        similarity = np.stack([each.candidates.similarity for each in dev])
-        silent = np.stack([each.candidates.silent for each in dev])
-        return search_weights(similarity, silent, _right(dev), options)
-
-    return _Voter(learn, lambda candidates, weights: candidates.vote(weights, options), options.similarities)
-
-
-def _search_strength(dev: Sequence[_Asked]) -> VoteWeights:
-    """Return the weights of retrievers with which the belief vote is right most often."""
-
-    def accuracy(strength: Any) -> float:
-        return sum(each.right[each.candidates.belief_vote(strength).text] for each in dev) / len(dev)
-
-    starts = starting_strengths(_right(dev))
-    return VoteWeights((), search(accuracy, starts, [(0.0, MOST_OF_A_RETRIEVER)] * len(starts[0])))
+def _learn(dev: Sequence[_Asked], options: VoteOptions) -> VoteWeights:
+    similarity = np.stack([each.candidates.similarity for each in dev])
+    silent = np.stack([each.candidates.silent for each in dev])
+    return search_weights(similarity, silent, _right(dev), options)
 
 
 def _right(asked: Sequence[_Asked]) -> Any:
@@ -333,12 +294,11 @@ def command(arguments: list[str]) -> str:
         with profiling() as profile:
             questions = [query.question for query in queries]
             sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts)
+            asking = Ensemble(scorer)
             if saved is None:
-                asking, pooling = Ensemble(scorer), config.pooling
-                compared = eor(asking, queries, sources, folds=config.folds, pooling=pooling, judge=judge)
+                compared = eor(asking, queries, sources, folds=config.folds, pooling=config.pooling, judge=judge)
                 result = replace(compared, per_question=costs_per(total_costs(profile), len(queries)))
             else:
-                asking = Ensemble(scorer, beliefs=config.vote.startswith("belief"))
                 rows = _answers(config, saved, _ask(asking, queries, sources, judge))
                 right = mean_over_questions([row["right"] for row in rows if "right" in row])
                 chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
@@ -352,10 +312,10 @@ def command(arguments: list[str]) -> str:
 def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
     """Return the answers of a saved ensemble, with ``right`` if there is a gold answer."""
     weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][config.vote].values()))
-    voter = _voters(config.pooling, config.sources)[config.vote]
+    options = _votes(config.pooling)[config.vote]
     rows = []
     for each in asked:
-        own = voter.answer(each.candidates, weights)
+        own = each.candidates.vote(weights, options)
         scores = dict(zip(config.sources, map(rounded_or_none, own.scores), strict=True))
         row = {"question_id": each.query.id, "question": each.query.question, "answer": own.text}
         right = {"right": each.right[own.text]} if each.query.answers else {}

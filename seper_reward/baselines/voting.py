@@ -1,4 +1,4 @@
-"""Votes among a reader's answers with several retrievers (EoR, arXiv:2405.20680), and votes by beliefs. Pure.
+"""Votes among a reader's answers with several retrievers (EoR, arXiv:2405.20680). Pure.
 
 An answer's score is its similarity to the other answers, times the weight of its retriever.
 """
@@ -13,7 +13,7 @@ Pooling = Literal["mean", "max", "majority", "plurality"]
 VotePreset = Literal["paper", "official", "default"]
 Similarity = Literal["exact_match", "containment", "bertscore", "entailment", "entailment_with_question"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
-MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
+_MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class VoteOptions:
             raise ValueError(f"similarities must be some of {', '.join(SIMILARITIES)}, got {self.similarities}")
         if self.pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {self.pooling!r}")
-        if not 0 <= self.drop < MOST_OF_A_RETRIEVER or not 0 <= self.alike <= 1:
+        if not 0 <= self.drop < _MOST_OF_A_RETRIEVER or not 0 <= self.alike <= 1:
             raise ValueError(f"drop must be in [0, 0.6) and alike in [0, 1], got {self.drop} and {self.alike}")
 
     @classmethod
@@ -63,7 +63,7 @@ class VoteOptions:
         """Return lower and upper bound of each weight: of the M similarities, then of the retrievers."""
         alike = [(0.0, self.most_of_a_similarity)] * len(self.similarities)
         alike[0] = (self.least_of_exact_match, self.most_of_a_similarity)
-        return [*alike, *[(0.0, MOST_OF_A_RETRIEVER)] * retrievers]
+        return [*alike, *[(0.0, _MOST_OF_A_RETRIEVER)] * retrievers]
 
 
 _PUBLISHED: dict[str, Any] = {"weighted_votes": False, "abstentions_aside": False}
@@ -141,22 +141,28 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
     return 1.0 * (count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True))
 
 
-def heaviest_answer(masses: Any, cluster_ids: Sequence[int], strength: Any) -> int:
-    """Return the position of the response that wins a vote by beliefs: the heaviest of the heaviest cluster.
+def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
+    """Return weights with which the winner's answer is right most often, for questions with known answers.
 
-    ``masses`` is ``(L, R)``, the probability of each distinct response with each retriever's passages, and
-    ``strength`` ``(R,)``, the weight of each retriever's beliefs, >= 0.
-
-    >>> heaviest_answer([[0.5, 0.0], [0.3, 0.2], [0.2, 0.8]], [0, 1, 1], [1.0, 0.5])
-    2
+    The search starts from half the upper bound of each similarity, with the retrievers of ``_starting_strengths``.
+    ``right`` is ``(R, Q)``, whether each answer is right; the other arguments are those of ``vote_scores``.
     """
-    weighted = np.asarray(masses, dtype=float) @ np.asarray(strength, dtype=float)
-    clusters = np.asarray(cluster_ids)
-    heaviest = np.bincount(clusters, weights=weighted).argmax()
-    return int(np.where(clusters == heaviest, weighted, -np.inf).argmax())
+    rows = np.asarray(right, dtype=float)
+    count, questions = len(options.similarities), np.arange(rows.shape[1])
+
+    def split(weights: Any) -> VoteWeights:
+        return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
+
+    def accuracy(weights: Any) -> float:
+        own = split(weights)
+        return float(rows[winners(vote_scores(similarity, silent, own, options), own), questions].mean())
+
+    equal = [options.most_of_a_similarity / 2] * count
+    starts = [[*equal, *strength] for strength in _starting_strengths(rows)]
+    return split(_search(accuracy, starts, options.bounds(len(rows))))
 
 
-def search(
+def _search(
     accuracy: Callable[[Any], float], starts: Sequence[Sequence[float]], bounds: Sequence[tuple[float, float]]
 ) -> tuple[float, ...]:
     """Return D weights with a high accuracy, by the simplex method of Nelder and Mead (Computer Journal 7, 1965).
@@ -184,34 +190,13 @@ def search(
     return tuple(map(float, best.x))
 
 
-def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
-    """Return weights with which the winner's answer is right most often, for questions with known answers.
-
-    The search starts from the ``starting_strengths`` of the retrievers and half the bound of each similarity.
-    ``right`` is ``(R, Q)``, whether each answer is right; the other arguments are those of ``vote_scores``.
-    """
-    rows = np.asarray(right, dtype=float)
-    count, questions = len(options.similarities), np.arange(rows.shape[1])
-
-    def split(weights: Any) -> VoteWeights:
-        return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
-
-    def accuracy(weights: Any) -> float:
-        own = split(weights)
-        return float(rows[winners(vote_scores(similarity, silent, own, options), own), questions].mean())
-
-    equal = [options.most_of_a_similarity / 2] * count
-    starts = [[*equal, *strength] for strength in starting_strengths(rows)]
-    return split(search(accuracy, starts, options.bounds(len(rows))))
-
-
-def starting_strengths(right: Any) -> list[Any]:
+def _starting_strengths(right: Any) -> list[Any]:
     """Return two starting points ``(R,)`` of a search: proportional to accuracy, and the best retriever alone."""
     accuracies = np.asarray(right, dtype=float).mean(axis=1)
     best = accuracies.max()
     proportional = accuracies / best if best else np.ones_like(accuracies)
     alone = np.arange(len(accuracies)) == accuracies.argmax()
-    return [MOST_OF_A_RETRIEVER * proportional, MOST_OF_A_RETRIEVER * alone]
+    return [_MOST_OF_A_RETRIEVER * proportional, _MOST_OF_A_RETRIEVER * alone]
 
 
 def _switch(weights: Any, place: int, low: Any, high: Any) -> Any:

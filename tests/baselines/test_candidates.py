@@ -1,65 +1,58 @@
-"""An ensemble's candidates: answers, masses and clusters, from a scripted reader; how alike answers are, by hand."""
+"""An ensemble's candidates, from a scripted reader; how alike answers are, by hand."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from seper_reward import Estimator
 from seper_reward.baselines import candidates
 from seper_reward.baselines.candidates import Elected, Ensemble, answer_similarities, verdicts
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
 from seper_reward.types import Passage, Query, Responses, UnscorableError
 
-SAID = {  # by passage, what 10 samples say; the first is the likeliest
-    "": {"unknown": 6, "Bob": 4},
-    "mill": {"Ann Lee": 5, "Lee": 3, "Bob": 2},
-    "ferry": {"Bob": 6, "Ann Lee": 4},
-}
+SAID = {"": "unknown", "mill": "Ann Lee", "ferry": "Bob"}  # by passage, the likeliest response
 SHOWN = [(), (Passage("mill"),), (Passage("ferry"),)]
 
 
 class Reader:
-    """Says what the script says of the passage, each response with the count of its draws."""
+    """Says what the script says of the passage."""
 
-    def __init__(self, greedy=False):
-        self.greedy, self.expected = greedy, []
+    def __init__(self):
+        self.expected = []
 
     def responses(self, asked):
         return [
             UnscorableError("too long")
             if each.question == "long"
-            else [self.of(SAID["".join(passage.text for passage in shown)]) for shown in each.contexts]
+            else [
+                Responses((SAID["".join(passage.text for passage in shown)],), (torch.zeros(1),))
+                for shown in each.contexts
+            ]
             for each in asked
         ]
-
-    def of(self, said):
-        texts = list(said)[:1] if self.greedy else [text for text, count in said.items() for _ in range(count)]
-        return Responses(tuple(texts), (torch.zeros(1),) * len(texts))
 
     def expect(self, asked):
         self.expected += [each.question for each in asked]
 
 
 class Judge:
-    """Ann Lee and Lee mean the same; no pair entails by itself."""
-
-    def clusters(self, question, texts):
-        names = [text.removeprefix("Ann ") for text in texts]
-        return [list(dict.fromkeys(names)).index(name) for name in names]
+    """No pair entails."""
 
     def entailment(self, question, pairs):
         return dict.fromkeys(pairs, 0.0)
 
 
 class Scorer:
-    def __init__(self, reader):
-        self.reader, self.judge, self.estimator = reader, Judge(), Estimator(weighting="uniform")
+    """Samples nothing: only its greedy reader answers."""
+
+    def __init__(self, reader=None):
+        self.reader, self.judge = reader, Judge()
 
     def with_sampling(self, **changes):
         assert changes["temperature"] == 0
-        return Scorer(Reader(greedy=True))
+        return Scorer(Reader())
 
 
 class Encoder:
@@ -69,7 +62,7 @@ class Encoder:
 
 @pytest.fixture
 def asking():
-    return Ensemble(Scorer(Reader()), Encoder())
+    return Ensemble(Scorer(), Encoder())
 
 
 def test_candidates_by_hand(asking):
@@ -77,14 +70,6 @@ def test_candidates_by_hand(asking):
     assert found.texts == ("unknown", "Ann Lee", "Bob")
     assert found.silent.tolist() == [True, False, False]
     assert found.similarity.shape == (len(SIMILARITIES), 3, 3)
-    assert found.sampled == ("Bob", "Ann Lee", "Lee")  # those that say something
-    assert found.masses == pytest.approx(np.array([[0.4, 0.2, 0.6], [0.0, 0.5, 0.4], [0.0, 0.3, 0.0]]))
-    assert found.cluster_ids == (0, 1, 1)
-    # for Bob .4 + .2 + .6, for Lee, who is Ann Lee, .5 + .4 + .3; without the first .8 and 1.2
-    assert found.belief_vote() == Elected("Bob", 2, pytest.approx([0.4, 0.2, 0.6]))
-    assert found.belief_vote([0, 1, 1]) == Elected("Ann Lee", 1, pytest.approx([0.0, 0.8, 0.4]))
-    assert found.belief_vote([1, 0, 0.0]).text == "Bob"
-    assert found.belief_vote([0, 0, 0.0]) == Elected("unknown", 0, [0.0] * 3)  # nobody counts
     options = VoteOptions(("exact_match",))
     assert found.vote(VoteWeights((1.0,), (1.0, 1.0, 1.0)), options) == Elected(
         "Ann Lee", 1, pytest.approx([math.nan, 0.0, 0.0], nan_ok=True)
@@ -92,15 +77,15 @@ def test_candidates_by_hand(asking):
 
 
 def test_where_nobody_says_anything(asking, monkeypatch):
-    monkeypatch.setitem(SAID, "mill", {"": 7, "n/a": 3})
+    monkeypatch.setitem(SAID, "mill", "")
     found = asking.candidates("Who?", [SHOWN[1]])
-    assert (found.sampled, found.masses.shape, found.cluster_ids) == ((), (0, 1), ())
-    assert found.belief_vote() == Elected("", 0, [0.0])
+    assert (found.texts, found.silent.tolist()) == (("",), [True])
+    assert found.vote(VoteWeights((1.0,), (1.0,)), VoteOptions(("exact_match",))) == Elected("", 0, [0.0])
 
 
 def test_the_embedded_encoder_is_the_default(monkeypatch):
     monkeypatch.setattr(candidates, "load_encoder", lambda name: {"minilm": Encoder()}[name])
-    asking = Ensemble(Scorer(Reader()))
+    asking = Ensemble(Scorer())
     assert asking.candidates("Who?", SHOWN[1:]).texts == ("Ann Lee", "Bob")
     with pytest.raises(UnscorableError, match="too long"):
         asking.candidates("long", SHOWN)
@@ -109,18 +94,15 @@ def test_the_embedded_encoder_is_the_default(monkeypatch):
 def test_a_real_reader(tiny_scorer):
     found = Ensemble(tiny_scorer, Encoder()).candidates("Who owns the mill?", [(), (Passage("Ann owns the mill."),)])
     assert len(found.texts) == 2
-    assert found.masses.shape == (len(found.sampled), 2)
-    assert found.masses.sum(axis=0) == pytest.approx([1.0, 1.0])  # a random reader never says that it does not know
-    assert found.belief_vote().text in found.sampled
+    assert found.silent.tolist() == [False, False]  # a random reader never says that it does not know
+    assert found.similarity.shape == (len(SIMILARITIES), 2, 2)
 
 
-def test_without_beliefs_nothing_is_sampled(asking):
+def test_a_reader_can_start_early():
     reader = Reader()
-    greedy = Ensemble(Scorer(reader), Encoder(), beliefs=False)
-    greedy.expect("Who?", SHOWN)
-    found = greedy.candidates("Who?", SHOWN)
-    assert (found.texts, found.sampled, reader.expected) == (("unknown", "Ann Lee", "Bob"), (), [])
-    assert np.array_equal(found.similarity, asking.candidates("Who?", SHOWN).similarity)
+    scorer = SimpleNamespace(judge=Judge(), with_sampling=lambda **changes: SimpleNamespace(reader=reader))
+    Ensemble(scorer, Encoder()).expect("Who?", SHOWN)
+    assert reader.expected == ["Who?"]
 
 
 def test_verdicts_by_hand():

@@ -12,10 +12,9 @@ from seper_reward.baselines.voting import (
     SIMILARITIES,
     VoteOptions,
     VoteWeights,
-    heaviest_answer,
-    search,
+    _search,
+    _starting_strengths,
     search_weights,
-    starting_strengths,
     support,
     vote_scores,
     winners,
@@ -146,15 +145,6 @@ def test_winners_are_those_of_a_loop(table, silent, strength, preset):
     assert found.tolist() == [slow_winner(table, silent, weights, options)]
 
 
-def test_heaviest_answer_by_hand():
-    masses = [[0.5, 0.0], [0.3, 0.2], [0.2, 0.8]]
-    assert heaviest_answer(masses, [0, 1, 2], [1.0, 1.0]) == 2
-    assert (
-        heaviest_answer(masses, [0, 1, 0], [1.0, 0.25]) == 0
-    )  # .5 + .4 against .35; of the two .5 is heavier than .4
-    assert heaviest_answer(masses, [0, 1, 1], [1.0, 0.1]) == 1  # .5 against .32 + .28
-
-
 def test_presets_are_those_of_the_table():
     paper, official = VoteOptions.preset("paper"), VoteOptions.preset("official", "max")
     assert paper.bounds(2) == [(0.0, 0.6)] * 5
@@ -179,12 +169,12 @@ def test_search_begins_with_switches_and_keeps_the_best():
         return float(weights[0] <= 0.05) + float(weights[1] >= 0.3)
 
     bounds = [(0.02, 1), (0, 0.6), (0, 0.6)]
-    alone = search(accuracy, [(0.5, 0.01, 0.2)], bounds)
+    alone = _search(accuracy, [(0.5, 0.01, 0.2)], bounds)
     # the start, then each weight switched off: a small simplex would see no step at all
     assert np.array(tried[:4]).tolist() == [[0.5, 0.01, 0.2], [0.02, 0.01, 0.2], [0.5, 0.0, 0.2], [0.5, 0.01, 0.0]]
     assert all(0.02 <= row[0] <= 1 and row[1:].min() >= 0 and row[1:].max() <= 0.6 for row in tried)
     assert accuracy(np.array(alone)) == 1.0
-    found = search(accuracy, [(0.5, 0.01, 0.2), (0.5, 0.0, 0.2)], bounds)  # what is off is switched on
+    found = _search(accuracy, [(0.5, 0.01, 0.2), (0.5, 0.0, 0.2)], bounds)  # what is off is switched on
     assert accuracy(np.array(found)) == 2.0
 
 
@@ -193,8 +183,8 @@ def test_weights_are_searched_on_what_is_right():
     table = np.repeat(tables(exact_match=(1, 0, 0), entailment=(0.9, 0.2, 0.2)), 6, axis=0)
     silent = np.zeros((6, 3), bool)
     right = np.array([[1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1]])
-    assert [each.tolist() for each in starting_strengths(right)] == [[0.3, 0.3, 0.6], [0.0, 0.0, 0.6]]
-    assert [each.tolist() for each in starting_strengths(np.zeros((2, 3)))] == [[0.6, 0.6], [0.6, 0.0]]
+    assert [each.tolist() for each in _starting_strengths(right)] == [[0.3, 0.3, 0.6], [0.0, 0.0, 0.6]]
+    assert [each.tolist() for each in _starting_strengths(np.zeros((2, 3)))] == [[0.6, 0.6], [0.6, 0.0]]
     for preset in ("paper", "official", "default"):
         options = VoteOptions.preset(preset)
         weights = search_weights(table, silent, right, options)

@@ -59,8 +59,8 @@ def summarized(compared: Mapping[str, Any], eor: Mapping[str, Any]) -> dict[str,
     Returns:
         ``labelers``, by name ``pearson`` with people's marks, ``kendall`` with the reader's score on the list,
         ``seconds_per_label`` and ``needs_answers``; ``consistency``, MRWR and MRLR of the source that is right most
-        often; and ``ensemble``, the accuracy of the ``best_single`` retriever, of EoR as in the paper (``eor``) and of
-        the ``belief_vote``, all chosen on other questions, and the ``upper_bound``.
+        often; and ``ensemble``, the accuracy of the ``best_single`` retriever, of EoR as in the paper (``eor``),
+        both chosen on other questions, and the ``upper_bound``.
     """
     best = max(eor["consistency"]["sources"].values(), key=lambda row: row["accuracy"]["mean"])
     return {
@@ -77,7 +77,6 @@ def summarized(compared: Mapping[str, Any], eor: Mapping[str, Any]) -> dict[str,
         "ensemble": {
             "best_single": eor["best_single"]["accuracy"]["mean"],
             "eor": eor["voters"]["eor_paper"]["accuracy"]["mean"],
-            "belief_vote": eor["voters"]["belief_vote"]["accuracy"]["mean"],
             "upper_bound": eor["upper_bound"]["mean"],
         },
     }

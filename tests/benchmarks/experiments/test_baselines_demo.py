@@ -16,7 +16,7 @@ LABELER = {
 }
 EOR = {
     "best_single": {"accuracy": {"mean": 0.45}},
-    "voters": {name: {"accuracy": {"mean": value}} for name, value in (("eor_paper", 0.55), ("belief_vote", 0.6))},
+    "voters": {name: {"accuracy": {"mean": value}} for name, value in (("eor_paper", 0.55), ("eor_default", 0.6))},
     "upper_bound": {"mean": 0.75},
     "consistency": {
         "sources": {
@@ -47,7 +47,7 @@ def test_both_comparisons_become_one_file(tmp_path, monkeypatch):
     assert read_json(tmp_path / "results.json") == {
         "labelers": {"delta_seper": {"pearson": 0.7, "kendall": 0.4, "seconds_per_label": 0.2, "needs_answers": True}},
         "consistency": {"mrwr": 0.25, "mrlr": 0.125},
-        "ensemble": {"best_single": 0.45, "eor": 0.55, "belief_vote": 0.6, "upper_bound": 0.75},
+        "ensemble": {"best_single": 0.45, "eor": 0.55, "upper_bound": 0.75},
     }
     assert asked[0][:2] == ["baseline", "eor"]
     assert len(asked) == 2
