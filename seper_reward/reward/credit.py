@@ -94,7 +94,7 @@ def message_advantages(group: Sequence[Credit | None]) -> list[list[float]]:
     mean_reward = sum(sum(turn_rewards(credit)) for credit in known) / max(len(known), 1)
     searches = _column_means([credit.searches for credit in known])
     others = _column_means([credit.by_message for credit in known])
-    advantages = []
+    advantages: list[list[float]] = []
     for credit in group:
         if credit is None:
             advantages.append([])
