@@ -46,7 +46,7 @@ from seper_reward.types import Query, answer_items
 from .generator_cards import policy_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .policy_data import messages_of, read_policy_questions, rollout_lengths
-from .policy_eval import TRAINING, held_out_file, policy_table, results_of, summarize, tradeoff
+from .policy_eval import TRAINING, held_out_file, leads_list, policy_table, results_of, summarize, tradeoff
 from .policy_play import Bench, Played, Rules, fixed_rules, measure
 from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, load_task_scorer, new_tool
 from .ranking.data import Questions, data_key
@@ -275,7 +275,7 @@ def no_room(lengths: Sequence[int], room: int) -> str | None:
 def publish(
     folder: Path, name: str, queries: Sequence[Query], played: Played, rules: Rules, policy: str, log: Any
 ) -> dict[str, Any]:
-    """Write and return results; write episodes of held-out questions, table, plot and training log; print the table.
+    """Write and return results; write episodes of held-out questions, table, plot and log; print table and leads.
 
     ``policy`` is compared with the rules: ``"after"`` or ``"before"``.
     """
@@ -292,9 +292,10 @@ def publish(
     write_lines(held_out_file(folder, name), rows)
     if policy == "after":
         write_lines(folder / TRAINING, log)
-    (folder / f"{name}.md").write_text(policy_table(results) + "\n", encoding="utf-8")
+    text = f"{policy_table(results)}\n\n{leads_list(results, policy)}"
+    (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
     plot_tradeoff(*tradeoff(results, log), folder / f"{name}.svg")
-    print(policy_table(results))
+    print(text)
     return results
 
 

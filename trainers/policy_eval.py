@@ -30,6 +30,7 @@ MEASURES = (
     "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
     "searches_per_question", "failed_calls_per_question", "tokens_per_question",
 )  # fmt: skip
+_LEADS = ("accuracy", "reward")
 TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
 
 
@@ -76,17 +77,29 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:
     """Return the measures of all policies and rules, the content of ``results.json``.
 
-    ``accuracy_leads`` compares the accuracy of ``policy`` with each rule's on the same questions.
+    ``accuracy_leads`` and ``reward_leads`` compare ``policy`` with each rule, and with the policy before training.
     """
     results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
     for name, limit in rules.thresholds.items():
         # a finite threshold, or the equivalent rule
         results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"
-    own = _accuracy_by_question(played[policy])
-    results[policy]["accuracy_leads"] = {
-        name: _lead(own, _accuracy_by_question(episodes)) for name, episodes in rules.played.items()
-    }
+    others = {**({"before": played["before"]} if policy == "after" and "before" in played else {}), **rules.played}
+    for measure in _LEADS:
+        own = _measure_by_question(played[policy], measure)
+        results[policy][f"{measure}_leads"] = {
+            name: _lead(own, _measure_by_question(episodes, measure)) for name, episodes in others.items()
+        }
     return results
+
+
+def leads_list(results: Mapping[str, Mapping[str, Any]], policy: str) -> str:
+    """Return the leads of a policy on the same questions, with 95 % intervals over questions, as a Markdown list."""
+    rows = [
+        f"- {measure} of `{policy}` over `{name}`: {lead_text(lead)}"
+        for measure in _LEADS
+        for name, lead in results[policy][f"{measure}_leads"].items()
+    ]
+    return "\n".join(rows)
 
 
 def _lead(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, Any]:
@@ -95,8 +108,8 @@ def _lead(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, Any
     return lead_over_questions([own[each] for each in both], [other[each] for each in both])
 
 
-def _accuracy_by_question(episodes: Sequence[Episode | None]) -> dict[str, float]:
-    return _means_by_question((episode.id, episode.accuracy) for episode in episodes if episode is not None)
+def _measure_by_question(episodes: Sequence[Episode | None], measure: str) -> dict[str, float]:
+    return _means_by_question((episode.id, getattr(episode, measure)) for episode in episodes if episode is not None)
 
 
 def _means_by_question(values: Iterable[tuple[str, float]]) -> dict[str, float]:

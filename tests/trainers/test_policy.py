@@ -68,7 +68,7 @@ def test_command(settings, tmp_path, capsys, reader):
         assert row["unscored"] == 0
     assert results["always_search"]["searches_per_question"] == 1.0
     assert results["never_search"]["searches_per_question"] == results["never_search"]["reward"] == 0.0
-    assert results["after"]["accuracy_leads"].keys() == set(rules)
+    assert results["after"]["accuracy_leads"].keys() == results["after"]["reward_leads"].keys() == {"before", *rules}
     log = [json.loads(line) for line in (tmp_path / "run" / "training.jsonl").read_text().splitlines()]
     assert [row["step"] for row in log if "reward" in row] == [1, 2]
     assert all("seper/failed_calls" in row for row in log if "reward" in row)

@@ -13,6 +13,7 @@ from transformers import AutoTokenizer
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reports.figures import smoothed
+from seper_reward.reports.tables import lead_text
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
@@ -23,6 +24,7 @@ from tests.helpers import VARIANTS
 from trainers import policy_eval
 from trainers.policy_eval import (
     leads_between,
+    leads_list,
     leads_over_seeds,
     over_seeds,
     policy_table,
@@ -156,6 +158,14 @@ def test_rules_by_hand(tokenizer):
     leads = results["after"]["accuracy_leads"]
     assert leads["threshold"]["lead"] == 0
     assert leads["always_search"]["lead"] == pytest.approx(((0.8 + 0.75) - (1 + 0.75)) / 2)
+    assert results["after"]["reward_leads"]["always_search"]["lead"] > 0  # it does not pay for searching the known one
+    assert "before" not in leads
+    assert (
+        f"- accuracy of `after` over `always_search`: {lead_text(leads['always_search'])}"
+        in leads_list(results, "after").splitlines()
+    )
+    trained = results_of({"before": rules.played["never_search"], "after": rules.played["threshold"]}, rules, "after")
+    assert trained["after"]["accuracy_leads"]["before"] == leads["never_search"]
     assert results["threshold"]["unscored"] == 0.3333
 
 
