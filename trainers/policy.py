@@ -102,8 +102,8 @@ class PolicyConfig(PolicyTaskConfig):
     def __post_init__(self) -> None:
         if self.credit != "turn" and self.credit_baseline != "group":
             raise ValueError(
-                f"credit_baseline {self.credit_baseline!r} is a setting of credit 'turn', got {self.credit!r}; set "
-                "--credit turn, or --credit_baseline group"
+                f"credit_baseline is a setting of credit 'turn', got {self.credit_baseline!r} with {self.credit!r}; "
+                "set --credit turn"
             )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")

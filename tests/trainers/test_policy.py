@@ -323,7 +323,7 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
     ("given", "message"),
     [
         ({"credit": "turn"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
-        ({"credit_baseline": "reader"}, "settings of credit 'turn', got .*'reader'.* with 'rollout'"),
+        ({"credit_baseline": "reader"}, "a setting of credit 'turn', got .*'reader'.* with 'rollout'"),
         ({"price": "-1"}, "price must be at least 0, got -1"),
         ({"variant": "both"}, "'--variant', which was removed; set answer_weight and gain_weight"),
         ({"gain_over": "random"}, "'--gain_over', which was removed; leave it out"),
