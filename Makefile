@@ -45,7 +45,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 # initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
-.PHONY: experiment-a experiment-b experiment-c experiment-d
+.PHONY: experiment-a experiment-b experiment-c experiment-e
 .PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
 setup: $(VENV)/.installed
 
@@ -134,7 +134,7 @@ marks: setup  ## compare labels with people's marks, into runs/joined; READER="-
 	  OMP_NUM_THREADS=1 $(BIN)/$(BENCH).experiments.joined --split test --limit $${each#*:} --passages_per_question 4 \
 	    --file $(QA)/$${each%:*}.jsonl.gz $(READER) || exit 1; done
 
-results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -d and policy-* (hours each)
+results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -c, -e, and policy-* (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped
@@ -153,12 +153,12 @@ experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train 
 	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-alias.yaml
 experiment-c: setup runs/weak/modules.json runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## label with a reader that answers in sentences
 	$(COMPARE) --config $(EXPERIMENTS)/compare-sentences.yaml
-experiment-d: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on all of Natural Questions from a weak retriever
+experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on all of Natural Questions from a weak retriever
 	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-power.yaml
 
 runs/second-reader/$(WARM) runs/sentences/$(WARM):
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(EXPERIMENTS)/$(notdir $(@D)).yaml
-# Qwen2.5-Coder-0.5B-Instruct, an instruct model that nobody here trained
+# Qwen2.5-Coder-0.5B-Instruct, an instruct model not trained by this project
 runs/qwen/config.json: | setup
 	$(BIN)/python ../shared/tools/get_qwen_reader.py runs/qwen
 runs/qwen-text-tags/config.json: runs/qwen/config.json

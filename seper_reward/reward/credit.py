@@ -101,8 +101,8 @@ def message_advantages(group: Sequence[Credit | None]) -> list[list[float]]:
             continue
         earned = turn_rewards(credit)
         means = turn_rewards(Credit(credit.calls, searches, 0.0, others[: len(credit.calls)]))
-        own = (mean - reward for reward, mean in zip(earned[:-1], means[:-1], strict=True))
-        advantages.append(list(itertools.accumulate(own, initial=sum(earned) - mean_reward)))
+        lacking = (mean - reward for reward, mean in zip(earned[:-1], means[:-1], strict=True))
+        advantages.append(list(itertools.accumulate(lacking, initial=sum(earned) - mean_reward)))
     return advantages
 
 

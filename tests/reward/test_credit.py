@@ -44,6 +44,8 @@ def test_advantages_by_hand():
     rewards = [sum(turn_rewards(credit)) for credit in GROUP if credit is not None]
     memory, unknown, one, two = message_advantages(GROUP)
     assert unknown == []
+    assert memory == pytest.approx([0.2 - ANSWER - FIRST - SECOND])
+    assert two[0] == pytest.approx(-0.1 + 0.4 + 0.6 - FIRST - SECOND - ANSWER)
     firsts = [found[0] for found in (memory, one, two)]
     assert firsts == pytest.approx([each - sum(rewards) / 3 for each in rewards])
     assert one[1] == pytest.approx(1.0 - ANSWER - SECOND)

@@ -59,7 +59,7 @@ def summarized(compared: Mapping[str, Any], eor: Mapping[str, Any]) -> dict[str,
     Returns:
         ``labelers``, by name ``pearson`` with people's marks, ``kendall`` with the reader's score on the list,
         ``seconds_per_label`` and ``needs_answers``; ``consistency``, MRWR and MRLR of the source that is right most
-        often; and ``ensemble``, the accuracy of the ``best_single`` retriever, of EoR as in the paper (``eor``),
+        often; and ``ensemble``, the accuracy of the ``best_single`` retriever and of EoR as in the paper (``eor``),
         both chosen on other questions, and the ``upper_bound``.
     """
     best = max(eor["consistency"]["sources"].values(), key=lambda row: row["accuracy"]["mean"])
