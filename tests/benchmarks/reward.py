@@ -103,7 +103,7 @@ def log_of(
     scorer = load_scorer(settings, 0, loaded if config.reader == "policy-base" else None)
     style, questions = scorer.reader.prompts.style, read_policy_questions(config)
     with server(layout, settings) as url:
-        reward = SePerReward(url or scorer, answer_weight=0.0, price=0.15, reader=config.reader)
+        reward = SePerReward(url or scorer, price=0.15, reader=config.reader)
         tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
         trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
         if config.reader == "policy-base":

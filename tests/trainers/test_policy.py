@@ -139,7 +139,8 @@ def test_a_trained_policy_needs_peft_and_transformers_alone(settings, tmp_path, 
         left = (AutoModelForCausalLM if merged else AutoPeftModelForCausalLM).from_pretrained(whole)
         found = left(input_ids=ids).logits.float()
     assert left.dtype == (torch.bfloat16 if merged else torch.float32)
-    assert (found - expected).abs().max() < (0.1 if merged else 1e-5) * (start - expected).abs().max()
+    rounding = 1e-5 if left.dtype == expected.dtype == torch.float32 else 0.1  # a fast bfloat16 is the default
+    assert (found - expected).abs().max() < rounding * (start - expected).abs().max()
     assert "tools" in AutoTokenizer.from_pretrained(whole).chat_template
     assert not (run / "README.md").exists()  # TRL's
     card = (whole / "README.md").read_text()
