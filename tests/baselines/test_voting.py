@@ -174,7 +174,7 @@ def test_search_begins_with_switches_and_keeps_the_best():
     assert np.array(tried[:4]).tolist() == [[0.5, 0.01, 0.2], [0.02, 0.01, 0.2], [0.5, 0.0, 0.2], [0.5, 0.01, 0.0]]
     assert all(0.02 <= row[0] <= 1 and row[1:].min() >= 0 and row[1:].max() <= 0.6 for row in tried)
     assert accuracy(np.array(alone)) == 1.0
-    found = _search(accuracy, [(0.5, 0.01, 0.2), (0.5, 0.0, 0.2)], bounds)  # what is off is switched on
+    found = _search(accuracy, [(0.5, 0.01, 0.2), (0.5, 0.0, 0.2)], bounds)  # the weight of 0 is switched on
     assert accuracy(np.array(found)) == 2.0
 
 

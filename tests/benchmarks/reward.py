@@ -81,7 +81,7 @@ def measure(layout: str, options: Namespace) -> dict[str, float]:
             "model": options.model, "init_adapter": options.init_adapter, "reader": reader, "output_dir": folder,
             "max_steps": options.steps, "num_generations": options.completions, "max_tool_calling_iterations": 1,
             "per_device_train_batch_size": options.completions // process_state().num_processes,
-            "save_strategy": "no", "disable_tqdm": "true",
+            "save_strategy": "no", "disable_tqdm": "true", "credit_baseline": "group",  # the reader's needs answers
         }  # fmt: skip
         words = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
         kinds = (policy.PolicyConfig, RewardWeights, policy.PolicyArguments)
@@ -103,7 +103,7 @@ def log_of(
     scorer = load_scorer(settings, 0, loaded if config.reader == "policy-base" else None)
     style, questions = scorer.reader.prompts.style, read_policy_questions(config)
     with server(layout, settings) as url:
-        reward = SePerReward(url or scorer, price=0.15, reader=config.reader)
+        reward = SePerReward(url or scorer, answer_weight=0.0, price=0.15, reader=config.reader)
         tool = new_tool(config, load_retriever(config.retriever, questions.corpus), style, reward)
         trainer = policy.new_trainer(config, arguments, loaded, reward, tool, questions, style)
         if config.reader == "policy-base":
