@@ -21,10 +21,10 @@ from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
 from seper_reward.estimators.entailment import load_entailment
-from seper_reward.labels.labelers import CrossEncoderLabeler
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.retrieval import retrieve_hops
+from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
@@ -118,16 +118,12 @@ class Reranked:
     """A retriever that ranks given candidates of each question instead of a corpus."""
 
     def __init__(self, model: CrossEncoder, candidates: Rankings) -> None:
-        self._labeler, self._candidates = CrossEncoderLabeler(model), candidates
+        self._reranker, self._candidates = CrossEncoderReranker(model), candidates
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the candidates by the model's scores, best first; questions must match the lists of candidates."""
-        reordered = []
-        for question, passages in zip(questions, self._candidates, strict=True):
-            scores = self._labeler.label(Query("", question, (), tuple(passages))).labels
-            order = sorted(range(len(passages)), key=lambda at: -scores[at])
-            reordered.append(tuple(passages[at] for at in order[:top_k]))
-        return reordered
+        asked = zip(questions, self._candidates, strict=True)
+        return [self._reranker.rerank(question, passages)[:top_k] for question, passages in asked]
 
 
 def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], hops: int = 1) -> Rankings:

@@ -56,6 +56,8 @@ class ExportConfig:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
 
 
+_WITHOUT_GRADES = ("likelihood", "cross_encoder", "gold")  # labelers whose labels have other units
+
 _AFTER_EXPORT = {
     "sentence-transformers": 'in Python: load_dataset("{kind}", data_files="{output}"), for losses such as LambdaLoss',
     "sentence-transformers-triplets": 'in Python: load_dataset("{kind}", data_files="{output}"), for MarginMSELoss',
@@ -70,13 +72,16 @@ def command(arguments: list[str]) -> str:
     config = parse(ExportConfig, arguments, "seper-reward export")
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
-    from seper_reward.labels.rows import labeled_queries, read_label_rows, recommended_label
+    from seper_reward.labels.rows import labeled_queries, labeler_of, read_label_rows, recommended_label
     from seper_reward.labels.targets import lists_to_learn
     from seper_reward.retrieval import next_hop
 
     rows = read_label_rows(config.labels)
     label = config.label or recommended_label(rows.values())
-    labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop)
+    labeler = labeler_of(rows.values())
+    if config.format == "trec" and labeler in _WITHOUT_GRADES:
+        raise ValueError(f"grades of TREC qrels are thirds of labels in [-1, 1], got labels of {labeler!r}; use lists")
+    labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop, marks=labeler == "gold")
     kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels]
     lines = write_labels(kept, config.output, config.format, config.margin)

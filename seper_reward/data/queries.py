@@ -11,6 +11,7 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.formats.beir import beir_files
 from seper_reward.data.formats.recognise import recognise
 from seper_reward.data.formats.trec import read_qrels, read_run, with_judgments, with_ranking
+from seper_reward.data.marks import grade_of
 from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Answers, Passage, Query, answer_items
@@ -205,15 +206,17 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
 def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
     """Return a query with further passages after its own, each id once.
 
-    A passage without an id, as from some search services, gets one from its text. If the query has human judgments
-    (``judged``), new passages get grade 0.
+    Search services give passages without ids, and several parts of a document under its id: such a passage gets an id
+    from its text, added to the document's. If the query has human judgments (``judged``), new passages get grade 0.
     """
-    named = (each if each.id else replace(each, id=content_key(each.title, each.text)[:16]) for each in passages)
-    known = {passage.id for passage in query.passages}
+    known = {passage.id: passage.text for passage in query.passages}
     others: list[Passage] = []
-    for passage in named:
+    for passage in passages:
+        if not passage.id or known.get(passage.id, passage.text) != passage.text:
+            text_id = content_key(passage.title, passage.text)[:16]
+            passage = replace(passage, id="#".join(filter(None, (passage.id, text_id))))
         if passage.id not in known:
-            known.add(passage.id)
+            known[passage.id] = passage.text
             others.append(passage)
     if judged:
         others = [replace(passage, metadata={**passage.metadata, "relevant": 0}) for passage in others]
@@ -239,7 +242,8 @@ def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
     """Build a corpus from the passages of all queries; return it, and the queries with the corpus's ids.
 
-    Equal texts are in the corpus once and without metadata, because metadata belongs to one query.
+    Equal texts are in the corpus once and without metadata, because metadata belongs to one query. A query that has a
+    passage twice keeps the one with the higher human grade.
     """
     corpus: dict[str, Passage] = {}
     renamed = []
@@ -248,7 +252,8 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
         for passage in query.passages:
             identity = content_key(passage.title, passage.text)[:16]
             corpus[identity] = Passage(passage.text, passage.title, identity)
-            passages.setdefault(identity, replace(passage, id=identity))
+            if identity not in passages or grade_of(passage) > grade_of(passages[identity]):
+                passages[identity] = replace(passage, id=identity)
         renamed.append(replace(query, passages=tuple(passages.values())))
     return corpus, renamed
 

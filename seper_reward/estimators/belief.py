@@ -66,7 +66,7 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
         soft=soft,
         hard=estimate(draws, matched),
         log_odds=log_odds(soft.value),
-        answer_log_prob=max((leaf.mean_log_prob for leaf in sampled.known_leaves), default=None),
+        answer_log_prob=_answer_log_prob(options, sampled),
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,
@@ -95,6 +95,12 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
         log_probs = without_end_token(log_probs, sampled.finished)
     weighting = "uniform" if options.weighting == "mass" else options.weighting
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
+
+
+def _answer_log_prob(options: Estimator, sampled: Responses) -> float | None:
+    """Return the best known alias's mean log-probability, which belongs to weights by mass; else ``None``."""
+    known = sampled.known_leaves if options.weighting == "mass" else ()
+    return max((leaf.mean_log_prob for leaf in known), default=None)
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:

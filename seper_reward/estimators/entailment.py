@@ -30,7 +30,7 @@ from seper_reward.runtime.pretrained import (
 )
 from seper_reward.runtime.profiling import timed
 
-RULES = 4  # version of the rules, part of cache keys: raise it with every change of a rule
+RULES = 5  # version of the rules, part of cache keys: raise it with every change of a rule
 _LABELS = ("entailment", "neutral", "contradiction")
 _BATCH_TOKENS = 8192  # default, per forward pass
 
@@ -86,12 +86,15 @@ class EntailmentScorer:
             pairs: The n ``(premise, hypothesis)`` texts.
             questions: For each pair, the question that both texts answer; its asking sentence is prepended
                 (``statements``). ``None`` scores the texts without a question.
-            verbatim: Whether the model scores all pairs unchanged and without rules, as in the official code of SePer;
-                only ``?`` is added to a question without one.
+            verbatim: Whether the model scores all pairs unchanged, without rules or parts, as in the official code of
+                SePer; only ``?`` is added to a question without one, and too long pairs are truncated.
 
         Returns:
             ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's label order. For three-way
             models, columns 1 and 2 are neutral and contradiction.
+
+        Raises:
+            ValueError: The model gave NaN.
         """
         if questions is None:
             questions = [""] * len(pairs)
@@ -114,7 +117,7 @@ class EntailmentScorer:
             for row, claim in ruled.items()
             if not isinstance(claim, bool)
         }
-        parts = self._inputs.parts(claims.values())
+        parts = {row: [[row]] for row in claims.values()} if verbatim else self._inputs.parts(claims.values())
         lengths = self._inputs.lengths([part for grid in parts.values() for row in grid for part in row])
         by_part: dict[Statement, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
@@ -137,6 +140,8 @@ class EntailmentScorer:
         with timed("entailment", tokens=encoded["input_ids"].numel()):
             logits: Tensor = self._model(**encoded).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
+        if bool(probs.isnan().any()):
+            raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
         return probs
 
 
@@ -175,13 +180,13 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
 
 def _failure(model: Any, tokenizer: Any) -> str | None:
-    """Return the error that a model raises for a pair, or ``None``."""
+    """Return what is wrong with a model's answer to a pair, or ``None``."""
     try:
         with torch.no_grad():
-            model(**tokenizer("one", "two", return_tensors="pt"))
+            logits = model(**tokenizer("one", "two", return_tensors="pt")).logits
     except RuntimeError as error:
         return str(error)
-    return None
+    return "NaN logits" if bool(logits.isnan().any()) else None
 
 
 def new_entailment_model() -> tuple[Any, Any]:

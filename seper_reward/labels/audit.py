@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from seper_reward.data.answers import is_list
 from seper_reward.data.queries import Rejected, as_query
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
@@ -93,7 +94,7 @@ def questions_to_audit(
         gold = answers[question]
         passages = [{"id": content_key(text)[:16], "text": text} for text in negatives[question]]
         row = {"id": content_key(question)[:16], "question": question, "passages": passages}
-        row["answers"] = [gold] if isinstance(gold, str) else list(gold)
+        row["answers"] = list(gold) if is_list(gold) else gold
         try:
             queries.append(as_query(row))
         except BadRowError as error:

@@ -36,18 +36,13 @@ def shrunk(labeled: LabeledQuery) -> LabeledQuery:
     Statistical Methods for Meta-Analysis, 1985, ch. 9). Order, mean and standard errors do not change, nor do labels
     without errors.
     """
-    return replace(labeled, labels=tuple(drawn_to_mean(labeled.labels, labeled.passage_errors)))
-
-
-def drawn_to_mean(values: Sequence[float], errors: Sequence[float]) -> list[float]:
-    """Return numbers shrunk to their mean as in ``shrunk``, by their standard errors."""
-    error = _mean_square(errors)
-    if not error or len(values) < 2:
-        return list(values)
-    mean = statistics.fmean(values)
-    real = max(0.0, statistics.variance(values) - error)
+    error = _mean_square(labeled.passage_errors)
+    if not error or len(labeled.labels) < 2:
+        return labeled
+    mean = statistics.fmean(labeled.labels)
+    real = max(0.0, statistics.variance(labeled.labels) - error)
     share = real / (real + error)
-    return [mean + share * (value - mean) for value in values]
+    return replace(labeled, labels=tuple(mean + share * (label - mean) for label in labeled.labels))
 
 
 def beyond_chance(

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from seper_reward.labels.heterogeneity import drawn_to_mean
 from seper_reward.types import LabeledQuery, Passage, Query
 
 GRADES = 3  # grades of helpful passages: 1 to 3
@@ -65,9 +64,8 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
 
     The error of the given passages' measure replaces the error of the baseline: it is part of each label next to them,
     and cancels in differences. Given passages are in the order of the best set; if a set was measured in several
-    orders, the first measure counts. The maximum of noisy measures is biased upwards, more so for passages in more
-    sets. Utilities of sets are therefore first shrunk to their mean (``drawn_to_mean``), which removes most of the
-    bias.
+    orders, the first measure counts. Labels are as measured, and ``beyond_chance`` tests and shrinks them like others;
+    the maximum of noisy measures is biased upwards, more so for passages in more sets.
 
     Args:
         labeled: The labelled query, with ``sets``.
@@ -81,9 +79,6 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
         if each.given:
             given_error = float(each.details.get("given_std_error", 0.0))
             worth.setdefault(frozenset(each.given), (each.utility.value - each.gain.value, given_error))
-    if labeled.sets:
-        drawn = drawn_to_mean([value for value, _ in worth.values()], [error for _, error in worth.values()])
-        worth = {places: (value, error) for (places, (_, error)), value in zip(worth.items(), drawn, strict=True)}
     best = max((each.shown for each in labeled.sets), key=lambda shown: worth[frozenset(shown)][0], default=())
     begun = [tuple(at for at in best if at in places) for places in worth if places < set(best)]
     worth[frozenset()] = (0.0, labeled.baseline_error)
@@ -119,7 +114,8 @@ def grade(label: float, margin: float = 0.1) -> int:
     """
     if abs(label) < margin or label == 0:
         return 0
-    return HARMFUL if label < 0 else min(math.ceil(label * GRADES), GRADES)
+    # label rows are rounded to 6 digits: 0.666667 is two thirds
+    return HARMFUL if label < 0 else min(math.ceil(round(label * GRADES, 4)), GRADES)
 
 
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:

@@ -80,7 +80,7 @@ class SearchService:
 
 
 def passages_in(answer: Any) -> tuple[Passage, ...]:
-    """Return the passages in a service's JSON response; raise ``ValueError`` for a form not in ``SearchService``.
+    """Return the passages with text in a service's JSON; raise ``ValueError`` for a form not in ``SearchService``.
 
     >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]})
     (Passage(text='The mill burnt down.', title='', id='7'),)
@@ -88,7 +88,7 @@ def passages_in(answer: Any) -> tuple[Passage, ...]:
     rows = next((answer[name] for name in LISTS if name in answer), None) if isinstance(answer, Mapping) else answer
     if not isinstance(rows, list):
         raise ValueError(f"expected a list of passages or an object with one of {LISTS}, got {answer!r:.90}")
-    return tuple(map(read_passage, rows))
+    return tuple(passage for passage in map(read_passage, rows) if passage.text.strip())
 
 
 def read_passage(row: Any) -> Passage:
@@ -101,4 +101,5 @@ def read_passage(row: Any) -> Passage:
     if not texts:
         raise ValueError(f"a passage must be a text or an object with one of {_TEXTS}, got {row!r:.100}")
     identity = row.get("id", row.get("_id"))
-    return Passage(texts[0], str(row.get("title") or ""), "" if identity is None else str(identity))
+    text = next(filter(str.strip, texts), "")
+    return Passage(text, str(row.get("title") or ""), "" if identity is None else str(identity))

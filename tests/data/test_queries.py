@@ -31,10 +31,13 @@ def write(path, *rows):
 def test_found_passages_have_ids_each_once():
     query = Query("q", "Who?", ("Ann",), (Passage("own", id="a"),))
     found = [Passage("one"), Passage("two"), Passage("own", id="a"), Passage("one"), Passage("x", id="b")]
-    passages = add_passages(query, [*found, Passage("y", id="b")], judged=False).passages
-    assert [passage.text for passage in passages] == ["own", "one", "two", "x"]
-    assert len({passage.id for passage in passages}) == 4
+    parts = [Passage("y", id="b"), Passage("x", id="b"), Passage("y", id="b")]  # of one document
+    passages = add_passages(query, [*found, *parts], judged=False).passages
+    assert [passage.text for passage in passages] == ["own", "one", "two", "x", "y"]
+    assert len({passage.id for passage in passages}) == 5
     assert "" not in {passage.id for passage in passages}
+    assert [passage.id for passage in passages[:4:3]] == ["a", "b"]
+    assert passages[4].id.startswith("b#")
 
 
 def test_ids_that_mean_another_text_in_the_corpus_are_refused():
@@ -323,3 +326,6 @@ def test_pooling_passages_of_files_without_a_corpus():
     first, second = (query.passages[0] for query in renamed)
     assert first.id == second.id
     assert [first.metadata, second.metadata] == [{"relevant": True}, {"relevant": False}]
+    twice = [Passage("same", id=str(grade), metadata={"relevant": grade}) for grade in (0, 2, 1)]
+    _, (pooled,) = pool_passages([Query("q", "Who?", ("x",), tuple(twice))])
+    assert [passage.metadata for passage in pooled.passages] == [{"relevant": 2}]

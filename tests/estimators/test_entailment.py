@@ -96,6 +96,23 @@ def test_a_long_text_is_judged_in_parts(tiny_judge, monkeypatch):
     assert float(tiny_judge.score([(short, long)])) == pytest.approx(float(scores.min()), abs=1e-5)
 
 
+def test_a_long_verbatim_text_is_truncated_as_in_the_official_code(tiny_judge, monkeypatch):
+    seen = count_forward(tiny_judge, monkeypatch)
+    long, short = "rain fell on the mill " * 120, "the mill burned"
+    probs = tiny_judge.class_probs([(long, short)], ["Why?"], verbatim=True)
+    assert [tuple(row) for row in seen] == [(long, short, "Why?")]
+    options = {"truncation": "longest_first", "max_length": 512, "return_tensors": "pt"}
+    with torch.no_grad():
+        logits = tiny_judge._model(**tiny_judge._tokenizer(f"Why? {long}", f"Why? {short}", **options)).logits
+    assert float(probs[0, 0]) == pytest.approx(float(logits.softmax(-1)[0, tiny_judge._columns[0]]), abs=1e-5)
+
+
+def test_a_judge_that_gives_nan_is_named(tiny_judge, monkeypatch):
+    monkeypatch.setattr(tiny_judge._model.classifier.bias, "data", torch.full((3,), torch.nan))
+    with pytest.raises(ValueError, match=r"entailment model '.*' gave NaN; load it with dtype='float32'"):
+        tiny_judge.score(PAIRS)
+
+
 def test_nothing_is_cut_off(tiny_judge, monkeypatch):
     """Whatever the lengths, every token of question part and answers is in the model's input."""
     seen = count_forward(tiny_judge, monkeypatch)

@@ -139,6 +139,9 @@ def test_export_command(tmp_path, capsys):
     assert main([*arguments, "--label", "delta_seper_hard", "--format", "trec"]) == 0
     assert (tmp_path / "out.jsonl").read_text() == "q1 0 a 3\nq1 0 b 3\n"
     assert main([*arguments, "--format", "csv"]) == 2
+    folder.joinpath("labels.jsonl").write_text(json.dumps(row | {"labeler": "likelihood"}) + "\n")
+    assert main([*arguments, "--label", "delta_seper", "--format", "trec"]) == 2
+    assert "thirds of labels in [-1, 1], got labels of 'likelihood'; use lists" in capsys.readouterr().err
     assert main(["export", "--labels", str(tmp_path), "--output", "x"]) == 2
     assert "labels.jsonl: no such file" in capsys.readouterr().err
 

@@ -87,6 +87,7 @@ def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
     assert main(words("rescore", "found", "--estimator", "paper")) == 0
     (found, *_), (known, *_) = labels_of(tmp_path / "found"), labels_of(tmp_path / "labels")
     assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
+    assert [each["passages"][0]["delta_belief"] is None for each in (found, known)] == [True, False]
 
 
 def test_labels_that_cannot_be_estimated_again_are_refused(words, tmp_path, capsys):

@@ -92,6 +92,7 @@ def test_forms_of_answers(answer):
     assert passages_in({"passages": [{"_id": 3, "title": "Mill", "text": "It burnt."}]}) == (
         Passage("It burnt.", "Mill", "3"),
     )
+    assert passages_in(["", {"text": " "}, {"text": "", "contents": "It burnt."}]) == (Passage("It burnt."),)
 
 
 def test_a_pickle_has_the_address_and_nothing_else():
