@@ -36,7 +36,7 @@ from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import check_types, setting
 
 from .models import new_lora
-from .runs import SETTINGS, ThisMachine, last_checkpoint, locked, model_card, suggest
+from .runs import SETTINGS, ThisMachine, locked, model_card, suggest, train_from_checkpoint
 
 NOT_ENTAILMENT = 3  # human verdicts "not the same answer", which may be neutral or contradiction
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
@@ -160,7 +160,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         compute_loss_func=three_way_loss,
     )
     checkpoints.mkdir(parents=True, exist_ok=True)
-    trainer.train(resume_from_checkpoint=last_checkpoint(checkpoints))
+    train_from_checkpoint(trainer, checkpoints)
     # the local path is meaningless on other machines
     model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32

@@ -60,6 +60,7 @@ from .runs import (
     project_completions_only,
     suggest,
     tracked_run,
+    train_from_checkpoint,
 )
 
 _LENGTH = {"max_steps", "num_train_epochs"}
@@ -377,7 +378,7 @@ def learn(
                 "5`), or check that the tags of tool calls are trained tokens, see docs/rewards.md"
             )
         if not config.evaluate_only:
-            trainer.train(resume_from_checkpoint=last_checkpoint(folder))
+            train_from_checkpoint(trainer, folder)
             trainer.save_model(str(folder / "model"))
             if config.lora_r and process_state().is_main_process:
                 name_base(folder / "model", config.model)

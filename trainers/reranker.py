@@ -47,7 +47,7 @@ from .ranking.run import (
     teacher_rows,
     training_label,
 )
-from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
+from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_from_checkpoint
 
 
 @dataclass
@@ -110,7 +110,7 @@ def fit(
 ) -> list[dict[str, float]]:
     """Train the model in place on rows of ``{query, passages, labels}``; return the log."""
     trainer = CrossEncoderTrainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows), loss=loss)
-    trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
+    train_from_checkpoint(trainer, Path(arguments.output_dir))
     return [row for row in trainer.state.log_history if "loss" in row]
 
 

@@ -63,7 +63,7 @@ from .ranking.run import (
     teacher_rows,
     training_label,
 )
-from .runs import last_checkpoint, locked, model_card, stopwatch, suggest, tracked_run
+from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_from_checkpoint
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "kl": kl_divergence,
@@ -209,7 +209,7 @@ def fit(
         evaluator=evaluator,
         data_collator=collator,
     )
-    trainer.train(resume_from_checkpoint=last_checkpoint(Path(arguments.output_dir)))
+    train_from_checkpoint(trainer, Path(arguments.output_dir))
     return [row for row in trainer.state.log_history if "loss" in row or any("eval" in key for key in row)]
 
 

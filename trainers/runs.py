@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import torch
 import trl
-from transformers import TrainingArguments
+from transformers import Trainer, TrainerState, TrainingArguments
 
 from seper_reward.reports.tracking import PROJECT, Run
 from seper_reward.runtime.distributed import process_state, together
@@ -88,6 +88,20 @@ def last_checkpoint(folder: Path) -> str | None:
 def checkpoint_step(checkpoint: Path) -> int:
     """Return the number of steps before a checkpoint, from its name."""
     return int(checkpoint.name.rpartition("-")[2])
+
+
+def train_from_checkpoint(trainer: Trainer, folder: Path) -> None:
+    """Train from the newest checkpoint in a folder, if there is one; a finished run only loads its weights and log.
+
+    (transformers 5.15 trains one more step of a run that has done its ``max_steps``.)
+    """
+    checkpoint = last_checkpoint(folder)
+    if checkpoint is None or not 0 < trainer.args.max_steps <= checkpoint_step(Path(checkpoint)):
+        trainer.train(resume_from_checkpoint=checkpoint)
+        return
+    trainer._load_from_checkpoint(checkpoint)
+    done = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+    trainer.state.global_step, trainer.state.log_history = done.global_step, done.log_history
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from datasets import Dataset
+from transformers import Trainer, TrainingArguments
 
 from trainers import runs
 from trainers.entailment import EntailmentArguments
@@ -17,3 +19,34 @@ def test_training_takes_bf16_where_that_is_fast(tmp_path, monkeypatch, kind, fas
     assert kind(output_dir=str(tmp_path), use_cpu=True).bf16 == (fast == torch.bfloat16)
     for given in (False, True):
         assert kind(output_dir=str(tmp_path), use_cpu=True, bf16=given).bf16 == given
+
+
+class _Line(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.slope = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, x, labels):
+        return {"loss": ((self.slope * x - labels) ** 2).mean()}
+
+
+def test_a_finished_run_takes_no_further_step(tmp_path):
+    """Five rows are five steps an epoch, so three steps end within one."""
+    rows = Dataset.from_list([{"x": float(x), "labels": 2.0 * x} for x in range(5)])
+    options = {"save_steps": 1, "logging_steps": 1, "per_device_train_batch_size": 1, "report_to": "none"}
+
+    def run(steps):
+        arguments = TrainingArguments(
+            str(tmp_path), max_steps=steps, lr_scheduler_type="constant", use_cpu=True, disable_tqdm=True, **options
+        )
+        trainer = Trainer(_Line(), arguments, train_dataset=rows)
+        runs.train_from_checkpoint(trainer, tmp_path)
+        losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+        assert len(losses) == trainer.state.global_step == steps
+        return trainer.model.slope.item(), losses
+
+    first = run(3)
+    assert first[0] > 0
+    assert run(3) == first
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [f"checkpoint-{step}" for step in (1, 2, 3)]
+    assert run(4)[1][:3] == first[1]
