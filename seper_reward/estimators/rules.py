@@ -52,6 +52,7 @@ _LEGAL_FORMS = re.compile(r"(?<=\w) (?:ltd|limited|inc|incorporated|corp|corpora
 _FUNCTION_WORDS, _DENIALS, _YES = words_named("function"), words_named("denials"), words_named("yes")
 _BEFORE, _AFTER = words_named("before"), words_named("after")
 _DOUBTS = words_named("doubts")
+_NO_NAMES = ("persons", "titles", "heads", "kinds_of", "measures", "dates")  # kinds of words beside a name
 _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
@@ -71,8 +72,8 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     """
     if not (premise and hypothesis):
         return premise == hypothesis
-    labelled = re.split(r"(?<=\w)\s*[:→]\s+", premise, maxsplit=1)[-1]  # Month: September
-    if same(premise, hypothesis) or _initials(premise, hypothesis) or normal_form(labelled) == normal_form(hypothesis):
+    unlabelled = normal_form(_without_label(premise))
+    if same(premise, hypothesis) or _initials(premise, hypothesis) or unlabelled == normal_form(hypothesis):
         return True
     if not question:
         return Claim(premise, hypothesis)
@@ -96,6 +97,13 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
         if stated <= asked and not _stems(stated) & _stems(wanted):
             return False
     return claim
+
+
+def _without_label(text: str) -> str:
+    """Return a text without a label before a colon, as in "Month: September"; not without "Not" or a value."""
+    label, *rest = re.split(r"(?<=\w)\s*[:→]\s+", text, maxsplit=1)
+    kept = values_of(label) or not _words(label).isdisjoint(_DENIALS | _DOUBTS)
+    return text if kept or not rest else rest[0]
 
 
 def _in_order(claim: Claim, asked: frozenset[str]) -> bool:
@@ -164,9 +172,12 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
             text.endswith("?") or (_content(text).isdisjoint(_content(question)))
         )
     text = _without_details(text, answer)
+    if wanted <= said[0]:
+        text = re.split(r"\bthan\b", text)[0]  # Ann is older than Bob
     words = _plain_words(text)
     return (
         bool(set(words) & _DENIALS - known)
+        or _repeats(words, question, answer)
         or _rambles(text, wanted, known)
         or _has_other_value(text, question, answer)
         or _changes(text, answer, known)
@@ -385,6 +396,20 @@ def _polarity(text: str, question: str) -> bool | None:
     return None
 
 
+def _repeats(words: list[str], question: str, answer: str) -> bool:
+    """Return whether the words of a text are a part of a question that names the answer, or another name in it.
+
+    Such a question asks for one of several names ("Which is longer, the Nile or the Amazon?") or quotes the answer.
+    """
+    asked, wanted = _plain_words(question), _plain_words(answer)
+    if not set(wanted) <= set(asked):
+        return False
+    if len(words) > len(wanted) + 2 and f" {' '.join(words)} " in f" {' '.join(asked)} ":
+        return True
+    names = (set(_plain_words(name.group())) - _STARTS for name in _NAME.finditer(_without_diacritics(question)))
+    return any(name - set(wanted) and name <= set(words) for name in names)
+
+
 def _rambles(text: str, wanted: frozenset[str], known: frozenset[str]) -> bool:
     """Return whether a text repeats words, or has many words or sentences without a word of the answer."""
     content = [word for word in _plain_words(text) if word not in _FUNCTION_WORDS]
@@ -406,11 +431,13 @@ def _has_other_value(text: str, question: str, answer: str) -> bool:
 
 
 def _rival(one: Value, other: Value) -> bool:
-    """Return whether two values exclude each other as answers: not a year and a count, nor a number and a 1st."""
-    return (
-        one.comparable(other)
-        and one.bare == other.bare
-        and ("ordinal" in (one.kind, other.kind)) <= (one.kind == other.kind)
+    """Return whether the first value is another answer than the other: not a year and a count, nor a number and a 1st.
+
+    A range with two stated ends is another answer than one of its values.
+    """
+    return one.comparable(other) and (
+        one.ends > other.ends
+        or (one.bare == other.bare and ("ordinal" in (one.kind, other.kind)) <= (one.kind == other.kind))
     )
 
 
@@ -445,10 +472,18 @@ def _changes(text: str, answer: str, known: frozenset[str]) -> bool:
 
 
 def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozenset[str]]) -> bool:
-    """Return whether a text has another name in addition to the answer, if the answer is a name."""
-    if answer == answer.lower() or text in (text.lower(), text.upper()):
+    """Return whether a text has another name in addition to the answer, if the answer is a name.
+
+    In a text without capitals, words are names if all words around the answer are unknown: "sydney canberra".
+    """
+    if answer == answer.lower():
         return False
     region = normal_form(answer) in _regions()
+    if text in (text.lower(), text.upper()):
+        around = set(_plain_words(_as_words(answer).sub(" ", text)))
+        known = frozenset[str]().union(*said, *map(words_named, _NO_NAMES), _STARTS)
+        known |= frozenset() if region else _words(" ".join(_regions()))
+        return _as_words(answer).search(text) is not None and bool(around) and around.isdisjoint(known)
     for name, touches in _other_names(text, answer):
         words = [word for word in name if len(word) > 1 and word not in words_named("dates")]
         if any(_stems(each).issuperset(_stems(words)) for each in said):
