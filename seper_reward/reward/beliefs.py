@@ -1,5 +1,6 @@
 """Cache of beliefs: a question with its passages is measured once for all rollouts, or all clients of a server."""
 
+import functools
 import itertools
 import sys
 import threading
@@ -58,16 +59,18 @@ class BeliefMemory:
             from seper_reward.runtime.distributed import gathered
 
             # the caches of the ranks may differ
-            missing = _drop_empty(_merge(itertools.chain.from_iterable(gathered(lambda: mine))))
-            found: Sequence[Measured | UnscorableError] = measure_together(missing, measure)
-        else:
-            missing = _drop_empty(mine)
-            found = measure(missing)
+            mine = _merge(itertools.chain.from_iterable(gathered(lambda: mine)))
+            measure = functools.partial(measure_together, measure=measure)
+        missing = _drop_empty(mine)
+        found = list(zip(missing, measure(missing), strict=True))
+        parts = [part for each, result in found if isinstance(result, UnscorableError) for part in _parts(each)]
+        if parts:  # an error of one context is none of the question's others
+            found += zip(parts, measure(parts), strict=True)
         self._expected = set()
         new: dict[Key, Belief] = {}
         supports: dict[Key, float] = {}
         errors: dict[Key, UnscorableError] = {}
-        for each, result in zip(missing, found, strict=True):
+        for each, result in found:
             texts = [(each.question, each.answers, text) for text in each.texts]
             if isinstance(result, UnscorableError):
                 errors |= dict.fromkeys([*_keys(each), *texts], result)
@@ -139,6 +142,14 @@ def _missing_part(asked: Asked, known: Mapping[Key, Any]) -> Asked:
     """Return a question without the contexts whose beliefs are known."""
     missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in known]
     return replace(asked, contexts=tuple(missing))
+
+
+def _parts(asked: Asked) -> list[Asked]:
+    """Return a question with several contexts once for each context, and once for its texts."""
+    if len(asked.contexts) < 2 and not (asked.contexts and asked.texts):
+        return []
+    alone = [replace(asked, contexts=(context,), texts=()) for context in asked.contexts]
+    return alone + _drop_empty([replace(asked, contexts=())])
 
 
 def _drop_empty(asked: Sequence[Asked]) -> list[Asked]:

@@ -72,13 +72,14 @@ class RetrievalEnvironment:
             return NO_MORE
         start = time.perf_counter()
         try:
-            (whole,) = self._retriever.retrieve([query], self._top_k)
-        except ValueError:  # the query was refused
-            raise
+            found = self._retriever.retrieve([query], self._top_k)
+            if len(found) != 1:
+                raise RuntimeError(f"expected the passages of one query from the retriever, got {len(found)} lists")
         except Exception as error:
-            self.failure = error
+            if type(error) is not ValueError:  # which refuses the query; its subclasses are faults, as of JSON
+                self.failure = error
             raise
-        passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in whole)
+        passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in found[0])
         self.turns.append(Turn(query, passages, time.perf_counter() - start))
         self._expect()
         return tool_message(passages)

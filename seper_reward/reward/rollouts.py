@@ -11,7 +11,7 @@ from typing import Any
 from seper_reward.data.answers import is_list, read_answers
 from seper_reward.data.rows import is_unicode
 from seper_reward.data.stated import compile_answer_pattern, stated_answer
-from seper_reward.reward.tools import Result, SearchTools, as_messages, read_calls, read_results, text_of
+from seper_reward.reward.tools import TRL_ERROR, Result, SearchTools, as_messages, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
@@ -267,6 +267,8 @@ def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> 
     it is a search, or if its tool does not exist.
     """
     results = read_results(messages)
+    if environment is not None:  # whose passages may begin like an error; TRL writes errors in one form
+        results = [[each._replace(failed=each.text.startswith(TRL_ERROR)) for each in group] for group in results]
     chosen = tools.chosen()
     called = {call.tool for message in messages if message.get("role") == "assistant" for call in read_calls(message)}
 

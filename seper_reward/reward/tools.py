@@ -10,9 +10,12 @@ from seper_reward.data.answers import is_list
 from seper_reward.data.rows import shown
 from seper_reward.types import UnscorableError
 
+#: First characters of TRL's message of a failed call.
+TRL_ERROR = "{'error': "
 #: First words of an error. A colon, a status or nothing follows its name; in prose, words follow.
 _ERROR = re.compile(
-    r"\{'(?:error|isError|is_error)': (?!None\b|False\b|''|\"\"|\[\]|\{\})"  # TRL writes a mapping so
+    r"\{'error': ''\}$"  # of an exception without a message
+    r"|\{'(?:error|isError|is_error)': (?!None\b|False\b|''|\"\"|\[\]|\{\})"  # TRL writes a mapping so
     r"|(?:[\w.]{0,80}(?:Error|Exception)|ERROR|error)(?:\s*:|\s*$)|\[(?:Error|ERROR|error)\]"
     r"|\w{1,80}(?:Error|Exception) \(?[45]\d\d\b"
     r"|(?:HTTP )?[Ee]rror:? \(?[45]\d\d\)?(?:\s*[:,-]|\s*$)|HTTP [45]\d\d(?:\s*[:,(-]|\s*$| [A-Z])"

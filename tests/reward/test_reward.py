@@ -877,6 +877,37 @@ class FindsThese:
         return [self.passages[:top_k] for _ in questions]
 
 
+@pytest.mark.parametrize(
+    "text", ["HTTP 404 Not Found is a status.", "TypeError: a novel by Ida Voss", "No such tool: x"]
+)
+def test_a_passage_that_begins_like_an_error_is_found(text):
+    """TRL writes an error as {'error': ...}, whatever the passages of an environment look like."""
+    environment = search_environment(FindsThese([Passage(text)]))()
+    completion = searched(environment.search("mill"))
+    (rollout,) = read_rollouts([QUESTION], [ANSWERS], [completion], None, [environment])
+    assert (rollout.turns, rollout.failed) == (tuple(environment.turns), 0)
+    completion = searched("{'error': ''}")
+    (rollout,) = read_rollouts([QUESTION], [ANSWERS], [completion], None, [environment])
+    assert (rollout.turns, rollout.failed) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [(ValueError("too long"), False), (json.JSONDecodeError("no", "<html>", 0), True), (None, True)],
+)
+def test_a_fault_of_the_retriever_is_none_of_the_policy(error, fault):
+    class Fails:
+        def retrieve(self, questions, top_k):
+            if error is not None:
+                raise error
+            return []
+
+    environment = search_environment(Fails())()
+    with pytest.raises(type(error) if error else RuntimeError):
+        environment.search("mill")
+    assert (environment.failure is not None) == fault
+
+
 @given(st.lists(st.text("ab1[] \n\r\u2028", max_size=12), max_size=4))
 @example(["[1] a\n[2] b"])
 @example(["", "", "a"])

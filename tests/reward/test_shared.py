@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from transformers import TrainerState
 
 from seper_reward.batching import prompt_cost
+from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, measure_together
@@ -97,6 +98,23 @@ def test_results_come_back_in_order(monkeypatch, ranks):
     assert sorted(contexts, key=str) == sorted(
         ((each.question, context) for each in asked for context in each.contexts), key=str
     )
+
+
+def test_a_context_that_cannot_be_measured_takes_no_other_with_it():
+    asked, unread = Asked("Who?", ("Ann",), ((), (CORPUS[0],), (Passage("x" * 7),)), ("Ann",)), []
+
+    def measure(rows):
+        unread.extend(each for each in rows if "x" * 7 in str(each.contexts))
+        return lengths(rows)
+
+    rollouts = [Asked("Who?", ("Ann",), asked.contexts[:count], ("Ann",)) for count in (1, 2, 3)]
+    without, good, bad = BeliefMemory().measure(rollouts, measure)
+    assert [without, good] == lengths(rollouts[:2])
+    assert isinstance(bad, UnscorableError)
+    assert unread == [asked, Asked("Who?", ("Ann",), asked.contexts[2:])]  # with the others, and alone
+    alone = [Asked("Who?", ("Ann",), asked.contexts[2:])]
+    assert isinstance(BeliefMemory().measure(alone, measure)[0], UnscorableError)
+    assert len(unread) == 3
 
 
 def test_of_a_question_cut_in_two_both_parts_fail(monkeypatch):

@@ -190,6 +190,7 @@ def test_a_message_that_is_none():
 
 ERRORS = [
     "{'error': 'no'}",
+    "{'error': ''}",
     '{"error": "no"}',
     '{"status": 503, "error": {"message": "no"}}',
     '{"isError": true, "content": [{"type": "text", "text": "no"}]}',
