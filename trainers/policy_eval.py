@@ -27,10 +27,10 @@ from seper_reward.statistics import (
 from .policy_play import Episode, Rules, is_rule
 
 MEASURES = (
-    "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "seper", "reward",
+    "search_rate_needed", "search_rate_not_needed", "decision_f1", "accuracy", "answer_score", "seper", "reward",
     "searches_per_question", "failed_calls_per_question", "tokens_per_question",
 )  # fmt: skip
-_LEADS = ("accuracy", "reward")
+_LEADS = ("accuracy", "answer_score", "reward")
 TRAINING = "training.jsonl"  # the log of the trainer, in a run's folder
 
 
@@ -53,6 +53,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
         "search_rate_not_needed": lambda each: (each.searched and not each.needed, not each.needed),
         "decision_f1": lambda each: (2 * (each.searched and each.needed), each.searched + each.needed),
         "accuracy": lambda each: (each.accuracy, 1),
+        "answer_score": lambda each: (each.answer_score or 0.0, each.answer_score is not None),
         "seper": lambda each: (each.seper, 1),
         "reward": lambda each: (each.reward, 1),
         "searches_per_question": lambda each: (len(each.queries), 1),
@@ -86,6 +87,8 @@ def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, pol
     others = {**({"before": played["before"]} if policy == "after" and "before" in played else {}), **rules.played}
     for measure in _LEADS:
         own = _measure_by_question(played[policy], measure)
+        if not own:
+            continue
         results[policy][f"{measure}_leads"] = {
             name: _lead(own, _measure_by_question(episodes, measure)) for name, episodes in others.items()
         }
@@ -97,7 +100,7 @@ def leads_list(results: Mapping[str, Mapping[str, Any]], policy: str) -> str:
     rows = [
         f"- {measure} of `{policy}` over `{name}`: {lead_text(lead)}"
         for measure in _LEADS
-        for name, lead in results[policy][f"{measure}_leads"].items()
+        for name, lead in results[policy].get(f"{measure}_leads", {}).items()
     ]
     return "\n".join(rows)
 
@@ -109,7 +112,8 @@ def _lead(own: Mapping[str, float], other: Mapping[str, float]) -> dict[str, Any
 
 
 def _measure_by_question(episodes: Sequence[Episode | None], measure: str) -> dict[str, float]:
-    return _means_by_question((episode.id, getattr(episode, measure)) for episode in episodes if episode is not None)
+    found = ((episode.id, getattr(episode, measure)) for episode in episodes if episode is not None)
+    return _means_by_question((identity, value) for identity, value in found if value is not None)
 
 
 def _means_by_question(values: Iterable[tuple[str, float]]) -> dict[str, float]:

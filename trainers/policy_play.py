@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
-from seper_reward.data.answers import exact_match, expected_metric
+from seper_reward.data.answers import exact_match
 from seper_reward.data.stated import stated_answer
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score
@@ -46,8 +46,10 @@ class Episode(NamedTuple):
 
     A question is ``needed`` to be searched if the reader's SePer without a search is below ``KNOWN``.
     ``answer`` is empty if the numbers are means over the reader's responses, as is then ``accuracy``, the exact match
-    in [0, 1]. ``seper`` is the reader's with the passages found; ``reward`` has the full price. ``tokens`` are those
-    of queries, passages and answer. ``failed`` calls find nothing and cost as much as a search.
+    of the stated answer, in [0, 1]. ``seper`` is the reader's with the passages found; ``reward`` has the full price.
+    ``tokens`` are those of queries, passages and answer. ``failed`` calls find nothing and cost as much as a search.
+    ``answer_score`` is the probability that the answer states a gold answer, as in the reward, in [0, 1]; ``None`` if
+    the reward has no weight for answers.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Episode(NamedTuple):
     reward: float
     tokens: float
     failed: int = 0
+    answer_score: float | None = None
 
     @property
     def searched(self) -> bool:
@@ -173,18 +176,24 @@ def read_by_reader(bench: Bench, searched: Sequence[tuple[Query, tuple[Turn, ...
 def _read_episode(
     bench: Bench, query: Query, rollout: Rollout, score: Score, rewards: Sequence[Score | None]
 ) -> Episode | None:
-    if any(each is None for each in rewards):
+    scored = [each for each in rewards if each is not None]
+    if len(scored) < len(rewards):
         return None
     belief = score.beliefs[-1]
+
+    def mean(values: Sequence[float]) -> float:
+        return sum(weight * value for weight, value in zip(belief.weights, values, strict=True))
+
+    answers = [each.answer for each in scored if each.answer is not None]
     return Episode(
         **_of(query, score.beliefs[0].seper < KNOWN, rollout.turns),
         answer="",
-        accuracy=expected_metric(belief, query.answers, exact_match),
+        accuracy=mean([exact_match(stated_answer(text), query.answers) for text in belief.responses]),
         seper=belief.seper,
-        reward=sum(weight * each.reward for weight, each in zip(belief.weights, rewards, strict=True) if each),
-        tokens=_count(bench, rollout.turns)
-        + sum(weight * _tokens(bench, text) for weight, text in zip(belief.weights, belief.responses, strict=True)),
+        reward=mean([each.reward for each in scored]),
+        tokens=_count(bench, rollout.turns) + mean([_tokens(bench, text) for text in belief.responses]),
         failed=rollout.failed,
+        answer_score=mean(answers) if answers else None,
     )
 
 
@@ -227,6 +236,7 @@ def _own_episode(
         reward=score.reward,
         tokens=_count(bench, rollout.turns) + _tokens(bench, rollout.answer),
         failed=rollout.failed,
+        answer_score=score.answer,
     )
 
 
