@@ -191,8 +191,8 @@ class PriceWarmup(TrainerCallback):
         grown = min(1.0, state.global_step / steps) if steps else 1.0
         self._reward.weights = replace(self._whole, price=grown * self._whole.price)
 
-    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Restore the full price."""
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Restore the full price, which evaluations have."""
         self._reward.weights = self._whole
 
 

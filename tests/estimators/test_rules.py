@@ -122,11 +122,38 @@ def test_no_near_number_entails_a_number():
         "not Elmwick", "It isn't Elmwick.", "near Elmwick", "after Elmwick", "almost Elmwick", "the mayor of Elmwick",
         "Elmwick's mayor", "a town bordering Elmwick", "Elmwick, or possibly Oxmere", "Elmwick, it might be Oxmere",
         "Elmwick II", "anything but Elmwick", "old old old old", "sheet. coins",
-        "a long row of plain words about no town",
+        "a long row of plain words about no town", "oxmere elmwick", "elmwick oxmere kestle", "OXMERE ELMWICK",
     ],
 )  # fmt: skip
 def test_texts_that_state_another_or_no_answer(text):
     assert states_another(text, CAPITAL, "Elmwick")
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("Who was older, Ann Voss or Bob Hale?", True),
+        ("who was older ann voss or bob hale", True),
+        ("older, Ann Voss or Bob Hale", True),
+        ("Ann Voss or Bob Hale", True),
+        ("Bob Hale, Ann Voss", True),
+        ("ann voss bob hale", True),
+        ("Bob Hale was older than Ann Voss.", True),
+        ("Ann Voss", False),
+        ("Ann Voss was older.", False),
+        ("Ann Voss was older than Bob Hale.", False),
+        ("It is Ann Voss, not Bob Hale", False),
+    ],
+)
+def test_a_question_that_names_its_candidates(text, other):
+    assert states_another(text, "Who was older, Ann Voss or Bob Hale?", "Ann Voss") is other
+
+
+@pytest.mark.parametrize(
+    ("text", "other"), [("coldplay song i will try to fix you", True), ("try to fix you", False), ("Fix You", False)]
+)
+def test_a_question_that_quotes_its_answer(text, other):
+    assert states_another(text, "coldplay song i will try to fix you", "Fix You") is other
 
 
 @pytest.mark.parametrize(
@@ -135,7 +162,8 @@ def test_texts_that_state_another_or_no_answer(text):
         "Elmwick", "It is Elmwick.", "Elmwick, Norway", "Elmwick, the capital", "the city of Elmwick", "Elmwik",
         "The capital of Tarvia is Elmwick", "Elmwick, of course", "Elmwick, on the coast, since 1702",
         "Elmwick (where Ruth Okoro was born)", "Elmwick, an arm of the Oxmere estate", "Elmwick (not Oxmere)",
-        "Probably Elmwick", "The Tarvian town Elmwick", "I think it is Elmwick",
+        "Probably Elmwick", "The Tarvian town Elmwick", "I think it is Elmwick", "the city of elmwick",
+        "elmwick australia", "the capital is elmwick", "the small town of elmwick",
     ],
 )  # fmt: skip
 def test_texts_that_state_the_answer_alone(text):
@@ -147,6 +175,10 @@ def test_texts_that_state_the_answer_alone(text):
     [
         ("1879 or 1881", "1879", True),
         ("1879, 1881", "1879", True),
+        ("1879 to 1881", "1881", True),
+        ("1879–1881", "1879–1881", False),
+        ("70 to 80", "75", True),
+        ("9 November 1879", "1879", False),
         ("In 1879, after 28 years", "1879", False),
         ("red, blue", "red", True),
         ("It is red", "red", False),

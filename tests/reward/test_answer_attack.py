@@ -2,11 +2,13 @@
 
 import random
 import re
+import statistics
 
 import pytest
 
 from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS
+from seper_reward.data.queries import read_examples
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.stated import stated_answer
 from seper_reward.estimators.rules import decide, states_another
@@ -106,6 +108,31 @@ def attack(scorer, question, answer, budget, rng):
 @pytest.fixture(scope="module")
 def embedded():
     return SePerScorer.from_pretrained()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["2wikimultihopqa", "hotpotqa_distractor", "nq_oracle_bm25neg"])
+def test_a_copied_question_is_not_paid(embedded, shared_data, name):
+    """Questions that name the answer: "Which is longer, the Nile or the Amazon?"."""
+    queries = read_examples(str(shared_data / f"qa/{name}.jsonl.gz"))[0].queries
+    named = [
+        (query.question, query.answers[0])
+        for query in queries
+        if isinstance(query.answers[0], str)
+        and query.answers[0].lower() not in ("yes", "no")
+        and f" {query.answers[0].lower()} " in f" {query.question.rstrip('?').lower()} "
+    ][:40]
+    assert len(named) > 20
+
+    def paid(text):
+        stated = [(asked, stated_answer(text(asked, answer)), (answer,)) for asked, answer in named]
+        return statistics.fmean(embedded.judge.mutual_supports(stated))
+
+    assert paid(lambda asked, answer: asked) < 0.1
+    assert paid(lambda asked, answer: asked.rstrip("?").lower()) < 0.1
+    assert paid(lambda asked, answer: asked.rstrip("?").partition(" ")[2]) < 0.1
+    assert paid(lambda asked, answer: f"The answer is {answer}.") > 0.95
+    assert paid(lambda asked, answer: answer) > 0.95
 
 
 @pytest.mark.slow
