@@ -30,7 +30,8 @@ _SAID = re.compile(
 )
 _UNSURE = {"sure", "idea", "doubt", "information", "know", "tell", "unknown", "clear", "unclear", "maybe", "perhaps"}
 _SEPARATORS = re.compile(
-    r"\s*(?:[,;/|()\[\]\n]|(?<=[^\W_]{3})[.!?](?=\s|$)|\s[-–—]\s|\s&\s|\b(?:and|or|then|also|maybe|perhaps|plus)\b)\s*",
+    r"\s*(?:[,;/|()\[\]{}<>\n\\\"•·…~=+@#—–]|(?<=[^\W_]{3})[.!?](?=\s|$)|\.{2,}|->|→|\s-\s|\s&\s|\b(?:and|or|then|also|maybe|"
+    r"perhaps|plus|followed by|as well as|along with|together with)\b)\s*",
     re.IGNORECASE,
 )
 _CLAUSES = re.compile(r"([,;()\[\]\n]|(?<=[^\W_]{3})[.!?](?=\s|$)|\s[-–—]\s)")
@@ -526,7 +527,10 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
 
 
 def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
-    """Return whether a text lists the answer together with another item of the same form."""
+    """Return whether a text lists the answer with another item of the same form, or with another occupation."""
+    jobs = words_named("persons")
+    if not _words(answer).isdisjoint(jobs) and not (_words(text) - known).isdisjoint(jobs):
+        return True
     parts = [part for part in _SEPARATORS.split(text) if re.search(r"\w", part)]
     wanted = normal_form(answer)
     if not any(normal_form(part) == wanted for part in parts):

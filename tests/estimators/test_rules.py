@@ -123,6 +123,8 @@ def test_no_near_number_entails_a_number():
         "Elmwick's mayor", "a town bordering Elmwick", "Elmwick, or possibly Oxmere", "Elmwick, it might be Oxmere",
         "Elmwick II", "anything but Elmwick", "old old old old", "sheet. coins",
         "a long row of plain words about no town", "oxmere elmwick", "elmwick oxmere kestle", "OXMERE ELMWICK",
+        "Oxmere • Elmwick", "Oxmere = Elmwick", "Oxmere... Elmwick", "Oxmere—Elmwick", 'Oxmere "Elmwick"',
+        "{Oxmere} <Elmwick>", "Elmwick followed by Oxmere", "Oxmere as well as Elmwick", "Oxmere -> Elmwick",
     ],
 )  # fmt: skip
 def test_texts_that_state_another_or_no_answer(text):
@@ -181,6 +183,11 @@ def test_texts_that_state_the_answer_alone(text):
         ("9 November 1879", "1879", False),
         ("In 1879, after 28 years", "1879", False),
         ("red, blue", "red", True),
+        ("politician actor", "politician", True),
+        ("American politician", "politician", False),
+        ("jazz singer", "singer", False),
+        ('the song "Fix You" by Coldplay', "Fix You", False),
+        ("singer-songwriter", "singer-songwriter", False),
         ("It is red", "red", False),
         ("Ruth Okoro, Nell Quill", "Ruth Okoro", True),
         ("Ruth Okoro, the English novelist", "Ruth Okoro", False),
