@@ -14,6 +14,7 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.values import Value, in_digits, names_table, values_of, words_named
 
 _SHORT = 8  # words; in a text up to this length a word before the answer changes the meaning of the whole
+_SHORTEST = 3  # letters of an answer that has other spellings: Hg is not H
 _LONGEST_PARAPHRASE = 4  # words of a text that shares no word with an answer of one or two words
 _STEM = 4  # first letters by which Norway and Norwegian are one word
 
@@ -172,6 +173,8 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
         return _polarity(text, question) is None and (
             text.endswith("?") or (_content(text).isdisjoint(_content(question)))
         )
+    if len(answer) < _SHORTEST and answer.isalpha() and not _as_words(answer).search(text):
+        return True
     text = _without_details(text, answer)
     if wanted <= said[0]:
         text = re.split(r"\bthan\b", text)[0]  # Ann is older than Bob

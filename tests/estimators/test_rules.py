@@ -183,6 +183,8 @@ def test_texts_that_state_the_answer_alone(text):
         ("9 November 1879", "1879", False),
         ("In 1879, after 28 years", "1879", False),
         ("red, blue", "red", True),
+        ('The chemical symbol for mercury is "H".', "Hg", True),
+        ("The chemical symbol is Hg", "Hg", False),
         ("politician actor", "politician", True),
         ("American politician", "politician", False),
         ("jazz singer", "singer", False),
