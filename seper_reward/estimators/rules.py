@@ -55,6 +55,7 @@ _FUNCTION_WORDS, _DENIALS, _YES = words_named("function"), words_named("denials"
 _BEFORE, _AFTER = words_named("before"), words_named("after")
 _DOUBTS = words_named("doubts")
 _NO_NAMES = ("persons", "titles", "heads", "kinds_of", "measures", "dates")  # kinds of words beside a name
+_ANYONE = {"man", "woman", "person", "girl", "boy", "leader"}
 _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
@@ -531,8 +532,8 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
 
 def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
     """Return whether a text lists the answer with another item of the same form, or with another occupation."""
-    jobs = words_named("persons")
-    if not _words(answer).isdisjoint(jobs) and not (_words(text) - known).isdisjoint(jobs):
+    jobs = words_named("persons") - _ANYONE
+    if not jobs.isdisjoint(_plain_words(answer)[-1:]) and not (_words(text) - known).isdisjoint(jobs):
         return True
     parts = [part for part in _SEPARATORS.split(text) if re.search(r"\w", part)]
     wanted = normal_form(answer)

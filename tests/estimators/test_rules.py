@@ -187,6 +187,7 @@ def test_texts_that_state_the_answer_alone(text):
         ("The chemical symbol is Hg", "Hg", False),
         ("politician actor", "politician", True),
         ("American politician", "politician", False),
+        ("The man is a politician.", "politician", False),
         ("jazz singer", "singer", False),
         ('the song "Fix You" by Coldplay', "Fix You", False),
         ("singer-songwriter", "singer-songwriter", False),
