@@ -78,7 +78,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:
     """Return the measures of all policies and rules, the content of ``results.json``.
 
-    ``accuracy_leads`` and ``reward_leads`` compare ``policy`` with each rule, and with the policy before training.
+    ``accuracy_leads``, ``answer_score_leads`` and ``reward_leads`` are over each rule and over the start of ``policy``.
     """
     results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
     for name, limit in rules.thresholds.items():
@@ -87,8 +87,8 @@ def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, pol
     others = {**({"before": played["before"]} if policy == "after" and "before" in played else {}), **rules.played}
     for measure in _LEADS:
         own = _measure_by_question(played[policy], measure)
-        if not own:
-            continue
+        if measure == "answer_score" and not own:
+            continue  # the reward has no weight for answers
         results[policy][f"{measure}_leads"] = {
             name: _lead(own, _measure_by_question(episodes, measure)) for name, episodes in others.items()
         }

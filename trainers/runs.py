@@ -96,7 +96,8 @@ def train_from_checkpoint(trainer: Trainer, folder: Path) -> None:
     (transformers 5.15 trains one more step of a run that has done its ``max_steps``.)
     """
     checkpoint = last_checkpoint(folder)
-    if checkpoint is None or not 0 < trainer.args.max_steps <= checkpoint_step(Path(checkpoint)):
+    loads_itself = trainer.is_deepspeed_enabled or trainer.args.load_best_model_at_end
+    if checkpoint is None or loads_itself or not 0 < trainer.args.max_steps <= checkpoint_step(Path(checkpoint)):
         trainer.train(resume_from_checkpoint=checkpoint)
         return
     trainer._load_from_checkpoint(checkpoint)

@@ -206,15 +206,16 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
 def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
     """Return a query with further passages after its own, each id once.
 
-    Search services give passages without ids, and several parts of a document under its id: such a passage gets an id
-    from its text, added to the document's. If the query has human judgments (``judged``), new passages get grade 0.
+    A search service may give passages without ids, which then get one from their texts, and several parts of a
+    document under its id, which then get the id ``DOCUMENT#HASH``. If the query has human judgments (``judged``), they
+    are of documents: further parts are left out, and new passages get grade 0.
     """
     known = {passage.id: passage.text for passage in query.passages}
     others: list[Passage] = []
     for passage in passages:
-        if not passage.id or known.get(passage.id, passage.text) != passage.text:
+        if not passage.id or (not judged and known.get(passage.id, passage.text) != passage.text):
             text_id = content_key(passage.title, passage.text)[:16]
-            passage = replace(passage, id="#".join(filter(None, (passage.id, text_id))))
+            passage = replace(passage, id=f"{passage.id}#{text_id}" if passage.id else text_id)
         if passage.id not in known:
             known[passage.id] = passage.text
             others.append(passage)

@@ -180,7 +180,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
 
 def _failure(model: Any, tokenizer: Any) -> str | None:
-    """Return what is wrong with a model's answer to a pair, or ``None``."""
+    """Return the error of a model that cannot score a pair, or ``None``."""
     try:
         with torch.no_grad():
             logits = model(**tokenizer("one", "two", return_tensors="pt")).logits

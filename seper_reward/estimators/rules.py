@@ -31,7 +31,7 @@ _SAID = re.compile(
 )
 _UNSURE = {"sure", "idea", "doubt", "information", "know", "tell", "unknown", "clear", "unclear", "maybe", "perhaps"}
 _SEPARATORS = re.compile(
-    r"\s*(?:[,;/|()\[\]{}<>\n\\\"•·…~=+@#—–]|(?<=[^\W_]{3})[.!?](?=\s|$)|\.{2,}|->|→|\s-\s|\s&\s|\b(?:and|or|then|also|maybe|"
+    r"\s*(?:[,;/|()\[\]{}<>\n\\•·…~=+@#—–]|(?<=[^\W_]{3})[.!?](?=\s|$)|\.{2,}|->|→|\s-\s|\s&\s|\b(?:and|or|then|also|maybe|"
     r"perhaps|plus|followed by|as well as|along with|together with)\b)\s*",
     re.IGNORECASE,
 )
@@ -42,6 +42,7 @@ _RELATIVES, _COPULAS = (
 )
 _PREPOSITIONS = {"of", "by", "with", "from", "for", "about", "on", "after", "before"}
 _NAME = re.compile(r"[^\W\d_a-zß-ÿ][\w'’-]*(?:\s+(?:(?:of|de|van|von|the|da|del|la)\s+)?[^\W\d_a-zß-ÿ][\w'’-]*)*")
+_ALTERNATIVES = re.compile(rf"({_NAME.pattern}),? (?:or|and) (?:the |a |an )?({_NAME.pattern})")
 _LEADING = re.compile(
     r"^(?:(?:mr|mrs|ms|miss|dr|sir|dame|prof|professor|year) |(?:city|town|village|state|country|island|nation|planet|"
     r"republic|kingdom|commonwealth|federal republic|grand duchy|principality|sultanate) of )(?=\w)"
@@ -55,7 +56,8 @@ _FUNCTION_WORDS, _DENIALS, _YES = words_named("function"), words_named("denials"
 _BEFORE, _AFTER = words_named("before"), words_named("after")
 _DOUBTS = words_named("doubts")
 _NO_NAMES = ("persons", "titles", "heads", "kinds_of", "measures", "dates")  # kinds of words beside a name
-_ANYONE = {"man", "woman", "person", "girl", "boy", "leader"}
+_NO_JOB = {"man", "woman", "person", "girl", "boy", "leader", "monarch", "scientist", "author", "writer"}
+_STILL = {"present", "now", "today"}
 _STARTS = _FUNCTION_WORDS | words_named("starts")
 
 
@@ -75,7 +77,7 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     """
     if not (premise and hypothesis):
         return premise == hypothesis
-    unlabelled = normal_form(_without_label(premise))
+    unlabelled = normal_form(_without_label(premise, hypothesis))
     if same(premise, hypothesis) or _initials(premise, hypothesis) or unlabelled == normal_form(hypothesis):
         return True
     if not question:
@@ -102,11 +104,15 @@ def decide(premise: str, hypothesis: str, question: str) -> bool | Claim:
     return claim
 
 
-def _without_label(text: str) -> str:
-    """Return a text without a label before a colon, as in "Month: September"; not without "Not" or a value."""
+def _without_label(text: str, answer: str) -> str:
+    """Return a text without a label before a colon, as in "Month: September".
+
+    A label stays if it has a word that changes the answer ("Not", "After"), or a value of the answer's kind.
+    """
     label, *rest = re.split(r"(?<=\w)\s*[:→]\s+", text, maxsplit=1)
-    kept = values_of(label) or not _words(label).isdisjoint(_DENIALS | _DOUBTS)
-    return text if kept or not rest else rest[0]
+    another = any(value.comparable(each) for value in values_of(label) for each in values_of(answer))
+    changes = not _words(label).isdisjoint(_DENIALS | _BEFORE | {"than", "opposite", "or"})
+    return text if another or changes or not rest else rest[0]
 
 
 def _in_order(claim: Claim, asked: frozenset[str]) -> bool:
@@ -174,11 +180,11 @@ def states_another(text: str, question: str, answer: str, aliases: Sequence[str]
         return _polarity(text, question) is None and (
             text.endswith("?") or (_content(text).isdisjoint(_content(question)))
         )
-    if len(answer) < _SHORTEST and answer.isalpha() and not _as_words(answer).search(text):
-        return True
+    if len(answer) < _SHORTEST and answer.isascii() and answer.isalpha() and not _as_words(answer).search(text):
+        return answer.upper() not in "".join(word[0].upper() for word in _plain_words(text))
     text = _without_details(text, answer)
     if wanted <= said[0]:
-        text = re.split(r"\bthan\b", text)[0]  # Ann is older than Bob
+        text = re.sub(r"\bthan\b[^,.;!?]*", "", text)  # Ann is older than Bob
     words = _plain_words(text)
     return (
         bool(set(words) & _DENIALS - known)
@@ -402,7 +408,7 @@ def _polarity(text: str, question: str) -> bool | None:
 
 
 def _repeats(words: list[str], question: str, answer: str) -> bool:
-    """Return whether the words of a text are a part of a question that names the answer, or another name in it.
+    """Return whether the words of a text are a part of a question that names the answer, or name another candidate.
 
     Such a question asks for one of several names ("Which is longer, the Nile or the Amazon?") or quotes the answer.
     """
@@ -411,7 +417,8 @@ def _repeats(words: list[str], question: str, answer: str) -> bool:
         return False
     if len(words) > len(wanted) + 2 and f" {' '.join(words)} " in f" {' '.join(asked)} ":
         return True
-    names = (set(_plain_words(name.group())) - _STARTS for name in _NAME.finditer(_without_diacritics(question)))
+    plain = _without_diacritics(question)
+    names = [set(_plain_words(name)) - _STARTS for pair in _ALTERNATIVES.findall(plain) for name in pair]
     return any(name - set(wanted) and name <= set(words) for name in names)
 
 
@@ -428,11 +435,11 @@ def _rambles(text: str, wanted: frozenset[str], known: frozenset[str]) -> bool:
 
 
 def _has_other_value(text: str, question: str, answer: str) -> bool:
-    wanted, asked = values_of(answer), values_of(question)
-    return any(
-        any(_rival(value, each) for each in wanted) and not any(value.entails(each) for each in (*wanted, *asked))
-        for value in values_of(text)
-    )
+    wanted, asked, stated = values_of(answer), values_of(question), values_of(text)
+    others = [value for value in stated if not any(value.entails(each) for each in (*wanted, *asked))]
+    if any(value not in others for value in stated):  # a range may surround the answer: 1990 (aired 1990-1995)
+        others = [value for value in others if not value.ends]
+    return any(_rival(value, each) for value in others for each in wanted)
 
 
 def _rival(one: Value, other: Value) -> bool:
@@ -441,7 +448,7 @@ def _rival(one: Value, other: Value) -> bool:
     A range with two stated ends is another answer than one of its values.
     """
     return one.comparable(other) and (
-        one.ends > other.ends
+        (one.ends > other.ends and not other.low <= one.low <= one.high <= other.high)
         or (one.bare == other.bare and ("ordinal" in (one.kind, other.kind)) <= (one.kind == other.kind))
     )
 
@@ -486,6 +493,8 @@ def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozen
     region = normal_form(answer) in _regions()
     if text in (text.lower(), text.upper()):
         around = set(_plain_words(_as_words(answer).sub(" ", text)))
+        if _asks_who(question) and len(around) + len(answer.split()) < 4:
+            return False  # more of a person's names
         known = frozenset[str]().union(*said, *map(words_named, _NO_NAMES), _STARTS)
         known |= frozenset() if region else _words(" ".join(_regions()))
         return _as_words(answer).search(text) is not None and bool(around) and around.isdisjoint(known)
@@ -532,8 +541,9 @@ def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:
 
 def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
     """Return whether a text lists the answer with another item of the same form, or with another occupation."""
-    jobs = words_named("persons") - _ANYONE
-    if not jobs.isdisjoint(_plain_words(answer)[-1:]) and not (_words(text) - known).isdisjoint(jobs):
+    jobs = words_named("persons") - _NO_JOB
+    stated = answer == answer.lower() and _as_words(answer).search(text)
+    if stated and not jobs.isdisjoint(_plain_words(answer)[-1:]) and not (_words(text) - known).isdisjoint(jobs):
         return True
     parts = [part for part in _SEPARATORS.split(text) if re.search(r"\w", part)]
     wanted = normal_form(answer)
@@ -543,7 +553,7 @@ def _has_other_item(text: str, answer: str, known: frozenset[str]) -> bool:
     return any(
         normal_form(part) != wanted
         and len(part.split()) <= max(3, len(answer.split()))
-        and _plain_words(part)[0] not in _STARTS
+        and _plain_words(part)[0] not in _STARTS | _STILL
         and (any_case or part[0].isupper())
         and not _words(part) <= known | _FUNCTION_WORDS
         and normal_form(part) not in _regions()

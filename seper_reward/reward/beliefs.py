@@ -46,8 +46,8 @@ class BeliefMemory:
     ) -> list[Measured | UnscorableError | None]:
         """Return the beliefs and supports of each rollout's question, or its error; ``None`` for ``None``.
 
-        The missing ones are measured by one call of ``measure``. With ``share``, all ranks call this together, and
-        divide them.
+        The missing ones are measured by one call of ``measure``, and the contexts of a question that fails once more,
+        each alone. With ``share``, all ranks call this together, and divide them.
         """
         wanted = _merge(each for each in asked if each is not None)
         beliefs = self._known(wanted)
@@ -64,7 +64,7 @@ class BeliefMemory:
         missing = _drop_empty(mine)
         found = list(zip(missing, measure(missing), strict=True))
         parts = [part for each, result in found if isinstance(result, UnscorableError) for part in _parts(each)]
-        if parts:  # an error of one context is none of the question's others
+        if parts:  # one context may have failed for all
             found += zip(parts, measure(parts), strict=True)
         self._expected = set()
         new: dict[Key, Belief] = {}

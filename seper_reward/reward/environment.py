@@ -76,7 +76,7 @@ class RetrievalEnvironment:
             if len(found) != 1:
                 raise RuntimeError(f"expected the passages of one query from the retriever, got {len(found)} lists")
         except Exception as error:
-            if type(error) is not ValueError:  # which refuses the query; its subclasses are faults, as of JSON
+            if type(error) is not ValueError:  # a plain ValueError refuses the query; a JSONDecodeError is a fault
                 self.failure = error
             raise
         passages = tuple(Passage(self._cut(each.full_text), id=each.id) for each in found[0])

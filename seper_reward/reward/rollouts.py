@@ -267,7 +267,7 @@ def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> 
     it is a search, or if its tool does not exist.
     """
     results = read_results(messages)
-    if environment is not None:  # whose passages may begin like an error; TRL writes errors in one form
+    if environment is not None:  # TRL writes its errors in one form, and passages may begin like others
         results = [[each._replace(failed=each.text.startswith(TRL_ERROR)) for each in group] for group in results]
     chosen = tools.chosen()
     called = {call.tool for message in messages if message.get("role") == "assistant" for call in read_calls(message)}

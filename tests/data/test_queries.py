@@ -38,6 +38,8 @@ def test_found_passages_have_ids_each_once():
     assert "" not in {passage.id for passage in passages}
     assert [passage.id for passage in passages[:4:3]] == ["a", "b"]
     assert passages[4].id.startswith("b#")
+    of_judged = add_passages(query, [Passage("part", id="a"), Passage("x", id="b")], judged=True).passages
+    assert [(passage.text, passage.metadata) for passage in of_judged[1:]] == [("x", {"relevant": 0})]
 
 
 def test_ids_that_mean_another_text_in_the_corpus_are_refused():

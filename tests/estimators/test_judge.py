@@ -96,7 +96,7 @@ def test_what_a_stated_list_earns(text, expected):
 
 
 def test_parts_and_items_are_paired_for_the_greatest_sum(monkeypatch):
-    agreement = {("I", "Ida"): 1.0, ("B", "Ida"): 0.95, ("Bob", "I"): 0.9, ("B", "Bob"): 0.5}
+    agreement = {("Ina", "Ida"): 1.0, ("Ben", "Ida"): 0.95, ("Bob", "Ina"): 0.9, ("Ben", "Bob"): 0.5}
     both_ways = agreement | {(other, one): value for (one, other), value in agreement.items()}
 
     def class_probs(self, pairs, questions=None, **_):
@@ -104,8 +104,8 @@ def test_parts_and_items_are_paired_for_the_greatest_sum(monkeypatch):
 
     monkeypatch.setattr(Equal, "class_probs", class_probs)
     judge = BeliefJudge(Equal(), Estimator(), None)
-    # Ida for I and Bob for B: 1 + 0; Ida for B and Bob for I: 4 · .95 - 3 + 4 · .9 - 3
-    assert judge.mutual_support(QUESTION, "Ida, Bob", [["I"], ["B"]]) == pytest.approx((0.8 + 0.6) / 2)
+    # Ida for Ina and Bob for Ben: 1 + 0; Ida for Ben and Bob for Ina: 4 · .95 - 3 + 4 · .9 - 3
+    assert judge.mutual_support(QUESTION, "Ida, Bob", [["Ina"], ["Ben"]]) == pytest.approx((0.8 + 0.6) / 2)
 
 
 def test_clusters_and_entailment_need_no_answer(monkeypatch):

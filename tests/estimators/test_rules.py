@@ -123,7 +123,7 @@ def test_no_near_number_entails_a_number():
         "Elmwick's mayor", "a town bordering Elmwick", "Elmwick, or possibly Oxmere", "Elmwick, it might be Oxmere",
         "Elmwick II", "anything but Elmwick", "old old old old", "sheet. coins",
         "a long row of plain words about no town", "oxmere elmwick", "elmwick oxmere kestle", "OXMERE ELMWICK",
-        "Oxmere • Elmwick", "Oxmere = Elmwick", "Oxmere... Elmwick", "Oxmere—Elmwick", 'Oxmere "Elmwick"',
+        "Oxmere • Elmwick", "Oxmere = Elmwick", "Oxmere... Elmwick", "Oxmere—Elmwick",
         "{Oxmere} <Elmwick>", "Elmwick followed by Oxmere", "Oxmere as well as Elmwick", "Oxmere -> Elmwick",
     ],
 )  # fmt: skip
@@ -145,10 +145,16 @@ def test_texts_that_state_another_or_no_answer(text):
         ("Ann Voss was older.", False),
         ("Ann Voss was older than Bob Hale.", False),
         ("It is Ann Voss, not Bob Hale", False),
+        ("Ann Voss is older than Bob Hale. Actually no, Bob Hale.", True),
     ],
 )
 def test_a_question_that_names_its_candidates(text, other):
     assert states_another(text, "Who was older, Ann Voss or Bob Hale?", "Ann Voss") is other
+
+
+@pytest.mark.parametrize("text", ["ruth okoro", "RUTH OKORO", "mary ruth okoro"])
+def test_more_of_a_persons_names(text):
+    assert not states_another(text, WHO, "Okoro")
 
 
 @pytest.mark.parametrize(
@@ -185,6 +191,12 @@ def test_texts_that_state_the_answer_alone(text):
         ("red, blue", "red", True),
         ('The chemical symbol for mercury is "H".', "Hg", True),
         ("The chemical symbol is Hg", "Hg", False),
+        ("artificial intelligence", "AI", False),
+        ("1990 (aired 1990–1995)", "1990", False),
+        ("1990–present", "1990", False),
+        ("2-3 May 1999", "1999", False),
+        ("The monarch was King George VI", "King George VI", False),
+        ("the author and novelist", "novelist", False),
         ("politician actor", "politician", True),
         ("American politician", "politician", False),
         ("The man is a politician.", "politician", False),

@@ -141,7 +141,7 @@ def test_export_command(tmp_path, capsys):
     assert main([*arguments, "--format", "csv"]) == 2
     folder.joinpath("labels.jsonl").write_text(json.dumps(row | {"labeler": "likelihood"}) + "\n")
     assert main([*arguments, "--label", "delta_seper", "--format", "trec"]) == 2
-    assert "thirds of labels in [-1, 1], got labels of 'likelihood'; use lists" in capsys.readouterr().err
+    assert "format='trec' needs labels in [-1, 1], got labels of 'likelihood'" in capsys.readouterr().err
     assert main(["export", "--labels", str(tmp_path), "--output", "x"]) == 2
     assert "labels.jsonl: no such file" in capsys.readouterr().err
 

@@ -91,7 +91,7 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     assert len(labeled) == 4  # nobody reads, so no question is too long
     output = tmp_path / "qrels"
     assert main(["export", "--labels", str(tmp_path / "out"), "--format", "trec", "--output", str(output)]) == 0
-    assert output.read_text().startswith("q0 0 q0:s 3\nq0 0 u 0\n")
+    assert output.read_text().startswith("q0 0 q0:s 1\nq0 0 u 0\n")
 
 
 def test_questions_that_nobody_judged_have_no_marks(words, tmp_path):

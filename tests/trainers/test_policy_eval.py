@@ -63,6 +63,7 @@ def test_summary_by_hand():
     assert 0 <= low < 0.5 < high <= 1
     judged = [each._replace(answer_score=score) for each, score in zip(EPISODES, (0.9, 0.2, 0.1, 0.8), strict=True)]
     assert summarize(judged)["answer_score"] == 0.5
+    assert "answer_score" not in found
     alone = summarize(EPISODES[:3])
     assert "search_rate_not_needed" not in alone  # no such question
 
