@@ -78,7 +78,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 def results_of(played: Mapping[str, Sequence[Episode | None]], rules: Rules, policy: str) -> dict[str, dict[str, Any]]:
     """Return the measures of all policies and rules, the content of ``results.json``.
 
-    ``accuracy_leads``, ``answer_score_leads`` and ``reward_leads`` are over each rule and over the start of ``policy``.
+    ``accuracy_leads``, ``answer_score_leads`` and ``reward_leads`` are over each rule and the start of ``policy``.
     """
     results = {name: summarize(episodes) for name, episodes in {**played, **rules.played}.items()}
     for name, limit in rules.thresholds.items():
