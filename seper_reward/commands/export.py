@@ -86,7 +86,7 @@ def command(arguments: list[str]) -> str:
     labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop, marks=labeler == "gold")
     kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels]
-    if config.format == "trec" and labeler == "gold":  # people's grades 1 to 3 stay
+    if config.format == "trec" and labeler == "gold":  # people's grades up to 3 stay
         kept = [replace(row, labels=tuple(label / GRADES for label in row.labels)) for row in kept]
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"

@@ -55,7 +55,7 @@ _LEGAL_FORMS = re.compile(r"(?<=\w) (?:ltd|limited|inc|incorporated|corp|corpora
 _FUNCTION_WORDS, _DENIALS, _YES = words_named("function"), words_named("denials"), words_named("yes")
 _BEFORE, _AFTER = words_named("before"), words_named("after")
 _DOUBTS = words_named("doubts")
-_NO_NAMES = ("persons", "titles", "heads", "kinds_of", "measures", "dates")  # kinds of words beside a name
+_NO_NAMES = ("persons", "titles", "heads", "kinds_of", "measures", "dates")  # kinds of words next to a name
 _NO_JOB = {"man", "woman", "person", "girl", "boy", "leader", "monarch", "scientist", "author", "writer"}
 _STILL = {"present", "now", "today"}
 _STARTS = _FUNCTION_WORDS | words_named("starts")
@@ -495,8 +495,7 @@ def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozen
         around = set(_plain_words(_as_words(answer).sub(" ", text)))
         if _asks_who(question) and len(around) + len(answer.split()) < 4:
             return False  # more of a person's names
-        known = frozenset[str]().union(*said, *map(words_named, _NO_NAMES), _STARTS)
-        known |= frozenset() if region else _words(" ".join(_regions()))
+        known = _no_names(regions=not region).union(*said)
         return _as_words(answer).search(text) is not None and bool(around) and around.isdisjoint(known)
     for name, touches in _other_names(text, answer):
         words = [word for word in name if len(word) > 1 and word not in words_named("dates")]
@@ -510,6 +509,12 @@ def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozen
         if touches or place not in (names_table()["continents"].split(", ") if region else _regions()):
             return True
     return False
+
+
+@functools.cache
+def _no_names(regions: bool) -> frozenset[str]:
+    """Return words that are no names of their own next to a name, with or without those of countries and regions."""
+    return _STARTS.union(*map(words_named, _NO_NAMES), _words(" ".join(_regions())) if regions else ())
 
 
 def _other_names(text: str, answer: str) -> Iterator[tuple[list[str], bool]]:

@@ -33,7 +33,7 @@ def test_grade_by_hand():
     labels = [-1.0, -0.1, -0.09, 0.0, 0.09, 0.1, 1 / 3, 0.34, 2 / 3, 0.67, 1.0]
     assert [grade(label) for label in labels] == [-1, -1, 0, 0, 0, 1, 1, 2, 2, 3, 3]
     assert [grade(label, margin=0.0) for label in (-0.01, 0.0, 0.01)] == [-1, 0, 1]
-    assert grade(1.4) == 3  # beside a passage that harms
+    assert grade(1.4) == 3  # the difference to a passage that harms
     assert [grade(round(label, 6)) for label in (1 / 3, 2 / 3)] == [1, 2]  # as label rows have them
 
 
@@ -164,8 +164,10 @@ def test_what_leads_nowhere_keeps_its_own_label():
     [(0.0, (0.0, 0.05), (0.1, 0.3)), (0.3, (0.3, 0.6), (0.5, 0.8)), (0.5, (0.8, 1), (0.9, 1))],
 )
 def test_paths_of_noisy_sets_are_kept_if_a_pair_gains(gain, first, later):
-    """Of ten passages one pair gains, each measure has an error of .1, and the next passages beside the best two are
-    measured. Later hops begin at the best set, a choice among noisy ones, so more of them pass than the test's .1."""
+    """Of ten passages one pair gains. Each measure has an error of .1; the best two are measured with every other one.
+
+    Later hops begin at the best set, a choice among noisy ones, so more of them pass than the test's .1.
+    """
     noise = random.Random(0)
     kept, paired, others = [], [], []
     for _ in range(200):
