@@ -181,24 +181,30 @@ def over_seeds(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dic
     return found
 
 
-def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return the lead in accuracy of trained policies over each rule, with intervals over questions and seeds.
+def leads_over_seeds(runs: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the leads of trained policies over each rule and over their start, over questions and seeds.
 
-    Runs are contents of ``results_held_out.jsonl``, with different seeds on the same questions. Questions that a run
-    or a rule could not score are left out.
+    Runs are contents of ``results_held_out.jsonl``, with different seeds on the same questions. A rule's episodes are
+    those of the first run. Questions that a run or a rule could not score are left out.
+
+    Returns:
+        ``MEASURE_leads`` as in ``results_of``, each with ``lead`` and ``interval`` by name.
     """
-    own = [_by_question(rows, "after") for rows in runs]
-    leads = {}
-    for name in filter(is_rule, dict.fromkeys(row["by"] for row in runs[0])):
-        other = _by_question(runs[0], name)
-        shared = [identity for identity in other if all(identity in run for run in own)]
-        ours = np.array([[run[identity] for identity in shared] for run in own])  # (S, Q)
-        theirs = np.array([other[identity] for identity in shared])  # (Q,)
-        leads[name] = {
-            "lead": rounded(float(ours.mean() - theirs.mean())),
-            "interval": interval_over_questions_and_seeds(ours, theirs),
-        }
-    return leads
+    names = dict.fromkeys(row["by"] for row in runs[0])
+    others = {name: runs[:1] for name in names if is_rule(name)} | {name: runs for name in names if name == "before"}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for measure in _LEADS:
+        own = [_by_question(rows, "after", measure) for rows in runs]
+        for name, other in others.items():
+            over = [_by_question(rows, name, measure) for rows in other]
+            shared = [question for question in own[0] if all(question in run for run in [*own, *over])]
+            if shared:
+                ours, theirs = (np.array([[run[each] for each in shared] for run in part]) for part in (own, over))
+                found.setdefault(f"{measure}_leads", {})[name] = {
+                    "lead": rounded(float(ours.mean() - theirs.mean())),
+                    "interval": interval_over_questions_and_seeds(ours, theirs[0] if is_rule(name) else theirs),
+                }
+    return found
 
 
 def leads_between(
@@ -228,8 +234,9 @@ def training_table(logs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], 
     return markdown_table(["", "steps", *TRAINING_MEASURES], table)
 
 
-def _by_question(rows: Sequence[Mapping[str, Any]], name: str, measure: str = "accuracy") -> dict[str, float]:
-    return _means_by_question((row["id"], row[measure]) for row in rows if row["by"] == name)
+def _by_question(rows: Sequence[Mapping[str, Any]], name: str, measure: str) -> dict[str, float]:
+    found = ((row["id"], row.get(measure)) for row in rows if row["by"] == name)
+    return _means_by_question((identity, value) for identity, value in found if value is not None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -256,10 +263,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         found: dict[str, Any] = over_seeds([read_json(run / "results.json") for run in runs])
         print(f"{name}\n\n{policy_table(found)}\n" if len(arms) > 1 else policy_table(found))
         if len(runs) > 1 and name in held_out:
-            leads = leads_over_seeds(held_out[name])
-            found["after"]["accuracy_leads"] = leads
-            print("\naccuracy of `after`, its lead with the 95 % interval over questions and seeds:\n")
-            print("\n".join(f"- over `{rule}`: {lead_text(lead)}" for rule, lead in leads.items()))
+            found["after"] |= leads_over_seeds(held_out[name])
+            print(f"\nleads with their 95 % intervals over questions and seeds:\n\n{leads_list(found, 'after')}")
         write_json((not number and arguments.json) or runs[0] / "over_seeds.json", found)
     if len(held_out) > 1:
         print("`after` of the first over that of the second, with the 95 % interval over questions:\n")

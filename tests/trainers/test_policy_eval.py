@@ -251,21 +251,29 @@ def test_over_seeds_by_hand(tmp_path, capsys):
 
 
 def test_leads_over_questions_and_seeds_by_hand():
-    def rows(by, *accuracies):
-        return [{"by": by, "id": str(at), "accuracy": value} for at, value in enumerate(accuracies)]
+    def rows(by, *values):
+        return [{"by": by, "id": str(at), "accuracy": v, "reward": 2 * v} for at, v in enumerate(values)]
 
     always = rows("always_search", 1.0, 0.0, 0.5, 1.0)
     one = [*rows("after", 1.0, 1.0, 0.5, 1.0), *rows("after", 1.0, 0.0, 0.5, 1.0), *always]  # two rollouts
-    two = [*rows("after", 1.0, 0.0, 0.5, 0.0), *always]
+    one += rows("before", 0.0, 0.0, 0.5, 0.0)
+    two = [*rows("after", 1.0, 0.0, 0.5, 0.0), *always, *rows("before", 0.0, 0.5, 0.5, 1.0)]
+    two += rows("after_reader_answers", 1.0)  # neither a rule nor the start
     found = leads_over_seeds([one, two])
-    assert list(found) == ["always_search"]
+    assert found.keys() == {"accuracy_leads", "reward_leads"}  # these rewards have no weight for answers
+    leads = found["accuracy_leads"]
+    assert leads.keys() == {"always_search", "before"}
     ours = np.array([[1.0, 0.5, 0.5, 1.0], [1.0, 0.0, 0.5, 0.0]])
-    assert found["always_search"]["lead"] == pytest.approx(ours.mean() - 2.5 / 4, abs=1e-4)
+    assert leads["always_search"]["lead"] == pytest.approx(ours.mean() - 2.5 / 4, abs=1e-4)
     theirs = np.array([1.0, 0.0, 0.5, 1.0])
-    assert found["always_search"]["interval"] == interval_over_questions_and_seeds(ours, theirs)
-    assert leads_over_seeds([one, [row for row in two if row["id"] != "3"]])["always_search"]["lead"] == pytest.approx(
-        ours[:, :3].mean() - 0.5, abs=1e-4
-    )
+    assert leads["always_search"]["interval"] == interval_over_questions_and_seeds(ours, theirs)
+    starts = np.array([[0.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.5, 1.0]])  # each seed has its own
+    assert leads["before"]["lead"] == pytest.approx(ours.mean() - starts.mean(), abs=1e-4)
+    assert leads["before"]["interval"] == interval_over_questions_and_seeds(ours, starts)
+    assert found["reward_leads"]["before"]["lead"] == pytest.approx(2 * (ours.mean() - starts.mean()), abs=1e-4)
+    unscored = [row for row in two if (row["by"], row["id"]) != ("after", "3")]
+    lead = leads_over_seeds([one, unscored])["accuracy_leads"]["always_search"]["lead"]
+    assert lead == pytest.approx(ours[:, :3].mean() - 0.5, abs=1e-4)
 
 
 def test_leads_of_a_setting_by_hand():
