@@ -16,7 +16,7 @@ from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.memory import in_batches
-from seper_reward.types import KNOWN, Query, answer_items
+from seper_reward.types import KNOWN, Belief, Query, answer_items
 
 from .policy_task import SearchTool, simple_searches
 from .runs import evaluated
@@ -81,12 +81,11 @@ class Rules(NamedTuple):
     thresholds: dict[str, float]
 
 
-class _Choice(NamedTuple):
-    """A question answered by the reader without and with a search, and the entropies of its closed-book answer."""
+class _Read(NamedTuple):
+    """An episode with the reader's answers, and the reader's belief without a search."""
 
-    without: Episode
-    searching: Episode
-    entropies: tuple[float, ...]
+    episode: Episode
+    closed_book: Belief
 
 
 def is_rule(name: str) -> bool:
@@ -107,45 +106,39 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
     searches: dict[str, list[bool]] = {
         NEVER: [False] * len(choices),
         ALWAYS: [True] * len(choices),
-        ORACLE: [choice is not None and choice.without.needed for choice in choices],
+        ORACLE: [choice is not None and choice[0].episode.needed for choice in choices],
     }
     thresholds = {}
-    for place, entropy in enumerate(_ENTROPIES):
+    for entropy in _ENTROPIES:
         name = f"{ORACLE}_{entropy}"
         limit = best_threshold(
-            [choice.entropies[place] for choice in others],
-            [choice.without.reward for choice in others],
-            [choice.searching.reward for choice in others],
+            [getattr(without.closed_book, entropy) for without, _ in others],
+            [without.episode.reward for without, _ in others],
+            [searching.episode.reward for _, searching in others],
         )
         thresholds[name] = limit
-        searches[name] = [choice is not None and choice.entropies[place] > limit for choice in choices]
+        searches[name] = [choice is not None and getattr(choice[0].closed_book, entropy) > limit for choice in choices]
     played: Played = {
         name: [
-            None if choice is None else choice.searching if search else choice.without
-            for choice, search in zip(choices, rule, strict=True)
+            None if choice is None else choice[search].episode for choice, search in zip(choices, rule, strict=True)
         ]
         for name, rule in searches.items()
     }
     return Rules(played, thresholds)
 
 
-def _choices(bench: Bench, queries: Sequence[Query]) -> list[_Choice | None]:
+def _choices(bench: Bench, queries: Sequence[Query]) -> list[tuple[_Read, _Read] | None]:
+    """Return each question's answers without and with a search."""
     batches = in_batches(queries, _BATCH)
     return list(itertools.chain.from_iterable(gather_in_order([_choose(bench, batch) for batch in shard(batches)])))
 
 
-def _choose(bench: Bench, batch: Sequence[Query]) -> list[_Choice | None]:
-    searched = [(query, turns, 0) for query in batch for turns in ((), _all_searches(bench, query))]
-    found = read_by_reader(bench, searched)
-    scores = bench.judge.score([_rollout(query, ()) for query in batch])  # measured above
-    choices: list[_Choice | None] = []
-    for without, searching, score in zip(found[::2], found[1::2], scores, strict=True):
-        if without is None or searching is None or score is None:
-            choices.append(None)
-        else:
-            entropies = tuple(getattr(score.beliefs[0], name) for name in _ENTROPIES)
-            choices.append(_Choice(without, searching, entropies))
-    return choices
+def _choose(bench: Bench, batch: Sequence[Query]) -> list[tuple[_Read, _Read] | None]:
+    found = _read(bench, [(query, turns, 0) for query in batch for turns in ((), _all_searches(bench, query))])
+    return [
+        None if without is None or searching is None else (without, searching)
+        for without, searching in zip(found[::2], found[1::2], strict=True)
+    ]
 
 
 def _all_searches(bench: Bench, query: Query) -> tuple[Turn, ...]:
@@ -159,6 +152,10 @@ def read_by_reader(bench: Bench, searched: Sequence[tuple[Query, tuple[Turn, ...
 
     Their numbers are means over the reader's responses. An episode is ``None`` if it cannot be scored.
     """
+    return [None if each is None else each.episode for each in _read(bench, searched)]
+
+
+def _read(bench: Bench, searched: Sequence[tuple[Query, tuple[Turn, ...], int]]) -> list[_Read | None]:
     asked = [replace(_rollout(query, turns), failed=failed) for query, turns, failed in searched]
     scores = bench.judge.score(asked)
     answered = [
@@ -175,7 +172,7 @@ def read_by_reader(bench: Bench, searched: Sequence[tuple[Query, tuple[Turn, ...
 
 def _read_episode(
     bench: Bench, query: Query, rollout: Rollout, score: Score, rewards: Sequence[Score | None]
-) -> Episode | None:
+) -> _Read | None:
     scored = [each for each in rewards if each is not None]
     if len(scored) < len(rewards):
         return None
@@ -185,7 +182,7 @@ def _read_episode(
         return sum(weight * value for weight, value in zip(belief.weights, values, strict=True))
 
     answers = [each.answer for each in scored if each.answer is not None]
-    return Episode(
+    episode = Episode(
         **_of(query, score.beliefs[0].seper < KNOWN, rollout.turns),
         answer="",
         accuracy=mean([exact_match(stated_answer(text), query.answers) for text in belief.responses]),
@@ -195,6 +192,7 @@ def _read_episode(
         failed=rollout.failed,
         answer_score=mean(answers) if answers else None,
     )
+    return _Read(episode, score.beliefs[0])
 
 
 def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: str) -> Played:
