@@ -3,10 +3,10 @@
     client = SePerClient("http://scorer:8100")
     client.utilities([{"question": ..., "answers": [...], "passages": [...]}])
 
-Requests that time out, or that a busy or stopping server rejects (429, 502, 503, 504), are retried with exponential
-back-off and jitter until the client's time is over: servers can be restarted under their clients. Requests do not
-change the server's state, and repeated requests are measured once. If the server requires a token, it is read from the
-environment variable ``SEPER_SERVER_TOKEN`` only.
+Requests that time out, or that a busy, late or stopping server rejects (429, 502, 503, 504), are retried with
+exponential back-off and jitter until the client's time is over: servers can be restarted under their clients. Requests
+do not change the server's state, and repeated requests are measured once. If the server requires a token, it is read
+from the environment variable ``SEPER_SERVER_TOKEN`` only.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
 from functools import cached_property
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
@@ -34,6 +34,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between attempts
 _CONNECTIONS = 64
 _AT_ONCE = 250_000  # tokens per request; the default limit of a server is four times as high
 _LETTERS = 4  # of a token
+_Question = TypeVar("_Question")
 
 
 class _Client:
@@ -82,9 +83,9 @@ class SePerClient(_Client):
             asked = waiting.get()
             while not waiting.empty():  # no other thread takes from it
                 asked += waiting.get()
-            call = _Call(self, "/beliefs", _asked_body(asked))
-            with suppress(httpx2.TransportError):
-                self._http.post(**call.request())
+            for part in _parts(asked, estimated_tokens):
+                with suppress(httpx2.TransportError, ValueError):  # measure will tell
+                    self._http.post(**_Call(self, "/beliefs", _asked_body(part)).request())
 
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions, many in one request; per question an error may replace them.
@@ -93,7 +94,8 @@ class SePerClient(_Client):
             ConnectionError: The server did not answer in time, or failed.
             ValueError: The server rejects the request, for example without its token.
         """
-        return [each for part in _parts(asked) for each in _measured(self.post("/beliefs", _asked_body(part)))]
+        parts = _parts(asked, estimated_tokens)
+        return [each for part in parts for each in _measured(self.post("/beliefs", _asked_body(part)))]
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Announce questions to the server before ``measure``, and return at once; only the time changes.
@@ -110,17 +112,18 @@ class SePerClient(_Client):
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return list(unwrap(self.measure([asked])[0]).beliefs)
 
-    def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+    def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | UnscorableError]:
         """Measure the change of the belief in each query's answer by passages or sets of passages.
 
         Args:
             queries: Dicts ``{question, answers, passages}`` or ``{question, answers, passage_sets}``.
 
         Returns:
-            Per query a dict with ``baseline`` and ``utilities``; ``None`` if it cannot be scored.
+            Per query a dict with ``baseline`` and ``utilities``, or its error. Errors of the call are those of
+            ``measure``.
         """
-        results: list[dict[str, Any] | None] = self.post("/utilities", {"queries": list(queries)})["results"]
-        return results
+        parts = _parts(queries, _json_tokens)
+        return [each for part in parts for each in _results(self.post("/utilities", {"queries": part}))]
 
     def post(self, path: str, body: Any) -> Any:
         """Send a JSON body, with retries, and return the JSON of the response; errors are those of ``measure``."""
@@ -145,7 +148,8 @@ class AsyncSePerClient(_Client):
 
     async def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
         """Measure beliefs and texts of several questions, as in ``SePerClient.measure``."""
-        return [each for part in _parts(asked) for each in _measured(await self.post("/beliefs", _asked_body(part)))]
+        parts = _parts(asked, estimated_tokens)
+        return [each for part in parts for each in _measured(await self.post("/beliefs", _asked_body(part)))]
 
     async def beliefs(
         self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]
@@ -154,10 +158,10 @@ class AsyncSePerClient(_Client):
         asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
         return list(unwrap((await self.measure([asked]))[0]).beliefs)
 
-    async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+    async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | UnscorableError]:
         """Measure the change of the belief in each query's answer by passages, as in ``SePerClient.utilities``."""
-        results: list[dict[str, Any] | None] = (await self.post("/utilities", {"queries": list(queries)}))["results"]
-        return results
+        parts = _parts(queries, _json_tokens)
+        return [each for part in parts for each in _results(await self.post("/utilities", {"queries": part}))]
 
     async def post(self, path: str, body: Any) -> Any:
         """Send a JSON body, with retries, and return the JSON of the response, as in ``SePerClient.post``."""
@@ -190,7 +194,7 @@ class _Call:
         """Return the arguments of the next attempt's request."""
         left = max(self._end - time.monotonic(), 0.001)
         headers = {"Content-Type": "application/json", DEADLINE: f"{left:.3f}"}
-        if token := os.environ.get(TOKEN):
+        if token := read_token():
             headers["Authorization"] = f"Bearer {token}"
         # the server answers at the deadline; leave time for that response
         timeout = httpx2.Timeout(left + 1.0, connect=min(left, 5.0))
@@ -227,6 +231,12 @@ class _Call:
         return pause
 
 
+def read_token() -> str | None:
+    """Return the secret in ``SEPER_SERVER_TOKEN``, without line breaks around it; ``None`` if it is unset."""
+    token = os.environ.get(TOKEN)
+    return None if token is None else token.strip()
+
+
 def belief_json(belief: Belief) -> dict[str, Any]:
     """Return a belief as a JSON-able dict; of sampled responses only the texts, in ``responses``."""
     row = {each.name: getattr(belief, each.name) for each in fields(belief) if each.name != "sampled"}
@@ -246,12 +256,12 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-def _parts(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
+def _parts(asked: Sequence[_Question], tokens: Callable[[_Question], int]) -> Iterator[list[_Question]]:
     """Yield questions in parts that fit into one request."""
-    part: list[Asked] = []
+    part: list[_Question] = []
     size = 0
     for each in asked:
-        own = estimated_tokens(each)
+        own = tokens(each)
         if part and size + own > _AT_ONCE:
             yield part
             part, size = [], 0
@@ -271,6 +281,10 @@ def estimated_tokens(asked: Asked, window: int | None = None) -> int:
     return total + sum(len(text) // _LETTERS + 1 for text in asked.texts)
 
 
+def _json_tokens(query: Mapping[str, Any]) -> int:
+    return len(json.dumps(query)) // _LETTERS
+
+
 def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:
     return {
         "asked": [
@@ -285,12 +299,18 @@ def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:
     }
 
 
+def _results(answer: Mapping[str, Any]) -> list[Any]:
+    """Return the results of a response, with an error in place of ``null``."""
+    pairs = zip(answer["results"], answer["reasons"], strict=True)
+    return [UnscorableError(reason) if result is None else result for result, reason in pairs]
+
+
 def _measured(answer: Mapping[str, Any]) -> list[Measured | UnscorableError]:
     return [
-        UnscorableError(reason)
-        if result is None
+        result
+        if isinstance(result, UnscorableError)
         else Measured(tuple(map(belief_from_json, result["beliefs"])), tuple(result["supports"]))
-        for result, reason in zip(answer["results"], answer["reasons"], strict=True)
+        for result in _results(answer)
     ]
 
 

@@ -479,7 +479,7 @@ class Asked:
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer or, if the answer is a list, aliases of each item.
+        answers: Aliases of its gold answer or, if the answer is a list, aliases of each item; a text is one alias.
         contexts: Sets of passages for the reader's prompts; an empty set is the baseline.
         texts: Texts of a policy to be scored for stating a gold answer.
     """
@@ -488,6 +488,10 @@ class Asked:
     answers: Answers
     contexts: tuple[tuple[Passage, ...], ...] = ()
     texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.answers, str):  # not its letters
+            object.__setattr__(self, "answers", (self.answers,))
 
 
 @dataclass(frozen=True)

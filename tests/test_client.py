@@ -113,6 +113,32 @@ def test_the_token_comes_from_the_environment(measure, monkeypatch):
     assert [headers.get("Authorization") for _, headers, _ in seen] == [None, "Bearer secret"]
 
 
+def test_spaces_around_the_token_are_none_of_it(monkeypatch):
+    monkeypatch.setenv(TOKEN, "secret\n")  # as many files with secrets end
+    with answering((200, {}, NOTHING)) as (url, seen):
+        sync_measure(url)
+    assert seen[0][1]["Authorization"] == "Bearer secret"
+
+
+def test_many_queries_are_several_requests_and_errors_have_reasons():
+    query = {"question": "Who runs the mill?", "answers": ["Ida Voss"], "passages": ["x" * 400_000]}
+    late = (504, {}, {"detail": "late"})
+    with answering((200, {}, {"results": [{"seper": 0.5}] * 2, "reasons": [None] * 2}), late, (200, {}, NOTHING)) as (
+        url,
+        seen,
+    ):
+        found = SePerClient(url).utilities([query] * 3)
+    assert [len(body["queries"]) for *_, body in seen] == [2, 1, 1]
+    assert found[:2] == [{"seper": 0.5}] * 2
+    assert str(found[2]) == "too long"
+
+
+def test_an_answer_as_a_text_is_one_alias():
+    with answering((200, {}, NOTHING)) as (url, seen), pytest.raises(UnscorableError, match="too long"):
+        SePerClient(url).beliefs("Where?", "Paris", [()])
+    assert seen[0][2]["asked"][0]["answers"] == ["Paris"]
+
+
 def test_a_pickle_has_the_address_and_nothing_else():
     with answering((200, {}, NOTHING)) as (url, seen):
         client = SePerClient(url, timeout=7)
@@ -176,4 +202,11 @@ def test_what_is_expected_is_asked_once_and_in_the_background():
             time.sleep(0.01)
         assert len(client.measure([ASKED])) == 1
         assert [body for _, _, body in seen] == [seen[0][2]] * 2
+        client.expect([Asked("\ud83d", ("Ida Voss",), ((),))])  # cannot be sent
+        while len(seen) < 3:
+            client.expect([ASKED])
+            time.sleep(0.01)
+        client.expect([Asked("x" * 800_000, ("Ida Voss",), ((),))] * 2)  # too much for one request
+        while sum(len(body["asked"][-1]["question"]) == 800_000 for _, _, body in seen) < 2:
+            time.sleep(0.01)
     client.expect([ASKED])  # nobody is there any more

@@ -157,8 +157,9 @@ def retrieved(queries: Sequence[Query], retriever: Retriever, top_k: int) -> lis
     """Return the queries with the retrieved passages as their passages, with metadata from the original ones."""
     found = []
     for query, passages in zip(queries, retriever.retrieve([each.question for each in queries], top_k), strict=True):
-        own = {passage.id: passage for passage in query.passages}
-        found.append(replace(query, passages=tuple(own.get(passage.id, passage) for passage in passages)))
+        own = {passage.id: passage.metadata for passage in query.passages}
+        marked = [replace(each, metadata=own.get(each.id, each.metadata)) for each in passages]
+        found.append(replace(query, passages=tuple(marked)))
     return found
 
 

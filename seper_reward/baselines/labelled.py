@@ -6,6 +6,7 @@ from typing import NamedTuple
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reports.tables import cell, text_table
+from seper_reward.runtime.distributed import gather_in_order
 from seper_reward.runtime.profiling import Profile, profiling
 from seper_reward.statistics import rounded
 from seper_reward.types import LabeledQuery, Query, UnscorableError
@@ -37,10 +38,15 @@ class Labelled(NamedTuple):
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
-    """Label questions in memory, and measure the costs."""
+    """Label questions in memory, and measure the costs; all processes must call this together.
+
+    Calls and tokens are those of all processes, and the seconds those of this one.
+    """
     with profiling() as profile:
         rows = [labeled for _, labeled in loop.label_all(labeler, queries)]
-    return Labelled(rows, total_costs(profile))
+    shares = gather_in_order([total_costs(profile)])
+    costs = {name: sum(share[name] for share in shares) for name in shares[0]}
+    return Labelled(rows, costs | {"seconds": profile.total_seconds})
 
 
 def total_costs(profile: Profile) -> dict[str, float]:

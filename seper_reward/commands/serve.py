@@ -1,6 +1,5 @@
 """Serve one scorer over HTTP: beliefs, ΔSePer and rewards for several trainers."""
 
-import os
 import socket
 import sys
 from collections.abc import Mapping
@@ -37,7 +36,7 @@ class ServeConfig(CommandConfig):
         256.0, "Memory for beliefs of all clients in MB, >= 0; a question's baseline in it is measured once."
     )
     deadline: float = setting(
-        600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late results are null."
+        600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late requests get 504."
     )
     max_request_tokens: int = setting(
         1_000_000,
@@ -82,7 +81,7 @@ def command(arguments: list[str]) -> str:
     from seper_reward.reward.formula import RewardWeights
 
     config, weights = parse_all((ServeConfig, RewardWeights), arguments, "seper-reward serve")
-    from seper_reward.client import TOKEN
+    from seper_reward.client import TOKEN, read_token
     from seper_reward.runtime.imports import need
 
     for module in ("fastapi", "prometheus_client", "uvicorn"):
@@ -93,8 +92,8 @@ def command(arguments: list[str]) -> str:
     from seper_reward.serving.server import bound, serve
     from seper_reward.serving.worker import Worker
 
-    token = os.environ.get(TOKEN)
-    if token is not None and not token.strip():
+    token = read_token()
+    if token == "":
         raise ValueError(f"${TOKEN} must not be empty; set a secret, or unset it to let everyone ask")
     address = bound(config.host, config.port)
     worker = Worker(

@@ -91,7 +91,8 @@ class Embedder:
         # the kinds of modules and their settings: pooling, lower case
         modules = str(encoder) + ("" if self._unit else ", vectors as they are")
         vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
-        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, window, str(self._dtype))
+        sizes = window, encoder.truncate_dim
+        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, sizes, str(self._dtype))
 
 
 def compares_unit_vectors(encoder: Any) -> bool:

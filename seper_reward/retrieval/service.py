@@ -93,8 +93,9 @@ def passages_in(answer: Any) -> tuple[Passage, ...]:
 
 def read_passage(row: Any) -> Passage:
     """Return a passage as search services write it, a text or an object; other rows raise ``ValueError``."""
-    if isinstance(row, Mapping):
-        row = row.get("document", row)
+    if isinstance(row, Mapping) and "document" in row:
+        inner = row["document"]
+        row = {**row, **(inner if isinstance(inner, Mapping) else {"text": inner})}
     if isinstance(row, str):
         return Passage(row)
     texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []

@@ -11,6 +11,7 @@ import platform
 import sqlite3
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from seper_reward.runtime.profiling import timed
 
 
 class Cache:
-    """A key-value store of JSON values in one SQLite file, created with its folder; safe for processes on one machine.
+    """A key-value store of JSON values in one SQLite file, made with its folder; safe for threads and processes here.
 
     Damaged entries count as missing. If the file can no longer be read or written, for example on a full disk, a
     warning is issued and values are computed without it. ``":memory:"`` keeps the entries in this process. On a
@@ -35,10 +36,11 @@ class Cache:
         self.hits = self.misses = 0
         self._path = str(path)
         self._warned = False
+        self._lock = threading.Lock()  # of the connection, which has one transaction at a time
         if self._path != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None)
+            self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None, check_same_thread=False)
             # no write-ahead log: it needs shared memory, which network file systems do not support
             self._database.execute("PRAGMA journal_mode=TRUNCATE")
             with self._transaction():
@@ -93,7 +95,10 @@ class Cache:
             batch = keys[start : start + 500]
             parameters = ",".join("?" * len(batch))
             try:
-                rows = self._database.execute(f"SELECT * FROM entries WHERE key IN ({parameters})", batch).fetchall()
+                with self._lock:
+                    rows = self._database.execute(
+                        f"SELECT * FROM entries WHERE key IN ({parameters})", batch
+                    ).fetchall()
             except sqlite3.Error as error:
                 self._warn("read", error)
                 continue
@@ -112,13 +117,14 @@ class Cache:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._database.execute("COMMIT")
-        finally:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._database.execute("COMMIT")
+            finally:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
 
     def _warn(self, verb: str, error: sqlite3.Error) -> None:
         if not self._warned:

@@ -1,7 +1,8 @@
 """Endpoints of the server, which share one worker.
 
 Items that cannot be scored are ``null`` with a reason, never 0. A whole request is refused only if it is invalid (401,
-413, 422) or must be retried: 429 if the queue is full, 503 if the server is stopping or its engine is unavailable.
+413, 422) or must be retried: 429 if the queue is full, 503 if the server is stopping or its engine is unavailable, 504
+if a question was not measured before the deadline.
 """
 
 from collections.abc import Sequence

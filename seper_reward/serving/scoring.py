@@ -16,7 +16,6 @@ from seper_reward.types import Asked, Measured, UnscorableError
 
 #: Headers of a response after which the client must retry.
 RETRY = {"Retry-After": "1"}
-_LATE = "not measured before the deadline"
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Scoring:
         """Return the measurements of each question, or the reason why there are none, in order.
 
         Equal questions are measured once. ``deadline`` are the seconds that the client waits (``None``: the server's
-        limit). Raises ``HTTPException`` if the request is too long (413), the queue is full (429), or the server is
-        stopping (503), and ``ConnectionError`` if the engine is unavailable.
+        limit). Raises ``HTTPException`` if the request is too long (413), the queue is full (429), the server is
+        stopping (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
         """
         if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
             most = self._limits.tokens
@@ -55,7 +54,11 @@ class Scoring:
             raise HTTPException(503, "the server is stopping", RETRY) from None
         answers = dict(zip(distinct, map(asyncio.wrap_future, submitted), strict=True))
         if answers:
-            await asyncio.wait(answers.values(), timeout=min(deadline or math.inf, self._limits.deadline))
+            _, late = await asyncio.wait(answers.values(), timeout=min(deadline or math.inf, self._limits.deadline))
+            for answer in late:
+                answer.cancel()  # the worker skips cancelled questions
+            if late:
+                raise HTTPException(504, "not measured before the deadline; retry later", RETRY)
         outcomes = {each: _outcome(answer) for each, answer in answers.items()}
         return [outcomes[each] for each in asked]
 
@@ -76,10 +79,7 @@ class Scoring:
 
 
 def _outcome(answer: "asyncio.Future[Measured]") -> Measured | str:
-    """Return a finished future's result, or the reason why there is none; raise errors of the engine."""
-    if not answer.done():
-        answer.cancel()  # the worker skips cancelled questions
-        return _LATE
+    """Return a future's result, or the reason why there is none; raise errors of the engine."""
     error = answer.exception()
     if isinstance(error, ConnectionError | WeightsMovedError):
         raise error

@@ -134,13 +134,13 @@ class Worker:
             return jobs
 
     def _answer(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> None:
-        """Measure the questions of a block in one batch, and again one by one if the batch or a question fails."""
+        """Measure the questions of a block in one batch, and again one by one if the batch fails."""
         outcomes = self._measure(scorer, jobs)
         for job, outcome in zip(jobs, outcomes, strict=True):
             if isinstance(outcome, ConnectionError):  # the engine is unavailable, so no question can be measured
                 job.answer.set_exception(outcome)
                 continue
-            if isinstance(outcome, Exception) and len(jobs) > 1:
+            if isinstance(outcome, Exception) and not isinstance(outcome, UnscorableError) and len(jobs) > 1:
                 (outcome,) = self._measure(scorer, [job])
             if isinstance(outcome, Exception):
                 self._count(outcome)
@@ -154,14 +154,15 @@ class Worker:
 
         def measure(asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
             found = scorer.measure(asked, len(asked))
-            contexts, missing = (sum(len(each.contexts) for each in some) for some in (wanted, asked))
-            self.counts.blocks += bool(missing)
-            self.counts.reused += contexts - missing
             self.counts.measured += sum(len(each.beliefs) for each in found if isinstance(each, Measured))
             return found
 
         try:
-            return [each for each in self._beliefs.measure(wanted, measure) if each is not None]
+            found = [each for each in self._beliefs.measure(wanted, measure) if each is not None]
+            missing = self._beliefs.reused.count(0)
+            self.counts.blocks += bool(missing)
+            self.counts.reused += sum(len(each.contexts) for each in wanted) - missing
+            return found
         except Exception as error:
             if len(jobs) > 1 and not isinstance(error, ConnectionError):
                 _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))

@@ -13,8 +13,9 @@ from seper_reward.baselines.labelled import label_all
 from seper_reward.cli import main
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.runtime.profiling import count
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
-from tests.helpers import OneByOne
+from tests.helpers import OneByOne, launch
 from tests.helpers import evaluation_arguments as arguments
 
 # labels of each question's passages by rank, and the reader's score with one, and with two of them
@@ -103,6 +104,7 @@ def test_retrieved_passages_have_the_marks_of_the_questions_own():
     (found,) = retrieved([query], Given(), 2)
     assert [passage.id for passage in found.passages] == ["a0", "a1"]
     assert GoldLabeler().label(found).labels == (1.0, 0.0)
+    assert found.passages[0].text != own.text  # of the retriever, which may have another part of the document
 
 
 def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
@@ -118,6 +120,21 @@ def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
     assert found.per(4)["calls"] == 1.5
     assert found.per(0)["calls"] is None
     assert label_all(GoldLabeler(), [query]).costs["calls"] == 0.0
+
+
+class Counting(Scripted):
+    def label(self, query):
+        count(lambda: {"calls": 1})
+        return super().label(query)
+
+
+def print_costs():
+    print(json.dumps(label_all(Counting(), QUERIES).costs))
+
+
+def test_several_processes_cost_what_one_costs(tmp_path):
+    printed, _ = launch(print_costs, tmp_path)
+    assert [json.loads(line)["calls"] for line in printed.splitlines()] == [len(QUERIES)] * 2
 
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):

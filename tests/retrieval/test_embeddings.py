@@ -42,7 +42,7 @@ def test_passages_are_embedded_once(encoder, embedded, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_other_weights_dtypes_and_windows_have_embeddings_of_their_own(encoder, embedded, tmp_path):
+def test_other_weights_dtypes_windows_and_sizes_have_embeddings_of_their_own(encoder, embedded, tmp_path):
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
     Embedder(encoder, dtype=torch.bfloat16).passages(TEXTS, tmp_path)
     with torch.no_grad():
@@ -50,7 +50,9 @@ def test_other_weights_dtypes_and_windows_have_embeddings_of_their_own(encoder, 
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
     encoder.max_seq_length = 4
     Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path)
-    assert embedded == TEXTS * 4
+    encoder.truncate_dim = 2
+    assert Embedder(encoder, dtype=torch.float32).passages(TEXTS, tmp_path).shape == (10, 2)
+    assert embedded == TEXTS * 5
 
 
 def test_two_runs_may_embed_the_same(encoder, embedded, tmp_path, monkeypatch):

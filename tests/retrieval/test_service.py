@@ -85,6 +85,7 @@ def test_refusals_and_failures_are_told(search_service):
         {"results": ["The mill burnt down."]},
         {"documents": [{"content": "The mill burnt down."}]},
         {"hits": [{"document": {"contents": "The mill burnt down."}, "score": 0.3}]},
+        {"hits": [{"document": "The mill burnt down.", "score": 0.3}]},
     ],
 )
 def test_forms_of_answers(answer):
@@ -92,6 +93,8 @@ def test_forms_of_answers(answer):
     assert passages_in({"passages": [{"_id": 3, "title": "Mill", "text": "It burnt."}]}) == (
         Passage("It burnt.", "Mill", "3"),
     )
+    for document in ("It burnt.", {"text": "It burnt."}):  # the id and the title may be next to it
+        assert passages_in([{"id": 3, "title": "Mill", "document": document}]) == (Passage("It burnt.", "Mill", "3"),)
     assert passages_in(["", {"text": " "}, {"text": "", "contents": "It burnt."}]) == (Passage("It burnt."),)
 
 

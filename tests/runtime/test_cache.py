@@ -4,6 +4,7 @@ import multiprocessing
 import sqlite3
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_an_exception_in_place_of_a_value_is_returned_and_not_stored(tmp_path):
     assert cache.through(["a", "b", "a"], lambda missing: [error, 1, error]) == [error, 1, error]
     assert cache.missing(["a", "b"]) == [0]
     assert cache.through(["b", "a"], lambda missing: [2 * at for at in missing]) == [1, 2]
+
+
+def test_threads_share_a_cache(tmp_path):
+    cache = Cache(tmp_path / "cache.sqlite")
+    cache.through(["a"], lambda missing: [1])
+    with ThreadPoolExecutor(4) as pool, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(pool.map(lambda _: cache.through(["a"], lambda missing: 1 / 0), range(20))) == [[1]] * 20
+        list(pool.map(lambda at: cache.through([str(at)], lambda missing: [at]), range(100)))
+    assert cache.missing(list(map(str, range(100)))) == []
 
 
 def fill(path, start):

@@ -19,7 +19,7 @@ from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
 from seper_reward.serving.bodies import Reading
 from seper_reward.serving.scoring import Limits
-from seper_reward.types import Passage
+from seper_reward.types import Asked, Passage
 from tests.helpers import ENVIRONMENT, VARIANTS
 from tests.serving.helpers import LIMITS, ServerThread, held
 
@@ -303,13 +303,15 @@ def body(*questions):
     return {"asked": [{"question": question, "answers": ["x"], "contexts": [[]]} for question in questions]}
 
 
-def test_what_is_late_is_null_with_a_reason(stuck):
+def test_what_is_late_is_504_and_clients_ask_again(stuck):
     server, judge = stuck
     start = time.monotonic()
     answer = post(server, "/beliefs", body("A?"), **{"SePer-Deadline": "0.3"})
     assert time.monotonic() - start < 5
-    assert answer.json() == {"results": [None], "reasons": ["not measured before the deadline"]}
+    assert (answer.status_code, answer.json()["detail"]) == (504, "not measured before the deadline; retry later")
     assert post(server, "/beliefs", body("A?"), **{"SePer-Deadline": "-1"}).status_code == 422
+    with pytest.raises(ConnectionError, match="the last: not measured before the deadline"):
+        SePerClient(server.url, timeout=0.5).measure([Asked("A?", ("x",), ((),))])
     judge.may_go_on.set()
     assert post(server, "/beliefs", body("A?")).json()["results"][0] is not None
 

@@ -95,6 +95,15 @@ def test_one_questions_fault_is_its_own(busy):
     assert (worker.counts.unscorable, worker.counts.errors) == (1, 1)
 
 
+def test_an_unscorable_question_is_not_measured_alone_again(busy):
+    worker, judge = busy()
+    futures = worker.submit([ask((), question="long " * 600), ask((), (MILL,)), ask((SHEEP,))])
+    judge.may_go_on.set()
+    wait(futures)
+    assert (worker.counts.blocks, worker.counts.measured, worker.counts.reused) == (2, 4, 0)
+    assert worker.counts.unscorable == 1
+
+
 def test_an_engine_that_is_away_fails_the_block_but_not_the_next(busy):
     worker, judge = busy()
     futures = worker.submit([ask(()), ask((), question="Where?")])
