@@ -28,6 +28,7 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.estimators.statements import Statement, StatementEncoder
 from seper_reward.evaluate.verdicts import Verdict, best_alias_probs, calibration
+from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parser import parse_settings
@@ -237,6 +238,8 @@ def card(config: EntailmentTrainingConfig, count: int, scores: dict[str, Any]) -
 
 def make(config: EntailmentTrainingConfig) -> None:
     """Train and calibrate the adapter, score it on the dev pairs, and write its model card."""
+    if process_state().num_processes > 1:
+        raise ValueError("train entailment runs in one process; start it without torchrun or accelerate launch")
     adapter, pairs = Path(config.output_dir), read_pairs(config.pairs)
     dev = verdicts_of(read_pairs(config.dev_pairs)) if config.dev_pairs else []
     settings = {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}

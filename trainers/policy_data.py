@@ -200,4 +200,7 @@ def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any]
     if not whole.startswith(prompt):
         raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
     completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds this token
+    begin = tokenizer.bos_token
+    if begin and tokenizer(prompt).input_ids[:2] == [tokenizer.bos_token_id] * 2:
+        prompt = prompt.removeprefix(begin)  # and this one, too
     return {"prompt": prompt, "completion": completion, "kind": kind}

@@ -32,9 +32,9 @@ from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import base_name, load_encoder, model_device
-from .ranking.candidates import propose
+from .ranking.candidates import propose, retriever_of
 from .ranking.data import RankingConfig
-from .ranking.evaluation import Rankings, rank
+from .ranking.evaluation import Rankings, rank_by
 from .ranking.label_store import LabelStore
 from .ranking.run import (
     ListArguments,
@@ -155,7 +155,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
-        before = rank(encoder, questions.corpus, questions.test, config.eval_top_k, config.hops)
+        retriever = retriever_of(encoder, config, questions.corpus, keep=True)
+        before = rank_by(retriever, questions.test, config.eval_top_k, config.hops)
         results: Mapping[str, Any] = {
             **compare(before, rerank(model, before, questions.test, config.hops), questions.test, readers),
             "labels": statistics,

@@ -28,17 +28,16 @@ from torch import Tensor
 
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
-from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.types import LabeledQuery, Query
 
 from .models import base_name, load_encoder, new_lora
-from .ranking.candidates import propose
+from .ranking.candidates import propose, retriever_of
 from .ranking.data import Questions, RankingConfig
 from .ranking.evaluation import RankingEvaluator, rank_by
 from .ranking.label_store import LabelStore
@@ -270,7 +269,7 @@ class RetrieverRun:
         folder, seconds = self._round_folder(number), dict[str, float]()
         with stopwatch(seconds, "retrieval"):
             first = self._first_pool if number == 1 else None
-            pool = first if first is not None else propose(model, self._config, self._questions)
+            pool = first if first is not None else propose(model, self._config, self._questions, keep=number == 1)
         with stopwatch(seconds, "labelling"):
             labeled = self._store.label(pool)
         statistics = label_statistics(labeled, self._config.margin)
@@ -303,16 +302,6 @@ class RetrieverRun:
         return RankingEvaluator(model, self._questions.corpus, self._questions.dev, self._config.hops)
 
 
-def retriever_of(
-    model: SentenceTransformer, config: RetrieverConfig, corpus: Mapping[str, Passage], keep: bool = False
-) -> DenseRetriever:
-    """Return a retriever over a corpus; all processes must call this together.
-
-    With ``keep``, embeddings are stored in ``embeddings_dir``, because the same weights are used again.
-    """
-    return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
-
-
 def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:
     """Return the model card."""
     return model_card(
@@ -334,9 +323,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with locked(folder), tracked_run(config, arguments, "retriever") as tracked:
         run = RetrieverRun(config, arguments, questions, scorer)
         model = run.train(tracked.log)
+        untrained = load_encoder(config.model, config.max_seq_length)
         before, after = (
-            rank_by(retriever_of(each, config, questions.corpus), questions.test, config.eval_top_k, config.hops)
-            for each in (load_encoder(config.model, config.max_seq_length), model)
+            rank_by(retriever_of(each, config, questions.corpus, keep), questions.test, config.eval_top_k, config.hops)
+            for each, keep in ((untrained, True), (model, False))
         )
         results = {**compare(before, after, questions.test, readers), "rounds": run.rounds()}
         if scorer.cache is not None:

@@ -31,12 +31,14 @@ _INCIDENTAL = (
 class ThisMachine:
     """Mixin for training arguments, before their class: CPU without an accelerator, bf16 autocast if it is fast.
 
-    A given ``bf16`` is not changed.
+    A given ``bf16`` is not changed. Several GPUs in one process raise ``ValueError``: losses and rewards need one
+    process each.
     """
 
     use_cpu: bool
     fp16: bool
     bf16: bool | None
+    n_gpu: int
 
     def __post_init__(self) -> None:
         self.use_cpu = self.use_cpu or no_accelerator()
@@ -44,6 +46,8 @@ class ThisMachine:
             device = resolve_device("cpu" if self.use_cpu else None)
             self.bf16 = not self.fp16 and fast_dtype(device) == torch.bfloat16
         super().__post_init__()  # type: ignore[misc]
+        if self.n_gpu > 1:
+            raise ValueError("several GPUs need torchrun or accelerate launch")
 
 
 def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:

@@ -74,10 +74,9 @@ class SftArguments(ThisMachine, SFTConfig):
 
     help_group = "the trainer"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_gpu > 1:
-            raise ValueError("several GPUs need torchrun or accelerate launch")
+    max_length: int | None = setting(
+        None, "Maximum number of tokens of an example; longer ones are cut, or left out (default: no limit)."
+    )
 
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:

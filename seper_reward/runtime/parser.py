@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import Field
+from datetime import date
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NoReturn, get_origin
+from typing import Any, Literal, NoReturn, get_origin
 
 import yaml
 
@@ -62,7 +63,8 @@ def parse_settings(
         read = _read_yaml(path)
         for name, value in read.pop("env", {}).items():
             os.environ[name] = str(value)
-        settings |= names.flat(read, f"{path}: ", others=others)
+        found = names.flat(read, f"{path}: ", others=others)
+        settings |= {name: _as_written(value, names.hints.get(name)) for name, value in found.items()}
     for text in given:
         assigned = names.flat(_assigned(text), SET)
         settings |= {name: _from_text(value, names.hints[name]) for name, value in assigned.items()}
@@ -142,6 +144,15 @@ def _from_text(text: Any, hint: Any) -> Any:
     # a text that is empty, or one of YAML's signs alone, such as |
     blank = (value is None and text.strip() not in ("null", "~")) or (value == "" and text.strip() not in ("''", '""'))
     return value if fits(value, hint) and not blank else text
+
+
+def _as_written(value: Any, hint: Any) -> Any:
+    """Return what YAML reads as a date, or as true or false, as the word in the file if that is what fits."""
+    if isinstance(value, date) and fits("", hint):
+        return value.isoformat()
+    if isinstance(value, bool) and get_origin(hint) is Literal:
+        return next((word for word in (("on", "yes") if value else ("off", "no")) if fits(word, hint)), value)
+    return value
 
 
 def _read_yaml(path: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 from transformers import TrainingArguments
@@ -128,6 +129,25 @@ def test_help_hides_what_libraries_define(capsys):
 def test_what_is_misspelt_is_named_with_the_nearest(words, message):
     with pytest.raises((ValueError, OSError), match=message):
         parse_settings((Command,), words, "act")
+
+
+@dataclass
+class Words:
+    """Settings whose values YAML reads as something else."""
+
+    thinking: Literal["auto", "off", "on"] = setting("auto", "Whether to think.")
+    day: str = setting("", "Date.")
+    strict: bool = setting(False, "Whether to stop.")
+
+
+def test_words_that_yaml_reads_as_something_else(tmp_path):
+    path = tmp_path / "settings.yaml"
+    for text, expected in (
+        ("thinking: off\nday: 2024-07-26\nstrict: on\n", Words("off", "2024-07-26", True)),
+        ("thinking: on\nday: '2024-07-26'\nstrict: no\n", Words("on", "2024-07-26", False)),
+    ):
+        path.write_text(text)
+        assert parse_settings((Words,), ["--config", str(path)], "act") == (expected,)
 
 
 def test_a_file_of_settings(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -94,6 +95,12 @@ def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
     torch.testing.assert_close(after, (before.log() / temperature).softmax(-1), atol=2e-2, rtol=0)
     assert (after[:, 0] - 0.5).abs().mean() < (before[:, 0] - 0.5).abs().mean()
     assert temperature != pytest.approx(1.0, abs=0.05)
+
+
+def test_several_processes_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "process_state", lambda: SimpleNamespace(num_processes=2))
+    with pytest.raises(ValueError, match="runs in one process"):
+        trainer.make(trainer.EntailmentTrainingConfig(output_dir=str(tmp_path)))
 
 
 def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys):

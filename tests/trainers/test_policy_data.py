@@ -25,7 +25,7 @@ from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import states
 from tests.helpers import OneByOne
 from trainers.policy import no_room
-from trainers.policy_data import read_policy_questions, rollout_lengths, trained_on, warm_up_rows
+from trainers.policy_data import read_policy_questions, rollout_lengths, row_of, trained_on, warm_up_rows
 from trainers.policy_task import PolicyTaskConfig, SearchTool, new_tool, read_policy_task
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +83,27 @@ def tool(tokenizer, corpus=CORPUS, turns=1):
 def rows_of(queries, tokenizer, seed=0, turns=1, corpus=CORPUS):
     made = tool(tokenizer, corpus, turns)
     return warm_up_rows(queries, ScriptedScorer(), made, tokenizer, max_turns=turns, seed=seed)
+
+
+class TwoBegins:
+    """A template that prints the token which the tokenizer also adds."""
+
+    bos_token, bos_token_id = "<s>", 1
+
+    def __init__(self, adds):
+        self.adds = adds
+
+    def __call__(self, text):
+        return SimpleNamespace(input_ids=[1] * (self.adds + text.startswith("<s>")) + [2])
+
+    def apply_chat_template(self, messages, **_):
+        return "<s>" + "".join(message["content"] for message in messages)
+
+
+def test_a_prompt_begins_once():
+    asked, reply = [{"role": "user", "content": "Who?"}], {"role": "assistant", "content": " Ann"}
+    found = [row_of(TwoBegins(adds), asked, reply, "memory")["prompt"] for adds in (True, False)]
+    assert found == ["Who?", "<s>Who?"]
 
 
 def test_each_question_shows_both_actions_in_the_readers_words(tokenizer):

@@ -369,6 +369,18 @@ def test_the_store_judges_only_what_is_new(tmp_path):
     assert len(again) == 2
 
 
+def test_a_label_that_is_no_number_leaves_out_its_question_alone(tmp_path, capsys):
+    class Broken(PassageLabeler):
+        name = "broken"
+
+        def label(self, query):
+            return LabeledQuery(query, (math.nan if query.id == "b" else 0.5,), (0.1,))
+
+    queries = [Query(name, "Who?", ("Ann",), (Passage("x", id="1"),)) for name in "abc"]
+    assert [row.query.id for row in LabelStore(tmp_path / "labels.jsonl", Broken()).label(queries)] == ["a", "c"]
+    assert "question id='b' left out: the labeler returned nan" in capsys.readouterr().err
+
+
 def test_labels_of_batches_keep_their_order_and_leave_out_what_fails(tmp_path, tiny_scorer, capsys, monkeypatch):
     monkeypatch.setattr(SePerScorer, "batch_size", 32)
     asked = ["Who built the mill?", "why " * 600, *(f"Who burned mill {n}?" for n in range(40))]

@@ -21,6 +21,13 @@ def test_training_takes_bf16_where_that_is_fast(tmp_path, monkeypatch, kind, fas
         assert kind(output_dir=str(tmp_path), use_cpu=True, bf16=given).bf16 == given
 
 
+@pytest.mark.parametrize("kind", [SftArguments, PolicyArguments, RetrieverArguments, EntailmentArguments])
+def test_several_gpus_need_a_launcher(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(TrainingArguments, "n_gpu", property(lambda self: 2))
+    with pytest.raises(ValueError, match="several GPUs need torchrun or accelerate launch"):
+        kind(output_dir=str(tmp_path), use_cpu=True)
+
+
 class _Line(torch.nn.Module):
     def __init__(self):
         super().__init__()

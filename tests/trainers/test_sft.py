@@ -46,6 +46,15 @@ def test_loss_is_that_of_the_completions_only(tiny_reader, tmp_path, loss_type):
     assert loss == pytest.approx(total / count, rel=1e-4)
 
 
+def test_long_rows_are_learned_whole(tiny_reader, tmp_path):
+    row = {"prompt": "mill " * 1200, "completion": " Ann"}  # TRL's own default leaves this row out
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    config = sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl"), model=str(tiny_reader))
+    trainer = sft.new_trainer(config, sft.SftArguments(output_dir=str(tmp_path / "out"), report_to="none"))[0]
+    (found,) = trainer.train_dataset
+    assert found["input_ids"][:-1] == trainer.processing_class(row["prompt"] + row["completion"]).input_ids
+
+
 def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
     rows = [{"prompt": f"Question {n}?\nAnswer:", "completion": f" {n}"} for n in range(16)]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,6 +1,6 @@
 """Candidate passages for labelling, from the questions or from the retriever in training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sentence_transformers import SentenceTransformer
@@ -12,15 +12,23 @@ from seper_reward.types import Passage, Query
 from .data import Questions, RankingConfig
 
 
-def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> list[Query]:
-    """Return the training questions with the passages to label; all processes must call this together."""
-    retriever = None if config.candidates == "given" else corpus_retriever(model, config, questions)
+def propose(model: SentenceTransformer, config: RankingConfig, questions: Questions, keep: bool = True) -> list[Query]:
+    """Return the training questions with the passages to label; all processes must call this together.
+
+    ``keep`` is as for ``retriever_of``.
+    """
+    retriever = None if config.candidates == "given" else retriever_of(model, config, questions.corpus, keep)
     return candidates(questions.train, retriever, config.top_k, config.candidates != "retrieved", config.hops)
 
 
-def corpus_retriever(model: SentenceTransformer, config: RankingConfig, questions: Questions) -> DenseRetriever:
-    """Return a retriever over the whole corpus; processes share the embedding, and must call this together."""
-    return DenseRetriever(model, questions.corpus, share=True, cache_dir=config.embeddings_folder)
+def retriever_of(
+    model: SentenceTransformer, config: RankingConfig, corpus: Mapping[str, Passage], keep: bool = False
+) -> DenseRetriever:
+    """Return a retriever over a corpus; processes share the embedding, and must call this together.
+
+    With ``keep``, embeddings are stored in ``embeddings_dir``, because the same weights are used again.
+    """
+    return DenseRetriever(model, corpus, share=True, cache_dir=config.embeddings_folder if keep else None)
 
 
 def candidates(

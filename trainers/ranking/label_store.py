@@ -12,7 +12,7 @@ from seper_reward.labels.rows import label_row, labeled_query, recommended_label
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.runtime.messages import say
-from seper_reward.types import LabeledQuery, Query, UnscorableError
+from seper_reward.types import LabeledQuery, Query, UnscorableError, attempt, unwrap
 
 
 class LabelStore:
@@ -43,10 +43,11 @@ class LabelStore:
         for query, labeled in label_all(self._labeler, unlabeled):
             if isinstance(labeled, BadRowError):  # the input is invalid, and can be repaired
                 raise labeled
-            if not isinstance(labeled, UnscorableError):
-                self._add(label_row(labeled, self._labeler.name))
+            row = attempt(lambda found=labeled: label_row(unwrap(found), self._labeler.name))
+            if not isinstance(row, UnscorableError):
+                self._add(row)
             elif main_process:
-                say(f"question id={query.id!r} left out: {labeled}")
+                say(f"question id={query.id!r} left out: {row}")
         if main_process and unlabeled:
             write_lines(self._path, self._rows.values(), default=str)
         column = self._label or recommended_label(self._rows.values())

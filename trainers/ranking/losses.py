@@ -127,7 +127,7 @@ def kl_regularized(
     T times its KL divergence from a reference policy is reference · exp(label / T), normalised (the objective of RLHF;
     arXiv:2305.18290, eq. 4). The loss is KL(student || this policy). A passage with label 0, or without a label, such
     as another question's, keeps its place in the reference. Unlike losses over a question's own passages, this loss
-    depends on the zero point of the labels.
+    depends on the zero point of the labels, which ``shrink`` moves towards a question's mean.
 
     Similarities ``scores`` and labels, divided by T, are ``(Q, P)``, with NaN labels as padding; ``others`` ``(Q, N)``
     are those with the other questions' passages, -inf at masked positions. The reference's are those of the untrained

@@ -16,7 +16,7 @@ from seper_reward.retrieval.dense import build_index
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Passage
-from trainers import retriever
+from trainers.ranking import candidates
 from trainers.ranking.losses import ListCollator, TextVectors, vectors_by_text
 from trainers.ranking.run import teacher_rows
 from trainers.retriever import RetrieverConfig, RetrieverRun, fit
@@ -142,10 +142,10 @@ class HeadRun(RetrieverRun):
 def retriever_of(
     model: SentenceTransformer, config: HeadConfig, corpus: Mapping[str, Passage], keep: bool = False
 ) -> DenseRetriever:
-    """Return a retriever over a corpus, as ``trainers.retriever.retriever_of``; all processes must call this together.
+    """Return a retriever over a corpus, as ``candidates.retriever_of``; all processes must call this together.
 
     With ``only_head``, ``embeddings_dir`` keeps what is below the head.
     """
     if config.only_head:
         return DenseRetriever(model, corpus, index=index_above(model, corpus, config.embeddings_folder))
-    return retriever.retriever_of(model, config, corpus, keep)
+    return candidates.retriever_of(model, config, corpus, keep)
