@@ -86,6 +86,11 @@ class RetrievalConfig(MarkedConfig):
     file: str = setting("", f"{INPUT_HELP} Marks apply to retrieved passages of the same id. Required.")
     corpus: str | None = setting(None, f"{CORPUS_HELP} (default: the passages of the chosen questions).")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.run:  # judged passages that the run lacks would count as not relevant
+            raise ValueError("input.run names passages, but here retrievers find them; leave it out")
+
 
 def check_least(config: object, **least: float) -> None:
     """Raise ``ValueError`` if a setting of this name is below its least value; ``None`` is allowed."""
@@ -167,14 +172,14 @@ def by_name(paths: Sequence[str]) -> dict[str, str]:
 
 def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
-    from seper_reward.data.queries import pool_passages, refuse_other_texts
+    from seper_reward.data.queries import check_in_corpus, pool_passages
 
     examples, corpus = read_input(config.file, config.corpus, config, config.limit, answers_needed=answers_needed)
     queries = chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
     else:
-        refuse_other_texts(queries, corpus)
+        check_in_corpus(queries, corpus)
     return queries, corpus
 
 
@@ -225,8 +230,8 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
         def report(result: Result) -> None:
             if not process_state().is_main_process:
                 return
-            print(result.table())
             write_result(result.as_dict(), config)
+            print(result.table())
             plot: Callable[[Path], None] | None = getattr(result, "plot", None)
             if plot is not None:
                 if path := getattr(config, "plot", None):
@@ -260,6 +265,6 @@ def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
     if config.json:
         path = Path(config.json)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**result, "settings": asdict(config)}, indent=2)
+        text = json.dumps({**result, "settings": asdict(config)}, indent=2, allow_nan=False)
         with naming(path):
             path.write_text(text + "\n", encoding="utf-8")

@@ -429,6 +429,7 @@ class LabeledQuery:
         std_errors: P standard errors of the labels; 0 if the labeler estimates none.
         baseline_error: Standard error of the measure without a passage. The measure is subtracted from all P labels,
             so its error is part of all ``std_errors``, and cancels in differences of labels.
+        graded: Whether the labels are people's grades, whole numbers from 0.
         sets: Labels of passages in addition to given ones; empty if only single passages were measured.
         fields: Further fields of the label row about the question.
         baseline: Fields of the label row that describe the question without a passage.
@@ -439,6 +440,7 @@ class LabeledQuery:
     labels: tuple[float, ...]
     std_errors: tuple[float, ...]
     baseline_error: float = 0.0
+    graded: bool = False
     sets: tuple[SetLabel, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     baseline: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)

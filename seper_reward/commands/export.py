@@ -1,7 +1,7 @@
 """Write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -56,7 +56,7 @@ class ExportConfig:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
 
 
-_WITHOUT_GRADES = ("likelihood", "cross_encoder")  # labelers whose labels have no bounds
+_WITHOUT_GRADES = {"likelihood", "cross_encoder", "delta_log_odds"}  # labels without bounds
 
 _AFTER_EXPORT = {
     "sentence-transformers": 'in Python: load_dataset("{kind}", data_files="{output}"), for losses such as LambdaLoss',
@@ -73,21 +73,20 @@ def command(arguments: list[str]) -> str:
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import labeled_queries, labeler_of, read_label_rows, recommended_label
-    from seper_reward.labels.targets import GRADES, lists_to_learn
+    from seper_reward.labels.targets import lists_to_learn
     from seper_reward.retrieval import next_hop
 
     rows = read_label_rows(config.labels)
     label = config.label or recommended_label(rows.values())
-    labeler = labeler_of(rows.values())
-    if config.format == "trec" and labeler in _WITHOUT_GRADES:
+    unbounded = _WITHOUT_GRADES & {label, labeler_of(rows.values())}
+    if config.format == "trec" and unbounded:
         raise ValueError(
-            f"format='trec' needs labels in [-1, 1], got labels of {labeler!r}; set --format to sentence-transformers"
+            f"format='trec' needs labels in [-1, 1], got labels of {unbounded.pop()!r}; set --format to "
+            "sentence-transformers"
         )
-    labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop, marks=labeler == "gold")
+    labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop)
     kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels]
-    if config.format == "trec" and labeler == "gold":  # people's grades up to 3 stay
-        kept = [replace(row, labels=tuple(label / GRADES for label in row.labels)) for row in kept]
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")

@@ -167,7 +167,7 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages for questions without passages, and the rejected rows."""
-    from seper_reward.data.queries import Rejected, add_passages, refuse_other_texts
+    from seper_reward.data.queries import Rejected, add_passages, check_in_corpus
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
     from seper_reward.retrieval import has_own_passages, load_retriever
@@ -179,7 +179,7 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     queries = spread(examples.queries, config.limit)
     lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
     if lacking and corpus is not None:
-        refuse_other_texts((queries[place] for place in lacking), corpus)
+        check_in_corpus((queries[place] for place in lacking), corpus)
         retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
         retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):

@@ -1,8 +1,9 @@
 """Human annotations of passages: marks of relevance, planted wrong answers, and roles in the demo.
 
 A mark is ``relevant: true | false``, ``relevant: GRADE`` (a whole number, 0 = not relevant) or ``role: "supporting"``
-(or another role) in the metadata of a passage. ``true`` and a supporting role are grade 1. A passage without a mark is
-not relevant, like an unjudged document in TREC. A question is unmarked if none of its passages has a mark.
+(or another role) in the metadata of a passage; null is no mark. ``true`` and a supporting role are grade 1. A passage
+without a mark is not relevant, like an unjudged document in TREC. A question is unmarked if none of its passages has a
+mark.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,9 @@ def grade_of(passage: Passage) -> int:
     Raises:
         BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
     """
-    mark = passage.metadata.get("relevant", passage.metadata.get("role") == "supporting")
+    mark = passage.metadata.get("relevant")
+    if mark is None:
+        mark = passage.metadata.get("role") == "supporting"
     if not isinstance(mark, int):
         raise BadRowError(
             f"passage id={passage.id!r}: expected 'relevant': true, false or a grade (0, 1, 2, ...), got {mark!r}; "
@@ -43,7 +46,7 @@ def is_relevant(passage: Passage) -> bool:
 
 def is_marked(passage: Passage) -> bool:
     """Return whether a passage has a mark of relevance or a role."""
-    return bool({"relevant", "role"} & set(passage.metadata))
+    return any(passage.metadata.get(name) is not None for name in ("relevant", "role"))
 
 
 def is_counterfactual(passage: Passage) -> bool:
@@ -52,7 +55,9 @@ def is_counterfactual(passage: Passage) -> bool:
     Raises:
         BadRowError: The mark is neither true nor false.
     """
-    mark = passage.metadata.get("counterfactual", False)
+    mark = passage.metadata.get("counterfactual")
+    if mark is None:
+        return False
     if not isinstance(mark, bool):
         raise BadRowError(
             f"passage id={passage.id!r}: expected 'counterfactual': true or false, got {mark!r}; repair it"

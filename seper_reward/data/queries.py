@@ -11,9 +11,10 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.formats.beir import beir_files
 from seper_reward.data.formats.recognise import recognise
 from seper_reward.data.formats.trec import read_qrels, read_run, with_judgments, with_ranking
-from seper_reward.data.marks import grade_of
+from seper_reward.data.marks import grade_of, is_relevant
 from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.messages import say_once
 from seper_reward.types import Answers, Passage, Query, answer_items
 
 # names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
@@ -146,7 +147,8 @@ def read_examples(
 def read_corpus(source: str | Path) -> dict[str, Passage]:
     """Read a corpus of ``{id, title?, text}`` rows, by id; BEIR's ``_id`` counts as an id.
 
-    If no row has an id, rows are numbered from 0.
+    If no row has an id, rows are numbered from 0. Rows with an id and without any text, as in some BEIR sets, are left
+    out with a message.
 
     Args:
         source: Any source of ``read_rows``: a file, or a dataset's folder or id.
@@ -157,13 +159,16 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
             have an id.
     """
     corpus: dict[str, Passage] = {}
-    named = False
+    named, blank = False, 0
     for where, row in read_rows(source):
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
-            passage = _passage(row, position=len(corpus), corpus=None)
             has_id = isinstance(row, Mapping) and _id_field(row, _PASSAGE_IDS) is not None
+            if has_id and _is_blank(row.get("text")) and _is_blank(row.get("title") or ""):
+                blank += 1
+                continue
+            passage = _passage(row, position=len(corpus), corpus=None)
             if corpus and has_id != named:
                 raise BadRowError(
                     f"expected {'an' if named else 'no'} id, as in the rows before, got {'none' if named else 'one'}; "
@@ -177,6 +182,8 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
         corpus[passage.id] = passage
     if not corpus:
         raise ValueError(f"{source}: expected passages, one a row, got an empty corpus")
+    if blank:
+        say_once(f"{source}: {blank} passages have no text and are left out")
     return corpus
 
 
@@ -224,20 +231,35 @@ def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> 
     return replace(query, passages=(*query.passages, *others))
 
 
-def refuse_other_texts(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> None:
-    """Check that passages of queries have the same text as the corpus under their id; ids may be mere row numbers.
+def check_in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> None:
+    """Check that passages of queries are those of the corpus under their id; ids may be mere row numbers.
+
+    The number of passages that are not in the corpus is printed, because no retriever can find them.
 
     Raises:
-        BadRowError: A passage has another text in the corpus.
+        BadRowError: A passage has another text in the corpus, or the corpus has no passage that is marked as relevant.
     """
+    absent = found = 0
+    relevant = []
     for query in queries:
         for passage in query.passages:
             other = corpus.get(passage.id)
-            if other is not None and other.text != passage.text:
+            absent += other is None
+            if other is not None and (other.text, other.title) != (passage.text, passage.title or other.title):
                 raise BadRowError(
-                    f"question id={query.id!r}: its passage id={passage.id!r} is {passage.text[:80]!r}, but the "
-                    f"corpus has {other.text[:80]!r} under this id; use different ids in questions and corpus"
+                    f"question id={query.id!r}: its passage id={passage.id!r} is {passage.full_text[:80]!r}, but the "
+                    f"corpus has {other.full_text[:80]!r} under this id; use different ids in questions and corpus"
                 )
+            if is_relevant(passage):
+                relevant.append(passage.id)
+                found += other is not None
+    if relevant and not found:
+        raise BadRowError(
+            f"expected passages marked as relevant, such as id={relevant[0]!r}, in the corpus, got none of "
+            f"{len(relevant)}; use the corpus's ids for the passages of questions, or leave the marks out"
+        )
+    if absent:
+        say_once(f"{absent} passages of questions are not in the corpus: no retriever can find them")
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
@@ -311,7 +333,13 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
         entry = corpus[identity]
         return Passage(entry.text, entry.title, identity, {**entry.metadata, **metadata})
     title = "" if value.get("title") in (None, "") else _text(value["title"], f"{name}.title")
+    if title and _is_blank(value.get("text")):  # as in some BEIR sets
+        return Passage(title, id=identity, metadata=metadata)
     return Passage(_text(value.get("text"), f"{name}.text"), title, identity, metadata)
+
+
+def _is_blank(text: Any) -> bool:
+    return isinstance(text, str) and not text.strip()
 
 
 def _distinct(answers: Answers) -> Answers:

@@ -30,7 +30,7 @@ _MARK = re.compile(
 _END_OF_TAG = re.compile(r"</answer>", re.IGNORECASE)
 # "It is not \boxed{X}" and "\boxed{X} is wrong" state no X.
 _DENIED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|no|neither|nor|cannot|wrong|incorrect|false)|n['’]t)\b(?: \w+){0,3}[ $\\(\[*_:\"“]*$",
+    r"(?:\b(?:not|never|no|neither|nor|cannot|wrong|incorrect|false)|n['’]t)\b(?: \w+){0,3}[ $\\(\[*_:\"“]*\Z",
     re.IGNORECASE,
 )
 _DENIED_BEHIND = re.compile(

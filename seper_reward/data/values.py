@@ -75,7 +75,7 @@ _LOST_SPACE = re.compile(
     rf"\b(in|on|of|to|from|was|is|since|by|number|until)(?=\d|{_MONTH.replace('?P<month>', '?:')})"
     r"|\b(\d{4})(?=(?!st\b|nd\b|rd\b|th\b)[A-Za-z]{2})"
 )
-_CITED_YEAR = re.compile(r"(?<=\b(?:in|of|to|\d,) )((?:1[1-9]|20)\d\d)\d{1,2}(?=\s*\.(?:\s|$))")
+_CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)\d{1,2}(?=\s*\.(?:\s|$))")
 _ROUNDED = 0.01  # relative difference of equal quantities in metres and feet
 _ABOVE = re.compile(
     r"\b(?:over|above|more than|at least|not less than|no fewer than|greater than|exceeding|after|later than)"
@@ -123,12 +123,12 @@ class Value:
         if self.kind == "time":
             return bool({self.low, self.high} & {other.low, other.high})
         size = self.size / other.size if self.kind == other.kind else 1.0
-        if size != 1 and (self.rounds or other.rounds):
-            return math.isclose(self.low * size, other.low, rel_tol=_ROUNDED)
-        near = 1e-9 * abs(other.high) if math.isfinite(other.high) else 0.0
+        near = _ROUNDED if size != 1 and (self.rounds or other.rounds) else 1e-9
+        low, high = self.low * size, self.high * size
+        lowest, highest = (math.isclose(*each, rel_tol=near) for each in ((low, other.low), (high, other.high)))
         if other.ends:
-            return abs(self.low * size - other.low) <= near and abs(self.high * size - other.high) <= near
-        return other.low - near <= self.low * size and self.high * size <= other.high + near
+            return lowest and highest
+        return (lowest or other.low <= low) and (highest or high <= other.high)
 
     def agrees(self, other: "Value") -> bool:
         """Return whether both may mean the same, although one may be less precise: a year and a day in it."""
@@ -154,11 +154,13 @@ class Value:
         return self.kind == "date" or self.bare
 
     def _entails_date(self, other: "Value") -> bool:
+        if self.ends and other.ends:  # of years, or of other numbers with four digits
+            return (self.low, self.high) == (other.low, other.high)
         if not (self._is_date() and other._is_date()):
             return False
         if other.ends:
             return (self.low, self.high) == (other.low, other.high)
-        years = other.low == -math.inf or other.low <= self.low <= self.high <= other.high
+        years = other.low <= self.low <= self.high <= other.high  # without a year, -inf to inf
         return years and other.month in (0, self.month) and other.day in (0, self.day)
 
 

@@ -89,6 +89,7 @@ class BeliefJudge:
         return {
             "entailment": self._entailment.name,
             "entailment_weights": self._entailment.weights_hash,
+            "entailment_rules": RULES,
             "estimator": asdict(self._options),
         }
 

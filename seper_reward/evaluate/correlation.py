@@ -179,9 +179,9 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
         baselines.append(baseline)
     if not rows:
         raise none_asked(queries)
-    # answers that are lists have no delta_belief
-    names = [name for name in rows[0] if all(name in row for row in rows)]
-    columns = {name: [row[name] for row in rows] for name in names}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    if all(map(math.isnan, columns["delta_belief"])):  # some readers do not return the likelihood of the answer
+        del columns["delta_belief"]
     return Correlation(
         **_correlate(columns, relevance, owner),
         judge=None if judge is None else judge.counts(),

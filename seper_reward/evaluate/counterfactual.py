@@ -7,7 +7,7 @@ from seper_reward.command import MarkedConfig, Record, marked_questions, parse, 
 from seper_reward.config import load_scorer
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.measuring import measured
+from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
@@ -30,7 +30,7 @@ class Counterfactual(Record):
     # questions that the reader knows, None without such questions
     delta_seper: Mapping[str, float | None]
     baseline_seper: float  # without passages, mean over questions
-    known_questions: int  # with a baseline SePer of at least 0.5
+    known_questions: int  # with a baseline SePer of at least 0.5, by other samples (`known_before`)
     questions: int
     left_out: int  # questions that lack passages of one kind or are longer than the reader's window
 
@@ -83,16 +83,18 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
     supporting: list[float] = []
     planted: list[float] = []
     baselines: list[float] = []
-    for (_, right, wrong), found in zip(both, beliefs, strict=True):
+    scored: list[Query] = []
+    for (query, right, wrong), found in zip(both, beliefs, strict=True):
         if found is None:
             continue
+        scored.append(query)
         baseline = found[()]
         for values, passages in ((supporting, right), (planted, wrong)):
             values.append(mean([utility(found[passage,], baseline).delta_seper for passage in passages]))
         baselines.append(baseline.seper)
     if not planted:
         raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
-    known = [value for value, baseline in zip(planted, baselines, strict=True) if baseline >= KNOWN]
+    known = [value for value, seper in zip(planted, known_before(scorer, scored), strict=True) if seper >= KNOWN]
     return Counterfactual(
         share_lower=mean([float(wrong < right) for wrong, right in zip(planted, supporting, strict=True)]),
         delta_seper={

@@ -40,8 +40,6 @@ class Measures:
     def gains(self, query: Query, sets: Sequence[Sequence[Passage]]) -> tuple[Belief, list[dict[str, float]]]:
         """Return the belief without passages, and the change of each measure by each set of passages; NaN if unknown.
 
-        ``delta_belief`` is left out if the reader does not return the likelihood of the answer.
-
         Raises:
             UnscorableError: The question is too long for the reader.
         """
@@ -52,7 +50,7 @@ class Measures:
         rows = []
         for belief, row in zip(others, with_passages, strict=True):
             moved = utility(belief, baseline).combined
-            both = {} if moved is None else {"delta_belief": moved.value}
+            both = {"delta_belief": math.nan if moved is None else moved.value}
             rows.append(both | {name: row[name] - without[name] for name in row})
         return baseline, rows
 

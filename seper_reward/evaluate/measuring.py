@@ -8,7 +8,7 @@ from tqdm.auto import tqdm
 from seper_reward.batching import beliefs_of
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
+from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError, unwrap
 
 Context = tuple[Passage, ...]
 T = TypeVar("T")
@@ -32,6 +32,17 @@ def measured(
         else:
             found.append(dict(zip(own, beliefs, strict=True)))
     return found
+
+
+def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float]:
+    """Return each question's SePer without passages, by other samples than ``measured`` takes.
+
+    Gains of questions that are chosen by this have no bias: the samples that are subtracted in a gain would also
+    choose their sampling errors. Raises ``UnscorableError`` for a question that cannot be measured.
+    """
+    other = scorer.with_sampling(seed=scorer.sampler.options.seed + 1)
+    asked = [Asked(query.question, query.answers, ((),)) for query in queries]
+    return [unwrap(found)[0].seper for found in beliefs_of(other, asked, "measuring what the reader knows")]
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:

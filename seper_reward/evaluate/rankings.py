@@ -6,7 +6,7 @@ from typing import Any
 from seper_reward.batching import beliefs_of
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import grade_of
-from seper_reward.labels.targets import grade
+from seper_reward.labels.targets import gains
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
@@ -26,10 +26,8 @@ def gold_relevance(query: Query) -> dict[str, int]:
 
 
 def graded_relevance(labeled: LabeledQuery) -> dict[str, int]:
-    """Return the gain of each labelled passage by id: its grade (``grade``), 0 for harm, as nDCG needs gains >= 0."""
-    return {
-        passage.id: max(grade(label), 0) for passage, label in zip(labeled.query.passages, labeled.labels, strict=True)
-    }
+    """Return the gain of each labelled passage by id (``gains``), 0 for harm, as nDCG needs gains >= 0."""
+    return {passage.id: max(gain, 0) for passage, gain in zip(labeled.query.passages, gains(labeled), strict=True)}
 
 
 def rank_metrics(

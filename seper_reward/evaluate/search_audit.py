@@ -7,7 +7,7 @@ from typing import Any
 
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.measuring import measured
+from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.labels.summary import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.html import PAGES, write_searches_page
@@ -151,7 +151,7 @@ def audit_searches(
     Args:
         scorer: Scorer of the reader, preferably the agent's base model.
         rollouts: Usable rollouts of the agent; several rollouts of a question are resampled together.
-        needed: SePer without a passage below which a question needs a search.
+        needed: SePer without a passage, by other samples (``known_before``), below which a question needs a search.
         margin: A search helped (harmed) if its ΔSePer is above ``margin`` (below ``-margin``).
 
     Raises:
@@ -160,24 +160,27 @@ def audit_searches(
     queries = [Query(each.question, each.question, each.answers) for each in rollouts]
     shown = [[each.found_by(searches) for searches in range(len(each.turns) + 1)] for each in rollouts]
     beliefs = measured(scorer, queries, shown)
-    kept: list[Rollout] = []
-    needs: list[bool] = []
+    places = [place for place, found in enumerate(beliefs) if found is not None]
+    if not places:
+        raise ValueError("expected rollouts that can be measured, got none; see the messages above")
+    kept = [rollouts[place] for place in places]
+    needs = [seper < needed for seper in known_before(scorer, [queries[place] for place in places])]
     rows: list[Search] = []
-    for rollout, contexts, found in zip(rollouts, shown, beliefs, strict=True):
-        if found is None:
-            continue
+    for index, (place, rollout, need) in enumerate(zip(places, kept, needs, strict=True)):
+        contexts, found = shown[place], beliefs[place]
+        assert found is not None
         seper = [found[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
             gain = utility(found[contexts[number]], found[contexts[number - 1]])
             rows.append(
                 Search(
-                    rollout=len(kept),
+                    rollout=index,
                     id=rollout.question,
                     question=rollout.question,
                     search=number,
                     query=turn.query,
                     seper_before=rounded(seper[number - 1]),
-                    needed=seper[0] < needed,
+                    needed=need,
                     unsure_before=seper[number - 1] < needed,
                     delta_seper=rounded(gain.delta_seper),
                     std_error=rounded(gain.std_error),
@@ -186,10 +189,6 @@ def audit_searches(
                     kind=_kind(gain.delta_seper, margin),
                 )
             )
-        kept.append(rollout)
-        needs.append(seper[0] < needed)
-    if not kept:
-        raise ValueError("expected rollouts that can be measured, got none; see the messages above")
     return SearchAudit(
         rollouts=len(kept),
         questions=len({each.question for each in kept}),

@@ -65,14 +65,7 @@ class Agreement(Record):
     def table(self) -> str:
         """Return F1 and accuracy by column and method as Markdown."""
         rows = [
-            [
-                column,
-                str(row["n"]),
-                *(
-                    f"{row[f'{_prefix(each)}f1']:.1f} / {row[f'{_prefix(each)}accuracy']:.1f}"
-                    for each in self.thresholds
-                ),
-            ]
+            [column, str(row["n"]), *(_percents(row, _prefix(each)) for each in self.thresholds)]
             for column, row in self.columns.items()
         ]
         thresholds = ", ".join(f"{name} {value:.2f}" for name, value in self.thresholds.items())
@@ -88,7 +81,8 @@ class Agreement(Record):
         """Plot F1 by column and method, and the reliability of the entailment probabilities, into axes."""
         step = 0.8 / len(self.thresholds)
         for place, name in enumerate(self.thresholds):
-            heights = [row[f"{_prefix(name)}f1"] for row in self.columns.values()]
+            measured = [row[f"{_prefix(name)}f1"] for row in self.columns.values()]
+            heights = [math.nan if height is None else height for height in measured]
             places = [at + step * (place - (len(self.thresholds) - 1) / 2) for at in range(len(self.columns))]
             bars.bar(places, heights, width=0.95 * step, label=name)
         bars.set_xticks(range(len(self.columns)), list(self.columns))
@@ -195,11 +189,11 @@ def equivalence(
 
 def _model_verdicts(llm_judge: LLMJudge, verdicts: Sequence[Verdict]) -> list[float]:
     """Return 1 for each response that is right by the model, 0 for a wrong one, NaN if its reply is unparsable."""
-    found = {
-        question: llm_judge.verdicts(question, answers, [row.response for row in verdicts if row.question == question])
-        for question, answers in {row.question: row.answers for row in verdicts}.items()
-    }
-    return [found[row.question].get(row.response, math.nan) for row in verdicts]
+    asked: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in verdicts:
+        asked.setdefault((row.question, row.answers), []).append(row.response)
+    found = {key: llm_judge.verdicts(*key, responses) for key, responses in asked.items()}
+    return [found[row.question, row.answers].get(row.response, math.nan) for row in verdicts]
 
 
 def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
@@ -285,11 +279,16 @@ def _column(
         equivalent = [verdicts[at].equivalent for at in known]
         predictions = [values[at] >= thresholds[method] for at in known]
         f1, accuracy = (
-            100 * float(metric(equivalent, predictions, **options)) if known else math.nan
+            round(100 * float(metric(equivalent, predictions, **options)), 1) if known else None
             for metric, options in ((metrics.f1_score, {"zero_division": 0}), (metrics.accuracy_score, {}))
         )
-        column |= {f"{_prefix(method)}f1": round(f1, 1), f"{_prefix(method)}accuracy": round(accuracy, 1)}
+        column |= {f"{_prefix(method)}f1": f1, f"{_prefix(method)}accuracy": accuracy}
     return column
+
+
+def _percents(row: Mapping[str, Any], prefix: str) -> str:
+    f1, accuracy = row[f"{prefix}f1"], row[f"{prefix}accuracy"]
+    return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
 
 
 def _prefix(method: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seper_reward.estimators.seper import check_choice
-from seper_reward.labels.targets import grade, split_by_help, triplets
+from seper_reward.labels.targets import gains, split_by_help, triplets
 from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
 from seper_reward.runtime.parquet_files import write_parquet
@@ -146,11 +146,11 @@ def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[
 
 
 def _trec(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[str]:
-    """Yield TREC qrels with the grades of ``grade``; evaluation tools count grades below 1 as not relevant."""
+    """Yield TREC qrels with the grades of ``gains``; evaluation tools count grades below 1 as not relevant."""
     names = _document_ids(labeled)
     for row in labeled:
-        for at, label in enumerate(row.labels):
-            yield f"{_word(row.query.id)} 0 {_word(names[row.query.id, at])} {grade(label, margin)}"
+        for at, gain in enumerate(gains(row, margin)):
+            yield f"{_word(row.query.id)} 0 {_word(names[row.query.id, at])} {gain}"
 
 
 #: Functions that yield rows, by the form of a dataset.

@@ -252,6 +252,7 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
+        graded=column == labeler == "gold",
         # sets have one label: the label of the named labeler
         sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
     )

@@ -25,29 +25,27 @@ def lists_to_learn(
     labeled: Sequence[LabeledQuery],
     learn_from: str,
     next_hop: Callable[[Query, Sequence[Passage]], Query],
-    marks: bool = False,
 ) -> list[LabeledQuery]:
     """Return the lists of labels that a retriever is trained on, one query for each list.
 
     Args:
         labeled: The labelled queries.
         learn_from: ``"singles"``, the labels of single passages, or ``"paths"``, labels hop by hop: ``by_path`` for
-            measured labels, ``by_marks`` for people's marks.
+            measured labels, ``by_marks`` for people's grades, which need no sets.
         next_hop: Function that returns the query to search with after the given passages were read.
-        marks: Whether labels are people's marks, which have no sets and need none.
 
     Raises:
         ValueError: ``learn_from`` needs labels of sets, and there are none.
     """
     if learn_from == "singles":
         return list(labeled)
-    if not marks and not any(row.sets for row in labeled):
+    if not any(row.sets or row.graded for row in labeled):
         raise ValueError(
             f"expected labels of passages next to given ones for learn_from={learn_from}, got none of {len(labeled)} "
             "questions; label sets, too, or set learn_from to singles"
         )
-    hops = by_marks if marks else by_path
-    return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for row in labeled for hop in hops(row)]
+    hops = [hop for row in labeled for hop in (by_marks if row.graded else by_path)(row)]
+    return [replace(hop.labeled, query=next_hop(hop.labeled.query, hop.given)) for hop in hops]
 
 
 def by_path(labeled: LabeledQuery) -> list[Hop]:
@@ -116,6 +114,11 @@ def grade(label: float, margin: float = 0.1) -> int:
         return 0
     # label rows are rounded to 6 digits: 0.666667 is two thirds
     return HARMFUL if label < 0 else min(math.ceil(round(label * GRADES, 4)), GRADES)
+
+
+def gains(labeled: LabeledQuery, margin: float = 0.1) -> list[int]:
+    """Return the graded relevance of each passage, for qrels: the grade that people gave it, or that of its label."""
+    return [int(label) if labeled.graded else grade(label, margin) for label in labeled.labels]
 
 
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:

@@ -36,7 +36,18 @@ def test_a_mark_may_be_a_grade():
     assert relevance_of(query) == [True, False, False]
 
 
-@pytest.mark.parametrize("mark", ["yes", 1.0, None])
+def test_null_is_no_mark():
+    """Tables of Arrow have every field in every row."""
+    null = dict.fromkeys(("relevant", "role", "counterfactual"))
+    passages = (marked(**{**null, "relevant": True}), marked(**null), marked(**{**null, "role": "supporting"}))
+    query = Query("q", "Who?", ("Ann",), passages)
+    assert grades_of(query) == [1, 0, 1]
+    assert not any(map(is_counterfactual, passages))
+    with pytest.raises(BadRowError, match="got none"):
+        grades_of(Query("q", "Who?", ("Ann",), (marked(**null),)))
+
+
+@pytest.mark.parametrize("mark", ["yes", 1.0])
 def test_a_mark_is_true_false_or_a_grade(mark):
     with pytest.raises(
         BadRowError, match=r"passage id='p': expected 'relevant': true, false or a grade \(0, 1, 2, ..."

@@ -10,10 +10,10 @@ from seper_reward import Query
 from seper_reward.data.queries import (
     add_passages,
     as_query,
+    check_in_corpus,
     pool_passages,
     read_corpus,
     read_queries,
-    refuse_other_texts,
 )
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.provenance import query_key
@@ -42,12 +42,19 @@ def test_found_passages_have_ids_each_once():
     assert [(passage.text, passage.metadata) for passage in of_judged[1:]] == [("x", {"relevant": 0})]
 
 
-def test_ids_that_mean_another_text_in_the_corpus_are_refused():
+def test_ids_that_mean_another_text_in_the_corpus_are_refused(capsys):
     query = as_query(GOOD)
     assert [passage.id for passage in query.passages] == ["0"]
-    refuse_other_texts([query], {"0": Passage("Ann did.", id="0"), "1": Passage("Rain fell.", id="1")})
+    check_in_corpus([query], {"0": Passage("Ann did.", id="0"), "1": Passage("Rain fell.", id="1")})
     with pytest.raises(BadRowError, match=r"its passage id='0' is 'Ann did.', but the corpus has 'Rain fell.'"):
-        refuse_other_texts([query], {"0": Passage("Rain fell.", id="0")})
+        check_in_corpus([query], {"0": Passage("Rain fell.", id="0")})
+    titled = as_query({**GOOD, "passages": [{"id": "a", "title": "Mill", "text": "Ann did.", "relevant": True}]})
+    check_in_corpus([titled, query], {"a": Passage("Ann did.", "Mill", "a")})
+    assert capsys.readouterr().err == "1 passages of questions are not in the corpus: no retriever can find them\n"
+    with pytest.raises(BadRowError, match=r"'Mill: Ann did\.', but the corpus has 'Sheep: Ann did\.'"):
+        check_in_corpus([titled], {"a": Passage("Ann did.", "Sheep", "a")})
+    with pytest.raises(BadRowError, match="marked as relevant, such as id='a', in the corpus, got none of 1"):
+        check_in_corpus([titled], {"b": Passage("Ann did.", "Mill", "b")})
 
 
 def test_a_record_by_hand():
@@ -252,6 +259,19 @@ def test_passages_by_id_from_a_corpus(tmp_path):
         as_query({**GOOD, "passages": [{"id": "p9"}]}, corpus)
 
 
+def test_documents_of_a_corpus_without_text(tmp_path, capsys):
+    rows = [
+        {"_id": "a", "title": "Mill", "text": ""},
+        {"_id": "b", "title": "", "text": " "},
+        {"_id": "c", "text": "x"},
+    ]
+    corpus = read_corpus(write(tmp_path / "corpus.jsonl", *rows))
+    assert list(corpus.values()) == [Passage("Mill", id="a"), Passage("x", id="c")]
+    assert "1 passages have no text and are left out" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="text must be a non-empty text"):  # leaving it out would renumber the rest
+        read_corpus(write(tmp_path / "corpus.jsonl", {"text": ""}, {"text": "x"}))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "ids"),
     [
@@ -302,7 +322,7 @@ def test_a_corpus_whose_ids_are_in_doubt_is_refused(tmp_path, first, second, mes
         read_corpus(write(tmp_path / "corpus.jsonl", first, second))
 
 
-@pytest.mark.parametrize("row", [{"id": "p1", "text": ""}, {"id": "p0", "text": "again"}, "{broken"])
+@pytest.mark.parametrize("row", [{"id": "p1"}, {"id": "p1", "text": 3}, {"id": "p0", "text": "again"}, "{broken"])
 def test_a_corpus_with_a_bad_row_is_refused(tmp_path, row):
     first = {"id": "p0", "text": "one"}
     rows = [first, row if isinstance(row, dict) else row.encode()]

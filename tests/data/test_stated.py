@@ -187,6 +187,8 @@ def test_the_answer_in_a_wrapper(wrapper, answer):
         ("Answer:", ""),
         ("<answer></answer>", ""),
         (r"\boxed{}", ""),
+        ("The first guess is wrong\nAnswer: 1999\nIt was built then.", "1999"),
+        ("No\nAnswer: Ida Voss", "Ida Voss"),
     ],
 )
 def test_words_that_are_kept(text, answer):

@@ -43,6 +43,8 @@ NARROWER = [
     ("9 November 1989", "November 1989"),
     ("1987", "the 1980s"),
     ("14 March 1702", "14 March"),
+    ("14 March 1040", "before 1066"),
+    ("300 metres", "over 900 feet"),
     ("1850", "the 19th century"),
     ("350", "over 300"),
 ]
@@ -59,6 +61,7 @@ DIFFERENT = [
     ("3-1", "1-3"),
     ("World War I", "World War II"),
     ("14 March 1702", "3 April 1702"),
+    ("14 March 1702", "before 1066"),
 ]
 
 
@@ -105,6 +108,13 @@ def test_numbers_in_words_are_read_back():
         assert in_digits(num2words(number, to="ordinal")) == num2words(number, to="ordinal_num")
 
 
+def test_the_citation_after_a_year_is_no_digit_of_it_and_other_numbers_stay():
+    assert in_digits("It was built in 19891.") == "It was built in 1989."
+    assert in_digits("It was built on May 3, 198912.") == "It was built on May 3, 1989."
+    for text in ("It has a population of 15300.", "It rose to 18250.", "There is a total of 120000."):
+        assert in_digits(text) == text
+
+
 def test_values_keep_their_places_in_the_text():
     text = "It took twelve men from 1702 to 14 March 1711 to build 412 metres for $45k."
     found = [in_digits(text)[value.start : value.end] for value in values_of(text)]
@@ -120,6 +130,11 @@ def test_a_range_is_entailed_by_an_equal_range_only():
     assert only("5 to 6 km").entails(only("5-6 km"))
     assert not only("5 to 6 km").entails(only("1 to 10 km"))
     assert not only("1940").entails(only("1939-1945"))
+    assert only("1500-2000").entails(only("1,500 to 2,000"))
+    assert only("300 to 500 m").entails(only("984 to 1640 feet"))
+    for other in ("984 feet", "984 to 1900 feet"):
+        assert not only("300 to 500 m").entails(only(other))
+    assert not only("over 300 m").entails(only("984 feet"))
 
 
 @pytest.mark.parametrize(

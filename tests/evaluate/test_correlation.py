@@ -102,9 +102,12 @@ def test_several_files_are_columns_of_one_table(tiny_reader, tiny_entailment, tm
 def test_a_list_among_the_answers_leaves_out_what_is_not_known_of_it(tiny_scorer):
     plain = as_query({**RECORD, "id": "plain", "passages": ONE_RELEVANT})
     listed = as_query({**RECORD, "id": "list", "answers": [["Ann"], ["Bob"]], "passages": ONE_RELEVANT})
+    alone = correlation(tiny_scorer, [plain])
     for queries in ([plain, listed], [listed, plain]):
-        assert "delta_belief" not in correlation(tiny_scorer, queries).pearson
-    assert "delta_belief" in correlation(tiny_scorer, [plain]).pearson
+        found = correlation(tiny_scorer, queries)
+        assert found.pearson["delta_belief"] == pytest.approx(alone.pearson["delta_belief"], abs=1e-3)
+        assert found.contexts["delta_belief"] == alone.n == found.n / 2
+    assert "delta_belief" not in correlation(tiny_scorer, [listed]).pearson
 
 
 def test_known_likelihoods_of_the_answer_are_not_read_again(tiny_scorer, monkeypatch):

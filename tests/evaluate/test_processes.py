@@ -117,7 +117,9 @@ def test_the_numbers_are_logged(commands, tmp_path, monkeypatch, wandb):
     (logged,) = wandb.logged
     assert logged["delta_seper.supporting"] == result["delta_seper"]["supporting"]
     assert logged["questions"] == 5
-    assert "delta_seper.counterfactual_known" not in logged  # no question is known
+    known = result["delta_seper"]["counterfactual_known"]
+    assert (known is None) == (result["known_questions"] == 0)
+    assert logged.get("delta_seper.counterfactual_known") == known
 
 
 def test_a_tracker_that_is_missing_is_named_before_anything_is_measured(commands, tmp_path, monkeypatch, capsys):

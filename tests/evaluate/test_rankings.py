@@ -58,6 +58,8 @@ def test_relevance():
     assert gold_relevance(query) == {"a": 1, "b": 0}
     labeled = LabeledQuery(Query("q", "Who?", ("x",), (A, B, C)), (0.9, -0.8, 0.2), (0.0, 0.0, 0.0))
     assert graded_relevance(labeled) == {"a": 3, "b": 0, "c": 1}
+    people = LabeledQuery(labeled.query, (4.0, 0.0, 1.0), (0.0, 0.0, 0.0), graded=True)
+    assert graded_relevance(people) == {"a": 4, "b": 0, "c": 1}
 
 
 def test_downstream_sees_the_top(tiny_scorer):

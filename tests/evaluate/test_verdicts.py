@@ -152,6 +152,34 @@ def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_dat
     assert asked.isdisjoint(normalize_answer(row.question) for row in rows)
 
 
+def test_a_language_model_sees_the_answers_of_each_row(tiny_judge):
+    class Equal:
+        def verdicts(self, question, answers, responses):
+            return {response: float(response in answers) for response in responses}
+
+        def counts(self):
+            return {}
+
+    rows = [Verdict("Who wrote it?", (name,), name, True) for name in ("Austen", "Bell")]
+    (row,) = equivalence(tiny_judge, rows, threshold=0.7, llm_judge=Equal()).columns.values()
+    assert row["llm_judge_accuracy"] == 100
+
+
+def test_replies_that_are_not_understood_leave_no_number(tiny_judge, tmp_path):
+    class Silent:
+        def verdicts(self, question, answers, responses):
+            return {}
+
+        def counts(self):
+            return {"asked": 1, "not_understood": 1}
+
+    found = equivalence(tiny_judge, [Verdict("Who?", ("Ann",), "Ann", True)], threshold=0.7, llm_judge=Silent())
+    (row,) = found.columns.values()
+    assert (row["llm_judge_f1"], row["llm_judge_accuracy"]) == (None, None)
+    json.dumps(found.as_dict(), allow_nan=False)
+    assert "–" in found.table()
+
+
 def test_a_language_model_judges_too_and_is_counted(tiny_judge, tiny_sampler):
     replies = {"Ann": "yes", "Bob": "no", "Annie": "Yes.", "Al": "well, perhaps"}
 

@@ -93,6 +93,13 @@ def test_trec_qrels_are_read_by_ir_measures(tmp_path):
     assert found[ir_measures.RR] == pytest.approx(0.5)
 
 
+def test_grades_of_people_stay_in_qrels(tmp_path):
+    query = Query("q", "Who?", ("Ann",), tuple(Passage(f"text {at}", id=f"p{at}") for at in range(5)))
+    graded = LabeledQuery(query, (0.0, 1.0, 2.0, 3.0, 4.0), (0.0,) * 5, graded=True)
+    write_labels([graded], tmp_path / "qrels", "trec", margin=0.5)
+    assert [line.split()[-1] for line in (tmp_path / "qrels").read_text().splitlines()] == list("01234")
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_to_write_is_an_error(tmp_path, layout):
     with pytest.raises(ValueError, match="lower the margin"):

@@ -220,7 +220,7 @@ def test_lists_to_learn():
     assert [each.labels for each in paths] == [hop.labeled.labels for each in (row, plain) for hop in by_path(each)]
     with pytest.raises(ValueError, match="next to given ones for learn_from=paths, got none of 1"):
         lists_to_learn([plain], "paths", next_hop)
-    marks = judged([1.0, 0.0, 1.0])
-    assert [each.labels for each in lists_to_learn([marks], "paths", next_hop, marks=True)] == [
+    marks = replace(judged([1.0, 0.0, 1.0]), graded=True)
+    assert [each.labels for each in lists_to_learn([marks], "paths", next_hop)] == [
         (1.0, 0.0, 1.0), (0.0, 1.0), (1.0, 0.0)
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from seper_reward.config import (
     ScorerConfig,
     SetsConfig,
 )
-from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.queries import check_in_corpus, pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_rank, split_of, spread
 from seper_reward.labels.labelers import LabelerOptions, check_labeler
 from seper_reward.labels.provenance import query_key
@@ -201,7 +201,7 @@ def questions_by_split(
     """Split the questions; without a corpus, it is their own passages."""
     if corpus is None:
         corpus, queries = pool_passages(queries)
-    _check_ids(queries, corpus, config)
+    check_in_corpus(queries, corpus)
     split = split_questions(
         queries,
         config.split_by,
@@ -261,21 +261,3 @@ def split_questions(
                 )
             raise ValueError(f"{source}: expected questions for {name}, got none of {len(queries)}; {way_out}")
     return rows
-
-
-def _check_ids(queries: Sequence[Query], corpus: Mapping[str, Passage], config: RankingConfig) -> None:
-    """Raise if a passage id has two texts; print the number of questions' passages that are not in the corpus."""
-    absent = 0
-    for query in queries:
-        for passage in query.passages:
-            known = corpus.get(passage.id)
-            absent += known is None
-            if known is not None and (known.text, known.title) != (passage.text, passage.title):
-                raise ValueError(
-                    f"question id={query.id!r}: passage id {passage.id!r} has another text in {config.corpus}; "
-                    "use the corpus's ids for the passages of questions"
-                )
-    if absent:
-        print(
-            f"{absent} passages of questions are not in {config.corpus}: no retriever can find them", file=sys.stderr
-        )

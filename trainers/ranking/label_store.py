@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from seper_reward.labels.rows import label_row, labeled_query, recommended_label
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_lines, write_lines
 from seper_reward.runtime.messages import say
-from seper_reward.types import LabeledQuery, Query, UnscorableError, attempt, unwrap
+from seper_reward.types import LabeledQuery, Query, UnscorableError, attempt
 
 
 class LabelStore:
@@ -43,7 +44,8 @@ class LabelStore:
         for query, labeled in label_all(self._labeler, unlabeled):
             if isinstance(labeled, BadRowError):  # the input is invalid, and can be repaired
                 raise labeled
-            row = attempt(lambda found=labeled: label_row(unwrap(found), self._labeler.name))
+            name = self._labeler.name
+            row = labeled if isinstance(labeled, UnscorableError) else attempt(partial(label_row, labeled, name))
             if not isinstance(row, UnscorableError):
                 self._add(row)
             elif main_process:

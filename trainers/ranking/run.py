@@ -117,7 +117,7 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
     For hops after the first, the query is ``next_query`` of the question and the given passages. Raises
     ``NothingToLearn`` if no query is left.
     """
-    labeled = lists_to_learn(labeled, config.learn_from, next_hop, marks=config.labeler == "gold")
+    labeled = lists_to_learn(labeled, config.learn_from, next_hop)
     # before lists are shortened: the best and the worst of many passages differ more by chance than a random pair
     differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if config.list_size is not None:

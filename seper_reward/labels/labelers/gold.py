@@ -18,4 +18,4 @@ class GoldLabeler(PassageLabeler):
             BadRowError: A mark is neither true, false nor a whole number.
         """
         labels = tuple(float(grade_of(passage)) for passage in query.passages)
-        return LabeledQuery(query, labels, (0.0,) * len(labels))
+        return LabeledQuery(query, labels, (0.0,) * len(labels), graded=True)
