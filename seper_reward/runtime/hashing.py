@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from seper_reward.runtime.control_tokens import end_tokens
 
 _DIGITS = 16  # hexadecimal digits of a model's hash
+_PROBE = "Who runs Élan's mill?\n 1,990 geese. "  # shows normalization, merges, and tokens at the ends
 _WRAPPERS = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")  # in FSDP1's parameter names
 
 
@@ -53,8 +54,8 @@ def weights_hash(model: nn.Module) -> str:
 def identity_hash(model: Any, tokenizer: Any) -> str:
     """Return a hash over everything that decides a model's output: weights, configuration and tokenizer.
 
-    The configuration contributes label order, windows and positions; the tokenizer its vocabulary, chat template, and
-    end tokens, including those of the model's generation settings.
+    The configuration contributes label order, windows and positions; the tokenizer its vocabulary, chat template, how
+    it divides a text, and end tokens, including those of the model's generation settings.
     """
     # the path and transformers' version are left out: they do not change the model
     left_out = ("_name_or_path", "transformers_version")
@@ -63,8 +64,9 @@ def identity_hash(model: Any, tokenizer: Any) -> str:
 
 
 def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
-    """Return a hash over JSON-able parts, the tokenizer's vocabulary and its chat template."""
-    text = json.dumps([*parts, tokenizer.get_vocab(), tokenizer.chat_template], sort_keys=True, default=str)
+    """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text."""
+    parts = [*parts, tokenizer.get_vocab(), tokenizer.chat_template, tokenizer(_PROBE).input_ids]
+    text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 
 

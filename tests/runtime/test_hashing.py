@@ -1,6 +1,7 @@
 """Hashes see what decides an answer, and nothing else."""
 
 import torch
+from tokenizers.normalizers import Lowercase
 
 from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.hashing import content_key, identity_hash, weights_hash
@@ -28,6 +29,15 @@ def test_a_reader_has_the_same_hash_under_another_release_of_transformers(tiny_r
     assert identity_hash(loaded.model, loaded.tokenizer) != before
     loaded.model.generation_config.eos_token_id = ends
     loaded.model.config.eos_token_id += 1
+    assert identity_hash(loaded.model, loaded.tokenizer) != before
+
+
+def test_a_tokenizer_that_divides_texts_otherwise_is_another_reader(tiny_reader):
+    loaded = load_reader(str(tiny_reader), LoadOptions(dtype="float32", device="cpu"))
+    before = identity_hash(loaded.model, loaded.tokenizer)
+    loaded.tokenizer(["a", "b c"], padding=True, truncation=True, max_length=2)  # leaves no trace
+    assert identity_hash(loaded.model, loaded.tokenizer) == before
+    loaded.tokenizer.backend_tokenizer.normalizer = Lowercase()
     assert identity_hash(loaded.model, loaded.tokenizer) != before
 
 
