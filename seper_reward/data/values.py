@@ -253,14 +253,14 @@ def _run_in_digits(match: re.Match[str]) -> str:
 def _numbers(words: list[str]) -> tuple[list[float], bool]:
     """Return the numbers in a run of number words, in order, and whether the last one is an ordinal."""
     numbers: list[float] = []
-    total, current, last = 0, None, math.inf  # last: exclusive upper bound of the next part
+    total, current = 0, None
     ordinal = False
 
     def finish() -> None:
-        nonlocal total, current, last
+        nonlocal total, current
         if current is not None or total:
             numbers.append(float(total + (current or 0)))
-        total, current, last = 0, None, math.inf
+        total, current = 0, None
 
     for word in words:
         if ordinal:
@@ -279,9 +279,9 @@ def _numbers(words: list[str]) -> tuple[list[float], bool]:
         number = _ORDINALS.get(word, _CARDINALS.get(word, _SCALES.get(word, 0)))
         if number >= 100 and number in _SCALES.values():
             if number == 100:
-                current, last = 100 * (1 if current is None else current), 100
+                current = 100 * (1 if current is None else current)
             else:
-                total, current, last = total + number * (1 if current is None else current), None, number
+                total, current = total + number * (1 if current is None else current), None
             continue
         if current is None:
             current = number

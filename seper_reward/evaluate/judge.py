@@ -64,6 +64,11 @@ class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
         None, "Image file to plot near values into, and F1 and reliability if there are verdicts (default: none)."
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.llm_judge != "none" and not self.file:
+            raise ValueError("llm_judge judges the responses of --file; give one, or leave it out")
+
 
 @dataclass(frozen=True)
 class Judged:

@@ -215,6 +215,11 @@ def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys, monkeypatch
     assert "<svg" in (tmp_path / "plot.svg").read_text()
 
 
+def test_a_language_model_needs_responses_to_judge(capsys):
+    assert main(["evaluate", "judge", "--llm_judge", "somewhere"]) == 2
+    assert "llm_judge judges the responses of --file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["equivalence", "stress"])
 def test_former_names_still_work_for_one_release(name, tmp_path, capsys):
     assert main(["evaluate", name, "--file", str(tmp_path / "none.jsonl")]) == 2
