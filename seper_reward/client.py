@@ -84,7 +84,7 @@ class SePerClient(_Client):
             while not waiting.empty():  # no other thread takes from it
                 asked += waiting.get()
             for part in _parts(asked, estimated_tokens):
-                with suppress(httpx2.TransportError, ValueError):  # measure will tell
+                with suppress(httpx2.TransportError, ValueError):  # `measure` raises it
                     self._http.post(**_Call(self, "/beliefs", _asked_body(part)).request())
 
     def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:

@@ -172,7 +172,8 @@ class Responses:
         finished: Whether each response ended with end-of-sequence or a stop string, rather than at the maximum length.
         draw_log_probs: S natural-log probabilities of the responses, as sequences of tokens, in the distribution from
             which they were drawn: at the sampling temperature, within the nucleus. Empty if unknown: for a reader that
-            thinks, or a server that returns no token ids or samples at another temperature than 1.
+            thinks, or a server that returns no token ids or samples at another temperature or top_p
+            than 1.
         known_leaves: Given responses with their probabilities, drawn or not.
     """
 
@@ -259,12 +260,14 @@ class Belief:
         hard: Hard SePer, in [0, 1].
         log_odds: log (s + .02) / (1 - s + .02) of soft SePer s, in nats.
         answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
-            unknown: for a reader that thinks or a server that does not return it, or if the estimator does not weigh
-            by mass.
+            unknown: for a list, a reader that thinks or a server that does not return it, or if the estimator does not
+            weigh by mass.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
-        unseen_mass: Probability of all responses that were not drawn, in [0, 1]; ``None`` if unknown.
-        sampled: The L distinct responses among S, in order of their first draw.
+        unseen_mass: Probability of all responses that were neither drawn nor are known leaves, in [0, 1]; ``None`` if
+            unknown.
+        sampled: The L distinct responses: those among S draws, in order of their first draw, then known leaves that
+            were not drawn (count 0).
         counts: Number of draws of each response, with sum S.
         weights: Probability mass that each response represents; the L weights sum to 1.
         cluster_ids: Semantic cluster of each response, numbered from 0 in order of appearance.

@@ -48,8 +48,8 @@ class Episode(NamedTuple):
     ``answer`` is empty if the numbers are means over the reader's responses, as is then ``accuracy``, the exact match
     of the stated answer, in [0, 1]. ``seper`` is the reader's with the passages found; ``reward`` has the full price.
     ``tokens`` are those of queries, passages and answer. ``failed`` calls find nothing and cost as much as a search.
-    ``answer_score`` is the probability that the answer states a gold answer, as in the reward, in [0, 1]; ``None`` if
-    the reward has no weight for answers.
+    ``answer_score`` is the answer's support E, as in the reward, in [0, 1]; ``None`` if the reward has no weight for
+    answers.
     """
 
     id: str

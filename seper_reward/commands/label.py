@@ -37,10 +37,10 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
 
     labeler: str = setting(
         "delta_seper",
-        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of the "
-        "responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs no "
-        "gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of a "
-        "reranker, whose score is the label.",
+        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (labeler.metric of "
+        "the responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs "
+        "no gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of "
+        "a reranker, whose score is the label.",
         "labeler.name",
         common=True,
     )

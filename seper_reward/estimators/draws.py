@@ -36,7 +36,7 @@ class Draws:
 
     @property
     def unseen_mass(self) -> float:
-        """The mass of all responses that were not drawn, in [0, 1]."""
+        """The mass of all responses that were neither drawn nor are known leaves, in [0, 1]."""
         return max(0.0, 1.0 - float(self.seen.sum()))
 
 

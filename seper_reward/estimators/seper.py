@@ -35,7 +35,7 @@ Preset = Literal["default", "paper", "official"]
 
 @dataclass(frozen=True)
 class Estimator:
-    """The options of SePer; the defaults agree best with human relevance marks (docs/results.md).
+    """The options of SePer; the defaults have the smallest error (docs/results.md).
 
     Attributes:
         weighting: Estimate of the probability of a response. ``"mass"`` uses the probability of its draw, and divides

@@ -62,8 +62,8 @@ class Score:
         reward: The reward, by the formula in ``formula.py``.
         beliefs: The reader's beliefs without passages, then after each search; only those that the weights need.
         cost: Price of the searches and of failed calls, in units of belief, >= 0.
-        answer: Probability that the policy's answer states a gold answer, in [0, 1]; ``None`` if the weight of answers
-            is 0.
+        answer: Support of a gold answer by the policy's answer (E in ``formula.py``), in [0, 1]; ``None`` if the
+            weight of answers is 0.
         search_rewards: The weighted gain of each search, minus its price.
         answer_reward: Reward of the answer, minus the price of failed calls. The sum of ``search_rewards`` and
             ``answer_reward`` is exactly ``reward``.

@@ -50,7 +50,7 @@ def build_app(
 
     @app.post("/beliefs")
     async def beliefs(body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
-        """Beliefs given sets of passages, and the probability that a text states a gold answer; for `SePerReward`."""
+        """Beliefs given sets of passages, and the support of a gold answer by each text; for `SePerReward`."""
         found = await scoring.ask([each.asked for each in body.asked], deadline)
         results = [
             None

@@ -54,9 +54,10 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     split_by: SplitBy = setting("question", SPLIT_BY_HELP)
     labeler: str = setting(
         "delta_seper",
-        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (the responses' erag_metric), "
-        "likelihood (change of the answer's log-probability), item (the reader's own judgment), contains (whether the "
-        "passage contains the answer), gold (human marks), or the score of a reranker, given by its folder.",
+        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (labeler.metric of the "
+        "responses), likelihood (change of the answer's log-probability), item (the reader's own judgment), contains "
+        "(whether the passage contains the answer), gold (human marks), or the score of a reranker, given by its "
+        "folder.",
         "labeler.name",
         common=True,
     )

@@ -38,7 +38,7 @@ Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {
     "eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir",
-    "engine", "engine_model", "engine_requests", "engine_timeout",  # the labeler's fingerprint has what is served
+    "engine", "engine_model", "engine_requests", "engine_timeout",  # the labeler's fingerprint has the served model
     *InputConfig.__dataclass_fields__,
 }  # fmt: skip
 

@@ -37,8 +37,8 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         check_choice("label", label, tuple(SUFFIXES))
         if label == "delta_belief" and not (scorer.known_answers(["x"]) and scorer.sampler.knows_leaves):
             raise ValueError(
-                "delta_belief needs the probabilities of the answers: use a reader in this process that does not "
-                "think, and weighting=mass; or take delta_seper"
+                "delta_belief needs the probabilities of the answers: use a reader that does not think, in this "
+                "process or on an engine with echo, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
             )
         self.name, self.scorer = label, scorer
 

@@ -82,9 +82,9 @@ FORMER = {
     "delta_seper_hard": "labeler delta_seper with label delta_seper_hard",
     "delta_belief": "labeler delta_seper with label delta_belief",
     "delta_seper_pseudo": "labeler item, which needs no gold answer either",
-    "erag_token_f1": "labeler erag with erag_metric token_f1",
-    "erag_rouge_l": "labeler erag with erag_metric rouge_l",
-    "erag_contains": "labeler erag with erag_metric contains_answer",
+    "erag_token_f1": "labeler erag with labeler.metric=token_f1",
+    "erag_rouge_l": "labeler erag with labeler.metric=rouge_l",
+    "erag_contains": "labeler erag with labeler.metric=contains_answer",
     "repaired_gold": "labeler gold, or audit-negatives to find unmarked passages that help",
 }
 
