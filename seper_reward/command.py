@@ -1,6 +1,5 @@
 """Shared parts of commands: settings, reading questions, and writing results."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
-from seper_reward.runtime.json_files import naming
+from seper_reward.runtime.json_files import naming, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 
@@ -230,8 +229,8 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
         def report(result: Result) -> None:
             if not process_state().is_main_process:
                 return
-            write_result(result.as_dict(), config)
             print(result.table())
+            write_result(result.as_dict(), config)
             plot: Callable[[Path], None] | None = getattr(result, "plot", None)
             if plot is not None:
                 if path := getattr(config, "plot", None):
@@ -265,6 +264,5 @@ def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
     if config.json:
         path = Path(config.json)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**result, "settings": asdict(config)}, indent=2, allow_nan=False)
         with naming(path):
-            path.write_text(text + "\n", encoding="utf-8")
+            write_json(path, {**result, "settings": asdict(config)}, allow_nan=False)

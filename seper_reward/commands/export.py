@@ -87,6 +87,11 @@ def command(arguments: list[str]) -> str:
     labeled = lists_to_learn(labeled_queries(rows, label), config.learn_from, next_hop)
     kept = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     kept = [row for row in kept if row.labels]
+    if config.heterogeneity < 1 and labeled and not kept:
+        raise ValueError(
+            f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}), got "
+            f"none of {len(labeled)}; raise heterogeneity or leave it out"
+        )
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")

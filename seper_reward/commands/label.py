@@ -177,13 +177,14 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
         config.input, config.corpus, config, config.limit, answers_needed=answers_needed, retrieved=elsewhere
     )
     queries = spread(examples.queries, config.limit)
-    lacking = [place for place, query in enumerate(queries) if examples.judged or not query.passages]
+    lacking = [place for place, query in enumerate(queries) if examples.judgments or not query.passages]
     if lacking and corpus is not None:
         check_in_corpus((queries[place] for place in lacking), corpus)
         retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
         retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):
-            queries[place] = add_passages(queries[place], passages, judged=examples.judged)
+            grades = None if examples.judgments is None else examples.judgments.get(queries[place].id, {})
+            queries[place] = add_passages(queries[place], passages, grades)
     reasons = {query.id: reason for query in queries if (reason := _unusable(query, config.labeler))}
     unusable = [
         Rejected(f"{config.input}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})

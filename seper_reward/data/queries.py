@@ -1,5 +1,6 @@
 """Read and check questions, answers, passages and corpora; every error names file, row and fix."""
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from seper_reward.data.answers import normalize_answer, read_answers
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.formats.beir import beir_files
 from seper_reward.data.formats.recognise import recognise
-from seper_reward.data.formats.trec import read_qrels, read_run, with_judgments, with_ranking
+from seper_reward.data.formats.trec import Qrels, read_qrels, read_run, with_judgments, with_ranking
 from seper_reward.data.marks import grade_of, is_relevant
 from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
 from seper_reward.runtime.hashing import content_key
@@ -38,7 +39,8 @@ class Examples:
     queries: tuple[Query, ...]
     rejected: tuple[Rejected, ...]
     about: str = ""  # recognised layout of the input, in one line; empty for our own layout
-    judged: bool = False  # whether the passages are the judged ones instead of a retriever's, as in BEIR's folders
+    # people's judgments of the corpus, as in BEIR's folders, if the passages are not those of a run
+    judgments: Qrels | None = None
 
 
 @dataclass(frozen=True)
@@ -131,17 +133,20 @@ def read_examples(
     corpus_path = corpus_file or (beir.corpus if beir else CORPUS if source == "demo" else None)
     corpus = read_corpus(corpus_path) if corpus_path else {} if options.retrieved else None
     qrels = options.qrels or (beir.qrels if beir else None)
-    examples = read_queries(questions, corpus, options, answers_needed=answers_needed, most=most)
+    filtered = options.run or qrels
+    examples = read_queries(questions, corpus, options, answers_needed=answers_needed, most=None if filtered else most)
     queries: Sequence[Query] = examples.queries
     if (options.run or qrels) and corpus is None:
         raise ValueError("a run and judgments refer to passages of a corpus; give the corpus, too")
     if options.run:
         queries = with_ranking(queries, read_run(options.run), corpus or {}, options.run_depth)
         _check_some(queries, examples, options.run)
-    if qrels:
-        queries = with_judgments(queries, read_qrels(qrels), corpus or {})
+    judgments = read_qrels(qrels) if qrels else None
+    if judgments is not None:
+        queries = with_judgments(queries, judgments, corpus or {})
         _check_some(queries, examples, str(qrels))
-    return replace(examples, queries=tuple(queries), judged=bool(qrels and not options.run)), corpus
+    queries = tuple(queries[: most if filtered else None])
+    return replace(examples, queries=queries, judgments=None if options.run else judgments), corpus
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:
@@ -210,24 +215,24 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
     return Query(identity, question, answers, passages, metadata)
 
 
-def add_passages(query: Query, passages: Sequence[Passage], *, judged: bool) -> Query:
+def add_passages(query: Query, passages: Sequence[Passage], grades: Mapping[str, int] | None = None) -> Query:
     """Return a query with further passages after its own, each id once.
 
     A search service may give passages without ids, which then get one from their texts, and several parts of a
-    document under its id, which then get the id ``DOCUMENT#HASH``. If the query has human judgments (``judged``), they
-    are of documents: further parts are left out, and new passages get grade 0.
+    document under its id, which then get the id ``DOCUMENT#HASH``. Human ``grades`` by id are of documents: further
+    parts are then left out, and new passages get their grade, 0 if they have none.
     """
     known = {passage.id: passage.text for passage in query.passages}
     others: list[Passage] = []
     for passage in passages:
-        if not passage.id or (not judged and known.get(passage.id, passage.text) != passage.text):
+        if not passage.id or (grades is None and known.get(passage.id, passage.text) != passage.text):
             text_id = content_key(passage.title, passage.text)[:16]
             passage = replace(passage, id=f"{passage.id}#{text_id}" if passage.id else text_id)
         if passage.id not in known:
             known[passage.id] = passage.text
             others.append(passage)
-    if judged:
-        others = [replace(passage, metadata={**passage.metadata, "relevant": 0}) for passage in others]
+    if grades is not None:
+        others = [replace(each, metadata={**each.metadata, "relevant": grades.get(each.id, 0)}) for each in others]
     return replace(query, passages=(*query.passages, *others))
 
 
@@ -282,22 +287,34 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
 
 
 def _check_some(queries: Sequence[Query], examples: Examples, file: str) -> None:
-    if examples.queries and not queries:
+    asked = len(examples.queries)
+    if asked and not queries:
         raise ValueError(
             f"{file}: expected ids of the questions, such as {examples.queries[0].id!r}, got none of them; use the "
             "same ids in both files"
         )
+    if len(queries) < asked:
+        say_once(f"{file}: {asked - len(queries)} of {asked} questions are not in it and are left out")
 
 
 def _answers(value: Any) -> Answers:
     if isinstance(value, str):
-        value = [_text(value, "answers")]
+        value = _listed(value) or [_text(value, "answers")]
     if not isinstance(value, Sequence) or not value:
         raise BadRowError(
             f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
             "questions, or use a labeler that needs no answers"
         )
     return _distinct(read_answers(value, _text))
+
+
+def _listed(text: str) -> list[str] | None:
+    """Return the texts of a list that is written as JSON, as in PopQA on the hub; ``None`` for another text."""
+    value = None
+    if text.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(text)
+    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
 
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
@@ -328,8 +345,9 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
     identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else str(position)
     metadata = _metadata(value, {"id", id_field, "title", "text"}, f"{name}.")
     if value.get("text") is None and corpus is not None:
-        if identity not in corpus:
-            raise BadRowError(f"{name} has neither a text nor an id of the corpus, got id {identity!r}; add one")
+        if not id_field or identity not in corpus:  # else its place would be taken for the number of a row
+            came = f"id {identity!r}" if id_field else shown(value)
+            raise BadRowError(f"{name} has neither a text nor an id of the corpus, got {came}; add one")
         entry = corpus[identity]
         return Passage(entry.text, entry.title, identity, {**entry.metadata, **metadata})
     title = "" if value.get("title") in (None, "") else _text(value["title"], f"{name}.title")

@@ -99,7 +99,8 @@ def questions_to_audit(
             queries.append(as_query(row))
         except BadRowError as error:
             rejected.append(Rejected(f"{mined.path}, question {question!r}", str(error), {"question": question}))
-    unanswered = [question for question in negatives if question not in set(answered)]
+    known = set(answered)
+    unanswered = [question for question in negatives if question not in known]
     return ToAudit(tuple(queries), tuple(unanswered), tuple(rejected))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from seper_reward.labels.export import FORMS
 from seper_reward.labels.integrity import SUMMARY
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_query, recommended_label
+from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, recommended_label
 from seper_reward.runtime.hub import upload
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.parquet_files import write_parquet
@@ -72,7 +72,7 @@ def push_labels(
     if not rows:
         raise ValueError("expected labels to upload, got no rows")
     label = label or recommended_label(rows)
-    labeled = [labeled_query(row, label) for row in rows]
+    labeled = labeled_queries({f"row {number}": row for number, row in enumerate(rows, 1)}, label)
     tables: dict[str, Sequence[Mapping[str, Any]]] = {"labels": rows}
     tables |= {form: list(make(labeled, margin)) for form, make in FORMS.items()}
     counts = {name: len(table) for name, table in tables.items() if table}

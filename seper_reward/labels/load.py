@@ -11,7 +11,7 @@ from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.hub import push_labels
 from seper_reward.labels.integrity import SUMMARY, check_labels
 from seper_reward.labels.provenance import PROVENANCE
-from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_query, labeler_of, recommended_label
+from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_queries, labeler_of
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
@@ -75,10 +75,9 @@ class Labels:
         ``label`` is that of ``to_dataset``.
 
         Raises:
-            KeyError: The rows have no such label.
+            ValueError: The rows have no such label.
         """
-        label = label or recommended_label(self.rows)
-        return [labeled_query(row, label) for row in self.rows]
+        return labeled_queries({f"row {number}": row for number, row in enumerate(self.rows, 1)}, label)
 
     def to_dataset(
         self,
@@ -97,8 +96,7 @@ class Labels:
             margin: Least label of a positive passage, and least distance of a negative below the positive.
 
         Raises:
-            KeyError: The rows have no such label.
-            ValueError: The form is unknown, or no question gives a row.
+            ValueError: The rows have no such label, the form is unknown, or no question gives a row.
         """
         if form is None:
             return as_dataset(self.rows)
@@ -150,6 +148,8 @@ def load_labels(source: str | Path) -> Labels:
     """
     folder = Path(source)
     file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
+    if file == source and (folder / PROVENANCE).is_file():
+        raise OSError(f"{folder}: the run has not finished; run its command again, which resumes")
     told = [read_json(folder / name) if (folder / name).is_file() else {} for name in (PROVENANCE, SUMMARY)]
     if Path(file).is_file():
         check_labels(Path(file).parent)

@@ -124,11 +124,13 @@ def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, nam
     The result is Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON lines; ``name`` has no
     extension.
     """
-    if like.is_dir():
-        from datasets import Dataset, load_from_disk
+    if any(like.glob("**/state.json")):  # a folder that datasets has saved, of one split
+        from datasets import Dataset, DatasetDict, load_from_disk
 
-        path = folder / name
-        Dataset.from_list(list(map(dict, rows)), features=load_from_disk(str(like)).features).save_to_disk(str(path))
+        path, saved = folder / name, load_from_disk(str(like))
+        features = (next(iter(saved.values())) if isinstance(saved, DatasetDict) else saved).features
+        columns = {column: [row[column] for row in rows] for column in features}
+        Dataset.from_dict(columns, features=features).save_to_disk(str(path))
     elif like.name.endswith(".parquet"):
         import pyarrow.parquet
 

@@ -23,7 +23,15 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
                 raise ValueError(f"{path}: {name} is a {type(value).__name__}, but CSV has one value in a cell")
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = io.StringIO(newline="")
-    writer = csv.DictWriter(table, names, delimiter=ENDINGS.get(path.suffix, ","), lineterminator="\n")
+    # csv does not quote a lone carriage return, at which readers end a row
+    returns = any(isinstance(value, str) and "\r" in value for row in rows for value in row.values())
+    writer = csv.DictWriter(
+        table,
+        names,
+        delimiter=ENDINGS.get(path.suffix, ","),
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
+    )
     writer.writeheader()
     writer.writerows(rows)
     write_text(path, table.getvalue())

@@ -285,7 +285,7 @@ def test_beir(tmp_path):
     assert (ids(first), marks(first)) == (["d1", "d4"], [1, 0])
     assert (ids(second), marks(second)) == (["d3"], [2])
     assert len(corpus) == 4
-    assert examples.judged
+    assert examples.judgments
     assert "queries.jsonl: read as BEIR" in examples.about
     with pytest.raises(ValueError, match=r"expected a split of qrels/, one of test, train, got none; .*beir:test"):
         read_examples(str(FILES / "beir"))
@@ -302,13 +302,13 @@ def test_answers_of_beir(tmp_path):
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     examples, _ = read_examples(str(tmp_path))  # no qrels: all questions, passages are to be retrieved
     assert [(query.answers, query.passages) for query in examples.queries] == [((name,), ()) for name in "abc"]
-    assert not examples.judged
+    assert examples.judgments is None
     examples, _ = read_examples(str(FILES / "beir:test"))
     assert not examples.queries
     assert "use a labeler that needs no answers" in examples.rejected[0].reason
 
 
-def test_a_run_and_judgments_of_files(tmp_path):
+def test_a_run_and_judgments_of_files(tmp_path, capsys):
     import ir_measures
 
     run = [("q1", "d2", 1.0), ("q1", "d1", 2.5), ("q1", "d3", 0.5), ("q2", "d4", 1.0)]
@@ -331,10 +331,11 @@ def test_a_run_and_judgments_of_files(tmp_path):
     assert marks(first) == [None] * 3
     (first,) = examples(run="bm25.run", run_depth=2, qrels="qrels.txt").queries
     assert (ids(first), marks(first)) == (["d1", "d2"], [3, 0])
+    assert "1 of 3 questions are not in it and are left out" in capsys.readouterr().err
     found = examples(qrels="qrels.txt")
     assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
-    assert found.judged
-    assert not examples(run="bm25.run", qrels="qrels.txt").judged
+    assert found.judgments
+    assert not examples(run="bm25.run", qrels="qrels.txt").judgments
     first, _ = read_examples(
         str(FILES / "beir:test"),
         options=InputOptions(run=str(FILES / "beir" / "bm25.run"), run_depth=2),
@@ -409,3 +410,55 @@ def test_aliases_in_one_cell_are_separated():
     assert [query.answers for query in found] == [("Ann", "A. Lee"), ("May", "in May", "June"), (("x|y",), ("z",))]
     assert found[0].passages[0].text == "a|b"  # only answers are
     assert read_queries(rows).queries[0].answers == ("Ann | A. Lee|",)
+
+
+def test_contexts_of_rows_count_before_a_corpus():
+    rows = [{"question": "Who?", "answers": ["Ann"], "contexts": ["Ann did."]}]
+    corpus = {"0": Passage("Rain fell.", id="0")}
+    examples = read_queries(rows, corpus)
+    assert [passage.text for passage in examples.queries[0].passages] == ["Ann did."]
+    assert "'contexts'" in examples.about
+    rows = [{"question": "Who?", "ground_truth": "Ann", "contexts": ["Ann did."]}]
+    (query,) = read_queries(rows, corpus, answers_needed=False).queries
+    assert (query.answers, len(query.passages)) == (("Ann",), 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "answers"),
+    [
+        ({"question": "Where?", "context": "Paris is.", "answers": {"text": "Paris"}}, ("Paris",)),
+        ({"query": "Where?", "answers": "Paris", "passages": {"passage_text": ["x"], "is_selected": [1]}}, ("Paris",)),
+    ],
+)
+def test_an_answer_that_is_no_list_is_one_alias(row, answers):
+    assert read_queries([row]).queries[0].answers == answers
+
+
+def test_rows_of_published_layouts_that_cannot_be_converted_are_rejected():
+    good = {"question": "2 + 2?", "choices": ["3", "4"], "answer": 1}
+    found = read_queries([good, {**good, "answer": -1}, {**good, "answer": 2}], {})
+    assert [query.answers for query in found.queries] == [("4",)]
+    assert all("expected a row of MMLU" in each.reason for each in found.rejected)
+    assert len(found.rejected) == 2
+    facts = {"title": ["A"], "sent_id": [0]}
+    hops = [
+        {
+            "question": "Who?",
+            "answer": "Ann",
+            "supporting_facts": facts,
+            "context": {"title": ["A"], "sentences": [each]},
+        }
+        for each in (["Ann did."], [None])
+    ]
+    assert [len(each) for each in (read_queries(hops).queries, read_queries(hops).rejected)] == [1, 1]
+
+
+def test_columns_that_some_rows_lack():
+    rows = [
+        {"question": "Who?", "output": [{"answer": "Ann"}, {"provenance": []}], "aliases": None, "passages": ["x"]}
+    ]
+    options = InputOptions(columns={"answers": ["output.answer", "aliases"]})
+    assert read_queries(rows, None, options).queries[0].answers == ("Ann",)
+    assert read_queries(rows, None, InputOptions(columns={"answers": "output.answer"})).queries[0].answers == ("Ann",)
+    with pytest.raises(ValueError, match="expected a column 'alias'"):
+        read_queries(rows, None, InputOptions(columns={"answers": "alias"}))

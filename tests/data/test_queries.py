@@ -32,14 +32,18 @@ def test_found_passages_have_ids_each_once():
     query = Query("q", "Who?", ("Ann",), (Passage("own", id="a"),))
     found = [Passage("one"), Passage("two"), Passage("own", id="a"), Passage("one"), Passage("x", id="b")]
     parts = [Passage("y", id="b"), Passage("x", id="b"), Passage("y", id="b")]  # of one document
-    passages = add_passages(query, [*found, *parts], judged=False).passages
+    passages = add_passages(query, [*found, *parts]).passages
     assert [passage.text for passage in passages] == ["own", "one", "two", "x", "y"]
     assert len({passage.id for passage in passages}) == 5
     assert "" not in {passage.id for passage in passages}
     assert [passage.id for passage in passages[:4:3]] == ["a", "b"]
     assert passages[4].id.startswith("b#")
-    of_judged = add_passages(query, [Passage("part", id="a"), Passage("x", id="b")], judged=True).passages
-    assert [(passage.text, passage.metadata) for passage in of_judged[1:]] == [("x", {"relevant": 0})]
+    others = [Passage("part", id="a"), Passage("x", id="b"), Passage("y", id="c")]
+    of_judged = add_passages(query, others, {"c": 2}).passages
+    assert [(passage.text, passage.metadata) for passage in of_judged[1:]] == [
+        ("x", {"relevant": 0}),
+        ("y", {"relevant": 2}),
+    ]
 
 
 def test_ids_that_mean_another_text_in_the_corpus_are_refused(capsys):
@@ -248,6 +252,16 @@ def test_files_that_cannot_be_read(tmp_path):
         read_queries(tmp_path / "plain.jsonl.gz")
 
 
+def test_a_list_of_answers_as_json_is_a_list():
+    """PopQA on the hub has them."""
+    assert as_query({**GOOD, "answers": '["politician", "political leader"]'}).answers == (
+        "politician",
+        "political leader",
+    )
+    for text in ("[1, 2]", "[sic]", "[]"):
+        assert as_query({**GOOD, "answers": text}).answers == (text,)
+
+
 def test_passages_by_id_from_a_corpus(tmp_path):
     corpus = read_corpus(write(tmp_path / "corpus.jsonl", {"id": "p1", "title": "T", "text": "one"}))
     query = as_query({**GOOD, "passages": [{"id": "p1", "role": "supporting"}]}, corpus)
@@ -255,6 +269,9 @@ def test_passages_by_id_from_a_corpus(tmp_path):
     assert query.passages[0].metadata == {"role": "supporting"}
     for absent in ({}, {"passages": None}, {"passages": []}):
         assert as_query({"question": "Who?", "answers": ["Ann"], **absent}, corpus).passages == ()
+    for row in ({"docid": "p1"}, {"title": "T"}):  # its place is no id
+        with pytest.raises(BadRowError, match=r"neither a text nor an id of the corpus, got \{"):
+            as_query({**GOOD, "passages": [row]}, {"0": Passage("one", id="0")})
     with pytest.raises(BadRowError, match="id of the corpus, got id 'p9'"):
         as_query({**GOOD, "passages": [{"id": "p9"}]}, corpus)
 

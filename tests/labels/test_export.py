@@ -140,7 +140,7 @@ def test_export_command(tmp_path, capsys):
     assert main([*arguments, "--heterogeneity", "0.01", "--shrink", "true"]) == 0
     assert lines(tmp_path / "out.jsonl")[0]["labels"] == pytest.approx([0.3 + 0.5 * 0.9, 0.3 - 0.5 * 0.9])
     assert main([*arguments, "--heterogeneity", "0.001"]) == 2
-    assert "got none of 0" in capsys.readouterr().err
+    assert "(heterogeneity=0.001), got none of 1; raise heterogeneity" in capsys.readouterr().err
     assert main([*arguments, "--heterogeneity", "0"]) == 2
     assert "heterogeneity must be in (0, 1], got 0" in capsys.readouterr().err
     assert main([*arguments, "--label", "delta_seper_hard", "--format", "trec"]) == 0

@@ -103,7 +103,7 @@ def test_forms_by_hand(folder):
         labels.to_dataset("csv")
     with pytest.raises(ValueError, match=r"helps by at least 0.9 .* got none of 2; lower the margin"):
         labels.to_dataset("triplets", margin=0.9)
-    with pytest.raises(KeyError, match="gold"):
+    with pytest.raises(ValueError, match="gold"):
         labels.to_dataset("flat", label="gold")
 
 
@@ -227,6 +227,12 @@ def test_the_command_writes_parquet(tmp_path, lane_questions):
     assert main([*export, str(pairs), "--format", "sentence-transformers-pairs"]) == 0
     assert Dataset.from_parquet(str(pairs)).column_names == ["anchor", "positive"]
     assert main([*export, str(grades), "--format", "trec"]) == 2
+
+
+def test_a_run_that_has_not_finished_is_no_dataset(folder):
+    (folder / "labels.jsonl").unlink()
+    with pytest.raises(OSError, match="the run has not finished; run its command again, which resumes"):
+        load_labels(folder)
 
 
 def test_what_is_no_label_folder(tmp_path):

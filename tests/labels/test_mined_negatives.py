@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from datasets import Dataset, DatasetDict, load_from_disk
 
 from seper_reward.data.rows import BadRowError
 from seper_reward.labels.mined_negatives import read_mined, write_mined
@@ -129,3 +130,10 @@ def test_json_stays_json(tmp_path):
     path = write_mined(list(found.rows), found.path, tmp_path, "audited")
     assert path.name == "audited.json"
     assert json.loads(path.read_text()) == TRIPLETS
+
+
+def test_a_saved_dataset_of_one_split_stays_one(tmp_path):
+    DatasetDict(train=Dataset.from_list(TRIPLETS)).save_to_disk(str(tmp_path / "saved"))
+    found = read_mined(tmp_path / "saved")
+    rows = list(found.rows)[1:]
+    assert list(load_from_disk(str(write_mined(rows, found.path, tmp_path, "audited")))) == rows

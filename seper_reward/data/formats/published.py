@@ -67,6 +67,10 @@ def _without(row: Row, *columns: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in columns}
 
 
+def _texts(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value)
+
+
 def _marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
     return {"title": title, "text": text, "relevant": relevant}
 
@@ -79,7 +83,7 @@ def _is_squad(row: Row) -> bool:
 def _squad(row: Row) -> dict[str, Any]:
     passage = _marked_passage(row["context"], True, row.get("title"))
     own = _without(row, "answers", "context", "title")
-    return {**own, "answers": list(row["answers"]["text"]), "passages": [passage]}
+    return {**own, "answers": _texts(row["answers"]["text"]), "passages": [passage]}
 
 
 def _is_hotpotqa(row: Row) -> bool:
@@ -110,7 +114,7 @@ def _ms_marco(row: Row) -> dict[str, Any]:
         **_without(row, "query", "query_id"),
         "id": row.get("query_id"),
         "question": row["query"],
-        "answers": [answer for answer in row["answers"] if answer != _NO_ANSWER],
+        "answers": [answer for answer in _texts(row["answers"]) if answer != _NO_ANSWER],
         "passages": [_marked_passage(text, bool(mark)) for text, mark in marked],
     }
 
@@ -147,6 +151,8 @@ def _is_mmlu(row: Row) -> bool:
 
 def _mmlu(row: Row) -> dict[str, Any]:
     choices = [str(choice) for choice in row["choices"]]
+    if not 0 <= row["answer"] < len(choices):
+        raise ValueError(f"answer must be the place of a choice, got {row['answer']}")
     own = _without(row, "question", "choices", "answer")
     question = f"{row['question']} Choose one: {'; '.join(choices)}"
     return {**own, "question": question, "answers": [choices[row["answer"]]]}

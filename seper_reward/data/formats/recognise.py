@@ -54,10 +54,12 @@ class Reading:
         if not isinstance(row, Mapping):
             return row
         named = {name: _joined([_value_at(row, each) for each in columns]) for name, columns in self.columns.items()}
+        if isinstance(answers := named.get("answers"), list):  # objects in a list may lack the field
+            named["answers"] = [answer for answer in answers if answer not in (None, "")]
         try:
             if self.layout.fits(row, ()):
                 return self._separated({**self.layout.convert(_without(row, self.columns)), **named})
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise BadRowError(f"expected a row of {self.layout.name} ({error!r}), got {shown(row)}") from error
         raise BadRowError(f"expected a row of {self.layout.name}, as before, got {shown(dict(row))}")
 
@@ -124,14 +126,17 @@ def _reading(
     rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, Sequence[str]]
 ) -> Reading:
     for column in itertools.chain.from_iterable(columns.values()):
-        if rows and all(_value_at(row, column) is None for row in rows):
+        if rows and all(_value_at(row, column) is None and column not in row for row in rows):
             raise ValueError(
                 f"{source}: expected a column {column!r}, got {_listed(rows)}; correct the setting columns"
             )
     for row in rows:
-        for layout in LAYOUTS:
-            if layout.fits(_without(row, columns), set(needed) - set(columns)):
-                return Reading(layout, columns, about=_about(layout, row, source, columns))
+        rest, least = _without(row, columns), set(needed) - set(columns)
+        # first a layout that reads all known columns: passages in rows count before those of a corpus
+        for wanted in (least | set(Columns("", _NAMED).found(rest)), least):
+            for layout in LAYOUTS:
+                if layout.fits(rest, wanted):
+                    return Reading(layout, columns, about=_about(layout, row, source, columns))
     if rows:
         raise ValueError(_unknown(rows, source, needed, columns))
     return Reading(columns=columns)

@@ -1,0 +1,25 @@
+"""Rows as CSV: what is written is read back, by pandas and by the reader of questions."""
+
+import csv
+
+import pandas
+import pytest
+
+from seper_reward.runtime.csv_files import write_csv
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_texts_with_all_kinds_of_breaks_are_read_back(tmp_path, ending):
+    rows = [{"text": text, "label": 0.5} for text in ("a\rb", "a\nb", "a\r\nb", 'a "b", c', "a\tb")]
+    path = tmp_path / f"rows{ending}"
+    write_csv(path, rows)
+    separator = "\t" if ending == ".tsv" else ","
+    found = pandas.read_csv(path, sep=separator)
+    assert found["label"].tolist() == [0.5] * len(rows)
+    with path.open(newline="") as file:
+        assert [row["text"] for row in csv.DictReader(file, delimiter=separator)] == [row["text"] for row in rows]
+
+
+def test_tables_without_carriage_returns_have_few_quotes(tmp_path):
+    write_csv(tmp_path / "rows.csv", [{"text": "a", "label": 0.5}])
+    assert (tmp_path / "rows.csv").read_text() == "text,label\na,0.5\n"
