@@ -75,7 +75,7 @@ def test_it_reorders_hop_by_hop():
 
 def test_it_learns_what_is_missing_given_what_was_read(model, tmp_path):
     config = RerankerConfig(learn_from="paths", labeler="gold")
-    marked = [LabeledQuery(MILL, (0.0, 1.0, 1.0), (0.0, 0.0, 0.0))]
+    marked = [LabeledQuery(MILL, (0.0, 1.0, 1.0), (0.0, 0.0, 0.0), graded=True)]
     rows = teacher_rows(marked, config)
     assert [row["labels"] for row in rows] == [[0.0, 1.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
     train(model, marked, config, arguments(tmp_path))
