@@ -1,6 +1,5 @@
 """Read and check questions, answers, passages and corpora; every error names file, row and fix."""
 
-import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,7 @@ from seper_reward.data.formats.beir import beir_files
 from seper_reward.data.formats.recognise import recognise
 from seper_reward.data.formats.trec import Qrels, read_qrels, read_run, with_judgments, with_ranking
 from seper_reward.data.marks import grade_of, is_relevant
-from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown
+from seper_reward.data.rows import BadRowError, BrokenRow, cell_value, read_rows, shown
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import Answers, Passage, Query, answer_items
@@ -309,11 +308,8 @@ def _answers(value: Any) -> Answers:
 
 
 def _listed(text: str) -> list[str] | None:
-    """Return the texts of a list that is written as JSON, as in PopQA on the hub; ``None`` for another text."""
-    value = None
-    if text.startswith("["):
-        with contextlib.suppress(ValueError, RecursionError):
-            value = json.loads(text)
+    """Return the texts of a list that is written as one text, as in PopQA on the hub; ``None`` for another text."""
+    value = cell_value(text)
     return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
 
 

@@ -179,12 +179,12 @@ def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | Bro
     if len(cells) != len(names):
         return BrokenRow(f"expected {len(names)} cells, as in the header, got {len(cells)}; quote the cells", start)
     try:
-        return {name: _cell_value(cell) for name, cell in zip(names, cells, strict=True) if name}
+        return {name: cell_value(cell) for name, cell in zip(names, cells, strict=True) if name}
     except BadRowError as error:
         return BrokenRow(str(error), start)
 
 
-def _cell_value(cell: str) -> Any:
+def cell_value(cell: str) -> Any:
     """Return a cell's list or object, parsed as JSON or a Python literal; else its text, or ``None`` if blank."""
     if not cell.startswith(("[", "{")):
         return cell or None

@@ -513,7 +513,7 @@ def _has_other_name(text: str, question: str, answer: str, said: Sequence[frozen
 
 @functools.cache
 def _no_names(regions: bool) -> frozenset[str]:
-    """Return words that are no names of their own next to a name, with or without those of countries and regions."""
+    """Return words that are not another name next to a name, with or without those of countries and regions."""
     return _STARTS.union(*map(words_named, _NO_NAMES), _words(" ".join(_regions())) if regions else ())
 
 

@@ -160,15 +160,17 @@ def audit_searches(
     queries = [Query(each.question, each.question, each.answers) for each in rollouts]
     shown = [[each.found_by(searches) for searches in range(len(each.turns) + 1)] for each in rollouts]
     beliefs = measured(scorer, queries, shown)
-    places = [place for place, found in enumerate(beliefs) if found is not None]
-    if not places:
+    scored = [
+        (rollout, query, contexts, found)
+        for rollout, query, contexts, found in zip(rollouts, queries, shown, beliefs, strict=True)
+        if found is not None
+    ]
+    if not scored:
         raise ValueError("expected rollouts that can be measured, got none; see the messages above")
-    kept = [rollouts[place] for place in places]
-    needs = [seper < needed for seper in known_before(scorer, [queries[place] for place in places])]
+    kept = [rollout for rollout, *_ in scored]
+    needs = [seper < needed for seper in known_before(scorer, [query for _, query, *_ in scored])]
     rows: list[Search] = []
-    for index, (place, rollout, need) in enumerate(zip(places, kept, needs, strict=True)):
-        contexts, found = shown[place], beliefs[place]
-        assert found is not None
+    for index, ((rollout, _, contexts, found), need) in enumerate(zip(scored, needs, strict=True)):
         seper = [found[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
             gain = utility(found[contexts[number]], found[contexts[number - 1]])

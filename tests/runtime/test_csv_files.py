@@ -1,4 +1,4 @@
-"""Rows as CSV: what is written is read back, by pandas and by the reader of questions."""
+"""Rows as CSV are read back unchanged, by pandas and by the csv module."""
 
 import csv
 
