@@ -59,12 +59,14 @@ class ExportConfig:
 _WITHOUT_GRADES = {"likelihood", "cross_encoder", "delta_log_odds"}  # labels without bounds
 
 _AFTER_EXPORT = {
-    "sentence-transformers": 'in Python: load_dataset("{kind}", data_files="{output}"), for losses such as LambdaLoss',
-    "sentence-transformers-triplets": 'in Python: load_dataset("{kind}", data_files="{output}"), for MarginMSELoss',
+    "sentence-transformers": 'in Python: load_dataset({kind}, data_files="{output}"), for losses such as LambdaLoss',
+    "sentence-transformers-triplets": 'in Python: load_dataset({kind}, data_files="{output}"), for MarginMSELoss',
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",
     "flagembedding": "torchrun -m FlagEmbedding.finetune.embedder.encoder_only.base --train_data {output} ...",
     "trec": "ir_measures {output} RUN.trec nDCG@10",
 }
+
+_LOADERS = {".parquet": '"parquet"', ".csv": '"csv"', ".tsv": '"csv", sep="\\t"'}
 
 
 def command(arguments: list[str]) -> str:
@@ -95,5 +97,5 @@ def command(arguments: list[str]) -> str:
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")
-    kind = {".parquet": "parquet", ".csv": "csv"}.get(Path(config.output).suffix, "json")
+    kind = _LOADERS.get(Path(config.output).suffix, '"json"')
     return _AFTER_EXPORT.get(config.format, "").format(output=config.output, kind=kind)

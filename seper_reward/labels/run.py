@@ -65,8 +65,7 @@ class LabelRun:
             default. An interruption loses at most one block. Low digits of labels depend on the questions of a block.
             Servers build their own batches.
         accept_versions: Whether a run that began with other versions of torch or transformers is resumed;
-            ``provenance.json``
-                then lists them.
+            ``provenance.json`` then lists them.
         margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
         dry_run: Whether the folder is only read; then ``forecast`` is available, but not ``run``.
 
