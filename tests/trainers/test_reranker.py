@@ -11,6 +11,7 @@ from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.targets import quantize
 from seper_reward.retrieval import next_query
+from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever
@@ -110,7 +111,10 @@ def test_differences_within_the_margin_are_no_order():
     assert torch.equal(quantize(labels, 0.0), labels)
 
 
-def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_entailment, tiny_encoder):
+def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_entailment, tiny_encoder, monkeypatch):
+    embedded = []
+    embed = Embedder._passage_chunk
+    monkeypatch.setattr(Embedder, "_passage_chunk", lambda self, texts: embedded.append(texts) or embed(self, texts))
     (tmp_path / "held_out").symlink_to(tiny_reader)
     common = [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
@@ -123,6 +127,7 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
     ]  # fmt: skip
     settings = [*common, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
     assert reranker.main(settings) == 0
+    assert len(embedded) == 1  # the corpus, for candidates and for the test questions
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
     assert set(results) >= {"before", "after", "labels", "seconds", "log", "questions"}
     folder = tmp_path / "reranker" / "model"
@@ -132,6 +137,7 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
 
     distilled = [*common, "--labeler", str(folder), "--teacher_temperature", "1.0", "--eval_gains", "false"]
     assert retriever.main([*distilled, "--output_dir", str(tmp_path / "distilled")]) == 0
+    assert len(embedded) == 4  # by the untrained one once, and by the trained one after its epoch and at the end
     row = read_labels(tmp_path / "distilled")[0]  # the field of the labels is named after the folder
     score = CrossEncoder(str(folder), device="cpu").predict(
         [(row.query.question, row.query.passages[0].full_text)], activation_fn=torch.nn.Identity()

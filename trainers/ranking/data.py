@@ -67,8 +67,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     top_k: int = setting(8, "Number of passages to retrieve per question and round, >= 1.")
     embeddings_dir: str | None = setting(
         None,
-        "Folder for the corpus's embeddings, by the weights of the model, so comparisons embed with the untrained "
-        "model only once (default: embeddings are not stored).",
+        "Folder for the corpus's embeddings by models that are not in training: each embeds a corpus only once "
+        "(default: embeddings in output_dir).",
     )
     hops: int = setting(
         1,

@@ -81,7 +81,8 @@ def begin(
 ) -> RankingRun:
     """Read the questions, and load the labelling scorer and the other readers.
 
-    If ``config.cache`` is not given, it is set to ``trainer_cache``.
+    If ``config.cache`` is not given, it is set to ``trainer_cache``, and ``config.embeddings_dir`` to a folder of the
+    run.
     """
     folder = Path(arguments.output_dir)
     fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
@@ -91,6 +92,7 @@ def begin(
             "rank and be saved; launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
         )
     config.cache = config.cache or trainer_cache(folder)
+    config.embeddings_dir = config.embeddings_dir or str(folder / "embeddings")
     questions = read(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))

@@ -474,8 +474,6 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     """Write the label table and what comes of the trainings, if any; all processes must call this together."""
     started = begin(config, arguments, read_questions)
     folder, questions, _, readers = started
-    if config.only_head:  # all retrievers have one body
-        config.embeddings_dir = config.embeddings_dir or str(folder / "embeddings")
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
