@@ -101,8 +101,8 @@ class Passage:
 class Query:
     """A question, its gold answer, and candidate passages.
 
-    ``answers`` are the aliases of the answer or, if the answer is a list, the aliases of each item. ``metadata`` is
-    copied to the labels unchanged.
+    ``answers`` are the aliases of the answer or, if the answer is a list, the aliases of each item; a text is one
+    alias. ``metadata`` is copied to the labels unchanged.
     """
 
     id: str
@@ -110,6 +110,10 @@ class Query:
     answers: Answers
     passages: tuple[Passage, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.answers, str):  # not its letters
+            object.__setattr__(self, "answers", (self.answers,))
 
     @property
     def contexts(self) -> list[tuple[Passage, ...]]:
@@ -172,8 +176,8 @@ class Responses:
         finished: Whether each response ended with end-of-sequence or a stop string, rather than at the maximum length.
         draw_log_probs: S natural-log probabilities of the responses, as sequences of tokens, in the distribution from
             which they were drawn: at the sampling temperature, within the nucleus. Empty if unknown: for a reader that
-            thinks, or a server that returns no token ids or samples at another temperature or top_p
-            than 1.
+            thinks, or a server that returns no token ids or samples at another temperature or
+            top_p than 1.
         known_leaves: Given responses with their probabilities, drawn or not.
     """
 

@@ -1,6 +1,8 @@
 """Records as they show themselves at a prompt and in a notebook."""
 
-from seper_reward.types import Belief, Estimate, Responses, Utility, excerpt
+import pytest
+
+from seper_reward.types import Asked, Belief, Estimate, Query, Responses, Utility, excerpt
 
 
 def belief(value, texts, weights):
@@ -41,6 +43,11 @@ def test_a_belief_in_a_notebook_is_a_table_of_responses():
     assert "0.750" in page
     assert "<mill>" not in page
     assert belief(0.5, (), ())._repr_html_().count("<tr>") <= 1
+
+
+@pytest.mark.parametrize("record", [Query("q", "Where?", "Paris"), Asked("Where?", "Paris")])
+def test_an_answer_that_is_a_text_is_one_alias(record):
+    assert record.answers == ("Paris",)
 
 
 def test_an_excerpt_has_at_most_so_many_characters():

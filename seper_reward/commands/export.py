@@ -27,7 +27,7 @@ class ExportConfig:
         "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
         "scores), or trec (qrels).",
     )
-    output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv. Required.")
+    output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required.")
     label: str | None = setting(
         None,
         "Field of the labels, such as delta_seper, delta_seper_hard or delta_belief (default: delta_belief if the "

@@ -179,7 +179,8 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     queries = spread(examples.queries, config.limit)
     lacking = [place for place, query in enumerate(queries) if examples.judgments or not query.passages]
     if lacking and corpus is not None:
-        check_in_corpus((queries[place] for place in lacking), corpus)
+        if corpus:  # a search service or an index has its own
+            check_in_corpus((queries[place] for place in lacking), corpus)
         retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
         retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):

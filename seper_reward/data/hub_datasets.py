@@ -13,7 +13,7 @@ from seper_reward.runtime.imports import need
 _HUB_ID = re.compile(
     r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
 )
-_SAVED = ("dataset_dict.json", "state.json")  # files of DatasetDict.save_to_disk and Dataset.save_to_disk
+SAVED = ("dataset_dict.json", "state.json")  # files of DatasetDict.save_to_disk and Dataset.save_to_disk
 _LONGEST_ERROR = 300
 
 
@@ -46,7 +46,7 @@ def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
 
 
 def _open_folder(source: str, folder: Path, split: str, streaming: bool) -> Iterable[Any]:
-    if not any((folder / name).is_file() for name in _SAVED):
+    if not any((folder / name).is_file() for name in SAVED):
         return _loaded(source, str(folder), split, streaming, {})
     library = need("datasets", "datasets")
     with _one_line_errors(source):

@@ -11,8 +11,8 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.formats.beir import beir_files
 from seper_reward.data.formats.recognise import recognise
 from seper_reward.data.formats.trec import Qrels, read_qrels, read_run, with_judgments, with_ranking
-from seper_reward.data.marks import grade_of, is_relevant
-from seper_reward.data.rows import BadRowError, BrokenRow, cell_value, read_rows, shown
+from seper_reward.data.marks import grade_of
+from seper_reward.data.rows import BadRowError, BrokenRow, read_rows, shown, stated_list
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import Answers, Passage, Query, answer_items
@@ -139,11 +139,11 @@ def read_examples(
         raise ValueError("a run and judgments refer to passages of a corpus; give the corpus, too")
     if options.run:
         queries = with_ranking(queries, read_run(options.run), corpus or {}, options.run_depth)
-        _check_some(queries, examples, options.run)
+        _check_some(queries, examples.queries, options.run)
     judgments = read_qrels(qrels) if qrels else None
     if judgments is not None:
-        queries = with_judgments(queries, judgments, corpus or {})
-        _check_some(queries, examples, str(qrels))
+        ranked, queries = queries, with_judgments(queries, judgments, corpus or {})
+        _check_some(queries, ranked, str(qrels))
     queries = tuple(queries[: most if filtered else None])
     return replace(examples, queries=queries, judgments=None if options.run else judgments), corpus
 
@@ -169,7 +169,7 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
             has_id = isinstance(row, Mapping) and _id_field(row, _PASSAGE_IDS) is not None
-            if has_id and _is_blank(row.get("text")) and _is_blank(row.get("title") or ""):
+            if has_id and "text" in row and _is_blank(row["text"]) and _is_blank(row.get("title")):
                 blank += 1
                 continue
             passage = _passage(row, position=len(corpus), corpus=None)
@@ -205,9 +205,9 @@ def as_query(row: Any, corpus: Mapping[str, Passage] | None = None, *, answers_n
     if not isinstance(row, Mapping):
         raise BadRowError(f"expected an object {{question, answers, passages}}, got {shown(row)}")
     question = _text(row.get("question"), "question")
-    without = not answers_needed and row.get("answers") in (None, "", [])
-    answers = () if without else _answers(row.get("answers"))
-    passages = _passages(row.get("passages"), corpus)
+    given = stated_list(row.get("answers"))
+    answers = () if not answers_needed and given in (None, "", []) else _answers(given)
+    passages = _passages(stated_list(row.get("passages")), corpus)
     id_field = _id_field(row, _IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
     identity = _identifier(row[id_field], id_field) if id_field else _content_id(question, answers, passages)
@@ -241,29 +241,29 @@ def check_in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> 
     The number of passages that are not in the corpus is printed, because no retriever can find them.
 
     Raises:
-        BadRowError: A passage has another text in the corpus, or the corpus has no passage that is marked as relevant.
+        BadRowError: A passage has another text in the corpus.
     """
-    absent = found = 0
-    relevant = []
+    passages = absent = 0
     for query in queries:
         for passage in query.passages:
             other = corpus.get(passage.id)
+            passages += 1
             absent += other is None
-            if other is not None and (other.text, other.title) != (passage.text, passage.title or other.title):
+            if other is not None and _differ(passage, other):
                 raise BadRowError(
                     f"question id={query.id!r}: its passage id={passage.id!r} is {passage.full_text[:80]!r}, but the "
                     f"corpus has {other.full_text[:80]!r} under this id; use different ids in questions and corpus"
                 )
-            if is_relevant(passage):
-                relevant.append(passage.id)
-                found += other is not None
-    if relevant and not found:
-        raise BadRowError(
-            f"expected passages marked as relevant, such as id={relevant[0]!r}, in the corpus, got none of "
-            f"{len(relevant)}; use the corpus's ids for the passages of questions, or leave the marks out"
-        )
     if absent:
-        say_once(f"{absent} passages of questions are not in the corpus: no retriever can find them")
+        say_once(
+            f"{absent} of {passages} passages of questions are not in the corpus: no retriever can find them, and "
+            "recall and nDCG count them as not found; use the corpus's ids for passages that it has"
+        )
+
+
+def _differ(one: Passage, other: Passage) -> bool:
+    """Return whether two passages have different texts, or different titles if both have one."""
+    return one.text != other.text or bool(one.title and other.title and one.title != other.title)
 
 
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
@@ -285,32 +285,25 @@ def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Qu
     return corpus, renamed
 
 
-def _check_some(queries: Sequence[Query], examples: Examples, file: str) -> None:
-    asked = len(examples.queries)
+def _check_some(queries: Sequence[Query], asked: Sequence[Query], file: str) -> None:
     if asked and not queries:
         raise ValueError(
-            f"{file}: expected ids of the questions, such as {examples.queries[0].id!r}, got none of them; use the "
-            "same ids in both files"
+            f"{file}: expected ids of the questions, such as {asked[0].id!r}, got none of them; use the same ids in "
+            "both files"
         )
-    if len(queries) < asked:
-        say_once(f"{file}: {asked - len(queries)} of {asked} questions are not in it and are left out")
+    if len(queries) < len(asked):
+        say_once(f"{file}: {len(asked) - len(queries)} of {len(asked)} questions are not in it and are left out")
 
 
 def _answers(value: Any) -> Answers:
     if isinstance(value, str):
-        value = _listed(value) or [_text(value, "answers")]
+        value = [_text(value, "answers")]
     if not isinstance(value, Sequence) or not value:
         raise BadRowError(
             f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
             "questions, or use a labeler that needs no answers"
         )
     return _distinct(read_answers(value, _text))
-
-
-def _listed(text: str) -> list[str] | None:
-    """Return the texts of a list that is written as one text, as in PopQA on the hub; ``None`` for another text."""
-    value = cell_value(text)
-    return value if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
 
 
 def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage, ...]:
@@ -334,11 +327,11 @@ def _passages(value: Any, corpus: Mapping[str, Passage] | None) -> tuple[Passage
 def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) -> Passage:
     name = f"passages[{position}]"
     if isinstance(value, str):
-        return Passage(_text(value, name), id=str(position))
+        return _numbered(Passage(_text(value, name)), position, corpus)
     if not isinstance(value, Mapping):
         raise BadRowError(f"{name} must be a text or {{id?, title?, text}}, got {shown(value)}")
     id_field = _id_field(value, _PASSAGE_IDS)
-    identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else str(position)
+    identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else ""
     metadata = _metadata(value, {"id", id_field, "title", "text"}, f"{name}.")
     if value.get("text") is None and corpus is not None:
         if not id_field or identity not in corpus:  # else its place would be taken for the number of a row
@@ -346,14 +339,23 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
             raise BadRowError(f"{name} has neither a text nor an id of the corpus, got {came}; add one")
         entry = corpus[identity]
         return Passage(entry.text, entry.title, identity, {**entry.metadata, **metadata})
-    title = "" if value.get("title") in (None, "") else _text(value["title"], f"{name}.title")
-    if title and _is_blank(value.get("text")):  # as in some BEIR sets
-        return Passage(title, id=identity, metadata=metadata)
-    return Passage(_text(value.get("text"), f"{name}.text"), title, identity, metadata)
+    title = "" if _is_blank(value.get("title")) else _text(value["title"], f"{name}.title")
+    if title and "text" in value and _is_blank(value["text"]):  # as in some BEIR sets
+        passage = Passage(title, id=identity, metadata=metadata)
+    else:
+        passage = Passage(_text(value.get("text"), f"{name}.text"), title, identity, metadata)
+    return passage if id_field else _numbered(passage, position, corpus)
+
+
+def _numbered(passage: Passage, position: int, corpus: Mapping[str, Passage] | None) -> Passage:
+    """Return a passage with its position as its id, or a hash of its text if a corpus has another one there."""
+    other = (corpus or {}).get(str(position))
+    clashes = other is not None and _differ(passage, other)
+    return replace(passage, id=content_key(passage.title, passage.text)[:16] if clashes else str(position))
 
 
 def _is_blank(text: Any) -> bool:
-    return isinstance(text, str) and not text.strip()
+    return text is None or (isinstance(text, str) and not text.strip())
 
 
 def _distinct(answers: Answers) -> Answers:

@@ -203,6 +203,16 @@ def cell_value(cell: str) -> Any:
     return value
 
 
+def stated_list(value: Any) -> Any:
+    """Return the list of texts, or of lists of them, that one text states, as in PopQA on the hub; else the value."""
+    found = cell_value(value) if isinstance(value, str) else None
+    return found if _has_texts_only(found) else value
+
+
+def _has_texts_only(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) or _has_texts_only(each) for each in value)
+
+
 def _opened(path: Path) -> Any:
     return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 

@@ -75,7 +75,7 @@ _LOST_SPACE = re.compile(
     rf"\b(in|on|of|to|from|was|is|since|by|number|until)(?=\d|{_MONTH.replace('?P<month>', '?:')})"
     r"|\b(\d{4})(?=(?!st\b|nd\b|rd\b|th\b)[A-Za-z]{2})"
 )
-_CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)\d{1,2}(?=\s*\.(?:\s|$))")
+_CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
 _ROUNDED = 0.01  # relative difference of equal quantities in metres and feet
 _ABOVE = re.compile(
     r"\b(?:over|above|more than|at least|not less than|no fewer than|greater than|exceeding|after|later than)"

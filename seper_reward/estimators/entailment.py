@@ -30,7 +30,7 @@ from seper_reward.runtime.pretrained import (
 )
 from seper_reward.runtime.profiling import timed
 
-RULES = 6  # version of the rules, part of cache keys: raise it with every change of a rule
+RULES = 7  # version of the rules, part of cache keys: raise it with every change of a rule
 _LABELS = ("entailment", "neutral", "contradiction")
 _BATCH_TOKENS = 8192  # default, per forward pass
 

@@ -94,7 +94,8 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
         baselines.append(baseline.seper)
     if not planted:
         raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
-    known = [value for value, seper in zip(planted, known_before(scorer, scored), strict=True) if seper >= KNOWN]
+    before = known_before(scorer, scored)
+    known = [value for value, seper in zip(planted, before, strict=True) if seper is not None and seper >= KNOWN]
     return Counterfactual(
         share_lower=mean([float(wrong < right) for wrong, right in zip(planted, supporting, strict=True)]),
         delta_seper={

@@ -16,7 +16,7 @@ class Measures:
 
     Higher is better for all measures, so perplexities and entropies are negated:
 
-    - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_log_odds``: the belief in the answer;
+    - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_belief``, ``delta_log_odds``: the belief in the answer;
     - ``exact_match``, ``bleu``, ``rouge_l``, ``bert_score``: similarity of the responses and the answer;
     - ``llm_judge``: share of responses that are right by a language model;
     - ``answer_log_prob``: mean log-probability of a token of the answer, of its likeliest alias;

@@ -8,7 +8,7 @@ from tqdm.auto import tqdm
 from seper_reward.batching import beliefs_of
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError, unwrap
+from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
 Context = tuple[Passage, ...]
 T = TypeVar("T")
@@ -34,15 +34,15 @@ def measured(
     return found
 
 
-def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float]:
+def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float | None]:
     """Return each question's SePer without passages, by other samples than ``measured`` takes.
 
     Gains of questions that are chosen by this have no bias: the samples that are subtracted in a gain would also
-    choose their sampling errors. Raises ``UnscorableError`` for a question that cannot be measured.
+    choose their sampling errors. ``None`` if the question cannot be measured, with a line in the log.
     """
     other = scorer.with_sampling(seed=scorer.sampler.options.seed + 1)
-    asked = [Asked(query.question, query.answers, ((),)) for query in queries]
-    return [unwrap(found)[0].seper for found in beliefs_of(other, asked, "measuring what the reader knows")]
+    beliefs = measured(other, queries, [[()]] * len(queries), title="measuring what the reader knows")
+    return [None if found is None else found[()].seper for found in beliefs]
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:

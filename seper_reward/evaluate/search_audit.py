@@ -99,8 +99,8 @@ class SearchAudit:
                 counts,
                 markdown_table(["", "mean and 95 % interval"], measures),
                 markdown_table(["searches", "number", "share", "surely so"], kinds),
-                f"A question needs a search if SePer without one is below {self.needed_below}, and a reader is "
-                "unsure if it is below that before a search. A search is useless "
+                f"A question needs a search if SePer without one, by other samples, is below {self.needed_below}; a "
+                "reader is unsure if it is below that before a search. A search is useless "
                 f"if |ΔSePer| is at most {self.margin}, and surely helpful or harmful if its whole interval is on "
                 "that side of 0.",
             ]
@@ -159,18 +159,17 @@ def audit_searches(
     """
     queries = [Query(each.question, each.question, each.answers) for each in rollouts]
     shown = [[each.found_by(searches) for searches in range(len(each.turns) + 1)] for each in rollouts]
-    beliefs = measured(scorer, queries, shown)
+    beliefs, before = measured(scorer, queries, shown), known_before(scorer, queries)
     scored = [
-        (rollout, query, contexts, found)
-        for rollout, query, contexts, found in zip(rollouts, queries, shown, beliefs, strict=True)
-        if found is not None
+        (rollout, contexts, found, seper < needed)
+        for rollout, contexts, found, seper in zip(rollouts, shown, beliefs, before, strict=True)
+        if found is not None and seper is not None
     ]
     if not scored:
         raise ValueError("expected rollouts that can be measured, got none; see the messages above")
-    kept = [rollout for rollout, *_ in scored]
-    needs = [seper < needed for seper in known_before(scorer, [query for _, query, *_ in scored])]
+    kept, needs = [rollout for rollout, *_ in scored], [need for *_, need in scored]
     rows: list[Search] = []
-    for index, ((rollout, _, contexts, found), need) in enumerate(zip(scored, needs, strict=True)):
+    for index, (rollout, contexts, found, need) in enumerate(scored):
         seper = [found[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
             gain = utility(found[contexts[number]], found[contexts[number - 1]])

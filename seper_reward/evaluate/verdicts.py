@@ -52,8 +52,8 @@ class Agreement(Record):
 
     optional = (LLM_JUDGE,)
     # by column the number `n` of verdicts, `f1` and `accuracy` of entailment, and `{method}_f1` and
-    # `{method}_accuracy` of the other methods, all in %
-    columns: Mapping[str, Mapping[str, float]]
+    # `{method}_accuracy` of the other methods, in %; None if they are undefined
+    columns: Mapping[str, Mapping[str, float | None]]
     thresholds: Mapping[str, float]  # least score of a response that counts as equivalent, by method
     calibration: Mapping[str, Any]  # of the entailment probabilities
     # means of the entailment over `wrong` and `right` responses; None without such responses

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.labels.integrity import SUMMARY, changed_files
-from seper_reward.labels.provenance import PROVENANCE, resumed_provenance
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files
+from seper_reward.labels.provenance import resumed_provenance
 from seper_reward.labels.rows import LABELS
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import (

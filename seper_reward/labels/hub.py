@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.labels.export import FORMS
-from seper_reward.labels.integrity import SUMMARY
-from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY
 from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, recommended_label
 from seper_reward.runtime.hub import upload
 from seper_reward.runtime.json_files import write_json

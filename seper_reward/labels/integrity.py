@@ -6,7 +6,7 @@ from pathlib import Path
 from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import read_json
 
-SUMMARY = "summary.json"
+PROVENANCE, SUMMARY = "provenance.json", "summary.json"
 
 
 def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
@@ -35,6 +35,12 @@ def check_labels(folder: Path) -> None:
             f"{folder}: {' and '.join(changed)} changed after the run ended (its SHA-256 is not in {SUMMARY}); "
             f"restore the file, label again, or delete {SUMMARY} to use the labels as they are"
         )
+
+
+def check_finished(folder: Path, rows: str) -> None:
+    """Raise ``OSError`` if a labelling run began in a folder and has not written its file of rows."""
+    if (folder / PROVENANCE).is_file() and not (folder / rows).is_file():
+        raise OSError(f"{folder}: the run has not finished; run its command again, which resumes")
 
 
 def _written_hashes(folder: Path) -> dict[str, str | None]:

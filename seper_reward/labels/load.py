@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.hub import push_labels
-from seper_reward.labels.integrity import SUMMARY, check_labels
-from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_finished, check_labels
 from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_queries, labeler_of
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
@@ -148,8 +147,8 @@ def load_labels(source: str | Path) -> Labels:
     """
     folder = Path(source)
     file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
-    if file == source and (folder / PROVENANCE).is_file():
-        raise OSError(f"{folder}: the run has not finished; run its command again, which resumes")
+    if file == source:
+        check_finished(folder, LABELS)
     told = [read_json(folder / name) if (folder / name).is_file() else {} for name in (PROVENANCE, SUMMARY)]
     if Path(file).is_file():
         check_labels(Path(file).parent)

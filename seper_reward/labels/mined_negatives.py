@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seper_reward.data.hub_datasets import SAVED
 from seper_reward.data.rows import BadRowError, read_valid_rows, shown
 from seper_reward.runtime.json_files import write_json, write_lines
 
@@ -124,7 +125,7 @@ def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, nam
     The result is Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON lines; ``name`` has no
     extension.
     """
-    if any(like.glob("**/state.json")):  # a folder that datasets has saved, of one split
+    if any((like / file).is_file() for file in SAVED):  # a folder that datasets has saved, of one split
         from datasets import Dataset, DatasetDict, load_from_disk
 
         path, saved = folder / name, load_from_disk(str(like))

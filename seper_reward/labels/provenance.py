@@ -12,7 +12,6 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Query
 
-PROVENANCE = "provenance.json"
 _ACCEPTED = ("torch", "transformers")  # a new release of seper-reward may change labels
 
 

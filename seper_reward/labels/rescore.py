@@ -9,8 +9,7 @@ from tqdm.auto import tqdm
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.utility import utility
 from seper_reward.labels.folder import PLACEBO, REJECTED
-from seper_reward.labels.integrity import SUMMARY, check_labels, folder_hashes
-from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_labels, folder_hashes
 from seper_reward.labels.rows import (
     DELTA_SEPER,
     LABELS,

@@ -9,7 +9,7 @@ import torch
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.labels.integrity import check_labels
+from seper_reward.labels.integrity import check_finished, check_labels
 from seper_reward.types import (
     Belief,
     Estimate,
@@ -196,9 +196,10 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
     Raises:
-        OSError: The folder has no ``labels.jsonl``.
+        OSError: The folder has no ``labels.jsonl``, perhaps because its run has not finished.
         ValueError: A row is not an object, or a file changed after the run ended.
     """
+    check_finished(Path(folder), LABELS)
     check_labels(Path(folder))
     return dict(read_valid_rows(Path(folder) / LABELS))
 

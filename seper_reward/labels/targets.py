@@ -39,7 +39,7 @@ def lists_to_learn(
     """
     if learn_from == "singles":
         return list(labeled)
-    if not any(row.sets or row.graded for row in labeled):
+    if any(row.labels for row in labeled) and not any(row.sets or row.graded for row in labeled):
         raise ValueError(
             f"expected labels of passages next to given ones for learn_from={learn_from}, got none of {len(labeled)} "
             "questions; label sets, too, or set learn_from to singles"

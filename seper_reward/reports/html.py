@@ -15,7 +15,7 @@ from seper_reward.data.marks import role_order
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
-from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.integrity import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
 from seper_reward.reports.evaluation_tables import (

@@ -7,8 +7,9 @@ import pytest
 from datasets import Dataset, Features, List, Value
 
 from seper_reward.data.formats.recognise import parse_columns
+from seper_reward.data.formats.trec import with_ranking
 from seper_reward.data.queries import InputOptions, read_examples, read_queries
-from seper_reward.types import Passage
+from seper_reward.types import Passage, Query
 
 FILES = Path(__file__).parent / "files"
 MILL = Passage("Ida Voss runs Hallow's mill.", "Mill", "0")
@@ -331,7 +332,9 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
     assert marks(first) == [None] * 3
     (first,) = examples(run="bm25.run", run_depth=2, qrels="qrels.txt").queries
     assert (ids(first), marks(first)) == (["d1", "d2"], [3, 0])
-    assert "1 of 3 questions are not in it and are left out" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "bm25.run: 1 of 3 questions are not in it and are left out" in said
+    assert "qrels.txt: 1 of 2 questions are not in it and are left out" in said
     found = examples(qrels="qrels.txt")
     assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
     assert found.judgments
@@ -342,6 +345,13 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
         answers_needed=False,
     )[0].queries
     assert (ids(first), marks(first)) == (["d1", "d2"], [1, 0])
+
+
+def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(capsys):
+    corpus = {each: Passage("Text.", id=each) for each in ("a", "c")}
+    (query,) = with_ranking([Query("q", "Who?", ("Ann",))], {"q": ["a", "blank", "c"]}, corpus, 2)
+    assert ids(query) == ["a", "c"]
+    assert "1 passages of the run, such as 'blank', are not in the corpus: left out" in capsys.readouterr().err
 
 
 def test_judgments_of_the_hub_are_tables(tmp_path):
@@ -366,7 +376,7 @@ def test_judgments_of_the_hub_are_tables(tmp_path):
             "q1 Q0 d1 1 .5 name\n\nq1 Q0 d1 2 .4 name",
             "line 3: expected each passage of a question once, got 'd1'",
         ),
-        ("run", "q1 Q0 d9 1 .5 name", "the run ranks passage 'd9' for question 'q1', but the corpus lacks"),
+        ("run", "q1 Q0 d9 1 .5 name", "the corpus has no passage of the run, such as 'd9'"),
         ("run", "77 Q0 d1 1 .5 name", r"expected ids of the questions, such as 'q1', got none of them"),
         ("qrels", "q1 0 d1 yes", "line 1: expected a judgment, question iteration passage grade or BEIR's"),
         ("qrels", "q1 0", "line 1: expected a judgment"),
@@ -423,6 +433,19 @@ def test_contexts_of_rows_count_before_a_corpus():
     assert (query.answers, len(query.passages)) == (("Ann",), 1)
 
 
+@pytest.mark.parametrize("context", ["", None, {"contexts": ["Ann did."]}])
+def test_a_column_without_passages_does_not_count_before_a_corpus(context):
+    rows = [{"question": "Who?", "answers": ["Ann"], "context": context}]
+    assert [query.passages for query in read_queries(rows, {"0": Passage("Rain fell.", id="0")}).queries] == [()]
+
+
+def test_a_column_that_the_user_did_not_name_is_metadata():
+    row = {"question": "Who?", "answers": ["Ann"], "paragraphs": ["Ann did."], "context": "A dispute."}
+    (query,) = read_queries([row], options=InputOptions(columns={"passages": "paragraphs"})).queries
+    assert [passage.text for passage in query.passages] == ["Ann did."]
+    assert query.metadata == {"context": "A dispute."}
+
+
 @pytest.mark.parametrize(
     ("row", "answers"),
     [
@@ -460,5 +483,16 @@ def test_columns_that_some_rows_lack():
     options = InputOptions(columns={"answers": ["output.answer", "aliases"]})
     assert read_queries(rows, None, options).queries[0].answers == ("Ann",)
     assert read_queries(rows, None, InputOptions(columns={"answers": "output.answer"})).queries[0].answers == ("Ann",)
-    with pytest.raises(ValueError, match="expected a column 'alias'"):
-        read_queries(rows, None, InputOptions(columns={"answers": "alias"}))
+    for wrong in ("alias", "output.answers"):
+        with pytest.raises(ValueError, match=f"expected a column '{wrong}'"):
+            read_queries(rows, None, InputOptions(columns={"answers": wrong}))
+    rows = [{"question": "Who?", "answer": {"aliases": ["Ann", None]}, "found": [{"text": "x"}, {"id": 1}]}]
+    rows = [{**rows[0], "answer": {"aliases": None}}, *rows]
+    named = InputOptions(columns={"answers": "answer.aliases", "passages": "found.text"})
+    for given in (rows, rows[:1]):
+        found = read_queries(given, None, named)
+        assert [(query.answers, len(query.passages)) for query in found.queries] == [(("Ann",), 1)] * (len(given) - 1)
+        assert len(found.rejected) == 1
+    aliases = {"question": "Who?", "obj": "Paris", "all": '["Paris", "paris, france"]', "passages": ["x"]}
+    (query,) = read_queries([aliases], None, InputOptions(columns={"answers": ["obj", "all"]})).queries
+    assert query.answers == ("Paris", "paris, france")

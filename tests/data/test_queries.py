@@ -54,11 +54,23 @@ def test_ids_that_mean_another_text_in_the_corpus_are_refused(capsys):
         check_in_corpus([query], {"0": Passage("Rain fell.", id="0")})
     titled = as_query({**GOOD, "passages": [{"id": "a", "title": "Mill", "text": "Ann did.", "relevant": True}]})
     check_in_corpus([titled, query], {"a": Passage("Ann did.", "Mill", "a")})
-    assert capsys.readouterr().err == "1 passages of questions are not in the corpus: no retriever can find them\n"
+    assert capsys.readouterr().err.startswith("1 of 2 passages of questions are not in the corpus: no retriever can")
+    check_in_corpus([titled], {"a": Passage("Ann did.", "", "a")})
+    check_in_corpus(
+        [as_query({**GOOD, "passages": [{"id": "b", "text": "x", "relevant": 0.7}]})], {}
+    )  # marks may rest
     with pytest.raises(BadRowError, match=r"'Mill: Ann did\.', but the corpus has 'Sheep: Ann did\.'"):
         check_in_corpus([titled], {"a": Passage("Ann did.", "Sheep", "a")})
-    with pytest.raises(BadRowError, match="marked as relevant, such as id='a', in the corpus, got none of 1"):
-        check_in_corpus([titled], {"b": Passage("Ann did.", "Mill", "b")})
+
+
+def test_a_passage_without_an_id_is_not_another_one_of_a_numbered_corpus():
+    corpus = {"0": Passage("Rain fell.", id="0"), "1": Passage("Ann did.", id="1")}
+    query = as_query({**GOOD, "passages": ["Ann did.", "Ann did.", {"text": "Sheep graze."}]}, corpus)
+    assert [passage.text for passage in query.passages] == ["Ann did.", "Ann did.", "Sheep graze."]
+    named, *others = [passage.id for passage in query.passages]
+    assert len(named) == 16
+    assert others == ["1", "2"]
+    check_in_corpus([query], corpus)
 
 
 def test_a_record_by_hand():
@@ -258,8 +270,16 @@ def test_a_list_of_answers_as_json_is_a_list():
         "politician",
         "political leader",
     )
-    for text in ("[1, 2]", "[sic]", "[]"):
+    for text in ("[1, 2]", "[sic]"):
         assert as_query({**GOOD, "answers": text}).answers == (text,)
+    assert as_query({**GOOD, "answers": '[["Ann", "A. B."], ["Bo"]]'}).answers == (("Ann", "A. B."), ("Bo",))
+    assert [each.text for each in as_query({**GOOD, "passages": "['Ann did.', 'Rain fell.']"}).passages] == [
+        "Ann did.",
+        "Rain fell.",
+    ]
+    with pytest.raises(BadRowError, match="answers must be a text or a list with at least one text"):
+        as_query({**GOOD, "answers": "[]"})
+    assert as_query({**GOOD, "answers": "[]"}, answers_needed=False).answers == ()
 
 
 def test_passages_by_id_from_a_corpus(tmp_path):
@@ -280,11 +300,13 @@ def test_documents_of_a_corpus_without_text(tmp_path, capsys):
     rows = [
         {"_id": "a", "title": "Mill", "text": ""},
         {"_id": "b", "title": "", "text": " "},
-        {"_id": "c", "text": "x"},
+        {"_id": "c", "title": " ", "text": "x"},
+        {"_id": "d", "title": "Sheep", "text": None},
+        {"_id": "e", "text": None},
     ]
     corpus = read_corpus(write(tmp_path / "corpus.jsonl", *rows))
-    assert list(corpus.values()) == [Passage("Mill", id="a"), Passage("x", id="c")]
-    assert "1 passages have no text and are left out" in capsys.readouterr().err
+    assert list(corpus.values()) == [Passage("Mill", id="a"), Passage("x", id="c"), Passage("Sheep", id="d")]
+    assert "2 passages have no text and are left out" in capsys.readouterr().err
     with pytest.raises(ValueError, match="text must be a non-empty text"):  # leaving it out would renumber the rest
         read_corpus(write(tmp_path / "corpus.jsonl", {"text": ""}, {"text": "x"}))
 

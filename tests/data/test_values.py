@@ -111,7 +111,12 @@ def test_numbers_in_words_are_read_back():
 def test_the_citation_after_a_year_is_no_digit_of_it_and_other_numbers_stay():
     assert in_digits("It was built in 19891.") == "It was built in 1989."
     assert in_digits("It was built on May 3, 198912.") == "It was built on May 3, 1989."
-    for text in ("It has a population of 15300.", "It rose to 18250.", "There is a total of 120000."):
+    for text in (
+        "It has a population of 15300.",
+        "It rose to 18250.",
+        "It was 120000.",
+        "It resulted in 15300.",
+    ):
         assert in_digits(text) == text
 
 

@@ -32,6 +32,7 @@ KNOWN = {
     ("new", ()): 0.1, ("new", (A,)): 0.9, ("new", (B,)): 0.12, ("new", (B, A)): 0.7,
     ("lone", ()): 0.1, ("lone", (B,)): 0.05,
     ("old", ()): 0.8, ("old", (B,)): 0.3,
+    ("late", ()): 0.1,
 }  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def scripted(monkeypatch):
         ]
 
     def known_before(scorer, queries):  # by other samples
-        return [KNOWN[query.id, ()] + 0.05 for query in queries]
+        return [None if query.id == "late" else KNOWN.get((query.id, ()), 0) + 0.05 for query in queries]
 
     monkeypatch.setattr(search_audit, "measured", measured)
     monkeypatch.setattr(search_audit, "known_before", known_before)
@@ -54,6 +55,10 @@ ROLLOUTS = [
     played("new", A), played("new", B, A), played("new", answer="Bo"), played("old", B), played("old"),
     played("lost"),
 ]  # fmt: skip
+
+
+def test_a_rollout_whose_need_cannot_be_measured_is_left_out(scripted):
+    assert audit_searches(None, [*ROLLOUTS, played("late")]).left_out == 2
 
 
 def test_by_hand(scripted):

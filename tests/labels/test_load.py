@@ -11,7 +11,7 @@ from huggingface_hub.utils import httpx
 from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.labels.load import Labels
-from seper_reward.labels.rows import label_row, recommended_label
+from seper_reward.labels.rows import label_row, read_label_rows, recommended_label
 from seper_reward.runtime.parquet_files import as_dataset, write_parquet
 from seper_reward.types import LabeledQuery, Passage, Query
 
@@ -231,8 +231,9 @@ def test_the_command_writes_parquet(tmp_path, lane_questions):
 
 def test_a_run_that_has_not_finished_is_no_dataset(folder):
     (folder / "labels.jsonl").unlink()
-    with pytest.raises(OSError, match="the run has not finished; run its command again, which resumes"):
-        load_labels(folder)
+    for load in (load_labels, read_label_rows):
+        with pytest.raises(OSError, match="the run has not finished; run its command again, which resumes"):
+            load(folder)
 
 
 def test_what_is_no_label_folder(tmp_path):

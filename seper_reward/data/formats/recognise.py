@@ -8,7 +8,7 @@ from typing import Any
 from seper_reward.data.formats import ragas, ragchecker
 from seper_reward.data.formats.layout import FIELDS, Columns, Layout, Row
 from seper_reward.data.formats.published import BEIR, BOOLQ, FEVER, HOTPOTQA, MMLU, MS_MARCO, SQUAD
-from seper_reward.data.rows import BadRowError, BrokenRow, shown
+from seper_reward.data.rows import BadRowError, BrokenRow, shown, stated_list
 
 _FIRST_ROWS = 100  # rows at the beginning of a source that are examined
 OURS = Columns("seper-reward", {name: (name,) for name in FIELDS})
@@ -53,9 +53,7 @@ class Reading:
             raise BadRowError(row.reason)
         if not isinstance(row, Mapping):
             return row
-        named = {name: _joined([_value_at(row, each) for each in columns]) for name, columns in self.columns.items()}
-        if isinstance(answers := named.get("answers"), list):  # objects in a list may lack the field
-            named["answers"] = [answer for answer in answers if answer not in (None, "")]
+        named = {name: _joined([_value_at(row, each) for each in names]) for name, names in self.columns.items()}
         try:
             if self.layout.fits(row, ()):
                 return self._separated({**self.layout.convert(_without(row, self.columns)), **named})
@@ -126,14 +124,16 @@ def _reading(
     rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, Sequence[str]]
 ) -> Reading:
     for column in itertools.chain.from_iterable(columns.values()):
-        if rows and all(_value_at(row, column) is None and column not in row for row in rows):
+        if rows and not any(_has(row, column) for row in rows):
             raise ValueError(
                 f"{source}: expected a column {column!r}, got {_listed(rows)}; correct the setting columns"
             )
     for row in rows:
         rest, least = _without(row, columns), set(needed) - set(columns)
-        # first a layout that reads all known columns: passages in rows count before those of a corpus
-        for wanted in (least | set(Columns("", _NAMED).found(rest)), least):
+        passages = rest.get(Columns("", _NAMED).found(rest).get("passages", ""))
+        in_rows = {"passages"} if passages and isinstance(passages, (str, list)) else set()
+        # first a layout that reads passages: those in rows count before those of a corpus
+        for wanted in (least | in_rows - set(columns), least):
             for layout in LAYOUTS:
                 if layout.fits(rest, wanted):
                     return Reading(layout, columns, about=_about(layout, row, source, columns))
@@ -174,11 +174,28 @@ def _without(row: Row, columns: Mapping[str, Sequence[str]]) -> Row:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Return the value of one column, or those of several as one list, without empty ones."""
+    """Return the value of one column, or those of several as one list; without empty items."""
     if len(values) == 1:
-        return values[0]
-    lists = (value if isinstance(value, list) else [value] for value in values if value not in (None, ""))
-    return list(itertools.chain.from_iterable(lists))
+        return _filled(values[0])
+    lists = map(stated_list, _filled(values))
+    return list(itertools.chain.from_iterable(each if isinstance(each, list) else [each] for each in lists))
+
+
+def _filled(value: Any) -> Any:
+    """Return a list without empty items, as objects in a list may lack a field; other values as they are."""
+    if not isinstance(value, list):
+        return value
+    return [_filled(item) for item in value if item not in (None, "")]
+
+
+def _has(value: Any, path: str) -> bool:
+    """Return whether there may be a value at a dotted path: whether none of its names is unknown."""
+    if isinstance(value, list):
+        return not value or any(_has(item, path) for item in value)
+    if not isinstance(value, Mapping):
+        return value is None
+    name, _, rest = path.partition(".")
+    return path in value or (bool(rest) and name in value and _has(value[name], rest))
 
 
 def _value_at(value: Any, path: str) -> Any:

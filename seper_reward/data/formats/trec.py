@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.rows import read_rows, shown
+from seper_reward.runtime.messages import say_once
 from seper_reward.types import Passage, Query
 
 Run = Mapping[str, list[str]]  # question id -> passage ids, best first
@@ -68,20 +69,22 @@ def read_qrels(source: str | Path) -> Qrels:
 def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
     """Return the questions with a ranking in a run, with its ``depth`` best passages in place of theirs.
 
+    Passages that the corpus lacks are passed over with a message: documents without a text are not in it.
+
     Raises:
-        ValueError: The run ranks a passage that is not in the corpus.
+        ValueError: The corpus has no passage of the run.
     """
-    found = []
+    found, lacking = [], set[str]()
     for query in queries:
-        ids = run.get(query.id, [])[:depth]
-        missing = [each for each in ids if each not in corpus]
-        if missing:
-            raise ValueError(
-                f"the run ranks passage {missing[0]!r} for question {query.id!r}, but the corpus lacks this id; "
-                "use the corpus of the run"
-            )
-        if ids:
-            found.append(replace(query, passages=tuple(corpus[each] for each in ids)))
+        ids = run.get(query.id, [])
+        lacking |= {each for each in ids if each not in corpus}
+        passages = tuple(corpus[each] for each in ids if each in corpus)[:depth]
+        if passages:
+            found.append(replace(query, passages=passages))
+    if lacking and not found:
+        raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
+    if lacking:
+        say_once(f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus: left out")
     return found
 
 

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.seper import Estimator
-from seper_reward.labels.provenance import PROVENANCE
+from seper_reward.labels.integrity import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, sampled_responses
 from seper_reward.runtime.json_files import read_json
 from tests.benchmarks.experiments.agreement import NoisyLabels
