@@ -282,7 +282,9 @@ def estimated_tokens(asked: Asked, window: int | None = None) -> int:
 
 
 def _json_tokens(query: Mapping[str, Any]) -> int:
-    return len(json.dumps(query)) // _LETTERS
+    """Return at least what ``estimated_tokens`` returns for a query, which has the question in each context."""
+    sets = 1 + len(query.get("passage_sets") or query.get("passages") or ())
+    return (len(json.dumps(query)) + sets * len(str(query.get("question", "")))) // _LETTERS + sets
 
 
 def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:

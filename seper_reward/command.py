@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
-from seper_reward.runtime.json_files import naming, write_json
+from seper_reward.runtime.json_files import without_nan, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 
@@ -171,15 +171,14 @@ def by_name(paths: Sequence[str]) -> dict[str, str]:
 
 def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
-    from seper_reward.data.queries import check_in_corpus, pool_passages
+    from seper_reward.data.queries import in_corpus, pool_passages
 
     examples, corpus = read_input(config.file, config.corpus, config, config.limit, answers_needed=answers_needed)
     queries = chosen(examples, config.split, config.limit)
     if corpus is None:
         corpus, queries = pool_passages(queries)
-    else:
-        check_in_corpus(queries, corpus)
-    return queries, corpus
+        return queries, corpus
+    return in_corpus(queries, corpus, examples.judgments), corpus
 
 
 def corpus_flag(config: RetrievalConfig) -> str:
@@ -262,7 +261,4 @@ def numbers_of(value: Any, name: str = "") -> dict[str, float]:
 def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
     """Write a result with its settings to the JSON file in the settings, if any."""
     if config.json:
-        path = Path(config.json)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with naming(path):
-            write_json(path, {**result, "settings": asdict(config)}, allow_nan=False)
+        write_json(Path(config.json), without_nan({**result, "settings": asdict(config)}))

@@ -47,7 +47,7 @@ class ThisMachine:
             self.bf16 = not self.fp16 and fast_dtype(device) == torch.bfloat16
         super().__post_init__()  # type: ignore[misc]
         if self.n_gpu > 1:
-            raise ValueError("several GPUs need torchrun or accelerate launch")
+            raise ValueError("several GPUs need torchrun or accelerate launch; or set CUDA_VISIBLE_DEVICES=0")
 
 
 def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:

@@ -75,8 +75,15 @@ class SftArguments(ThisMachine, SFTConfig):
     help_group = "the trainer"
 
     max_length: int | None = setting(
-        None, "Maximum number of tokens of an example; longer ones are cut, or left out (default: no limit)."
+        None,
+        "Maximum number of tokens of an example; longer ones are cut, or left out (default: no limit; 1024 with "
+        "packing).",
     )
+
+    def __post_init__(self) -> None:
+        if self.packing and self.max_length is None:
+            self.max_length = SFTConfig.max_length
+        super().__post_init__()
 
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:

@@ -167,7 +167,7 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
 
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages for questions without passages, and the rejected rows."""
-    from seper_reward.data.queries import Rejected, add_passages, check_in_corpus
+    from seper_reward.data.queries import Rejected, add_passages, in_corpus
     from seper_reward.data.splits import spread
     from seper_reward.labels.labelers import needs_answers
     from seper_reward.retrieval import has_own_passages, load_retriever
@@ -177,14 +177,16 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
         config.input, config.corpus, config, config.limit, answers_needed=answers_needed, retrieved=elsewhere
     )
     queries = spread(examples.queries, config.limit)
-    lacking = [place for place, query in enumerate(queries) if examples.judgments or not query.passages]
+    judgments = None if config.run else examples.judgments
+    lacking = [place for place, query in enumerate(queries) if judgments or not query.passages]
     if lacking and corpus is not None:
         if corpus:  # a search service or an index has its own
-            check_in_corpus((queries[place] for place in lacking), corpus)
+            for place, query in zip(lacking, in_corpus([queries[each] for each in lacking], corpus), strict=True):
+                queries[place] = query
         retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
         retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
         for place, passages in zip(lacking, retrieved, strict=True):
-            grades = None if examples.judgments is None else examples.judgments.get(queries[place].id, {})
+            grades = None if judgments is None else judgments.get(queries[place].id, {})
             queries[place] = add_passages(queries[place], passages, grades)
     reasons = {query.id: reason for query in queries if (reason := _unusable(query, config.labeler))}
     unusable = [

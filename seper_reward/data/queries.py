@@ -38,8 +38,7 @@ class Examples:
     queries: tuple[Query, ...]
     rejected: tuple[Rejected, ...]
     about: str = ""  # recognised layout of the input, in one line; empty for our own layout
-    # people's judgments of the corpus, as in BEIR's folders, if the passages are not those of a run
-    judgments: Qrels | None = None
+    judgments: Qrels | None = None  # people's judgments of the corpus, as in BEIR's folders
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def read_examples(
         ranked, queries = queries, with_judgments(queries, judgments, corpus or {})
         _check_some(queries, ranked, str(qrels))
     queries = tuple(queries[: most if filtered else None])
-    return replace(examples, queries=queries, judgments=None if options.run else judgments), corpus
+    return replace(examples, queries=queries, judgments=judgments), corpus
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:
@@ -235,15 +234,17 @@ def add_passages(query: Query, passages: Sequence[Passage], grades: Mapping[str,
     return replace(query, passages=(*query.passages, *others))
 
 
-def check_in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> None:
-    """Check that passages of queries are those of the corpus under their id; ids may be mere row numbers.
+def in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage], judgments: Qrels | None = None) -> list[Query]:
+    """Return queries with the passages of the corpus under their ids, with the queries' own metadata.
 
-    The number of passages that are not in the corpus is printed, because no retriever can find them.
+    The number of passages that are not in the corpus is printed, because no retriever can find them. Passages that
+    people judged relevant and that a query lacks are added.
 
     Raises:
-        BadRowError: A passage has another text in the corpus.
+        BadRowError: A passage has another text in the corpus; ids may be mere row numbers.
     """
     passages = absent = 0
+    found = []
     for query in queries:
         for passage in query.passages:
             other = corpus.get(passage.id)
@@ -254,11 +255,19 @@ def check_in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage]) -> 
                     f"question id={query.id!r}: its passage id={passage.id!r} is {passage.full_text[:80]!r}, but the "
                     f"corpus has {other.full_text[:80]!r} under this id; use different ids in questions and corpus"
                 )
+        known = tuple(
+            replace(corpus.get(each.id, each), metadata={**corpus.get(each.id, each).metadata, **each.metadata})
+            for each in query.passages
+        )
+        grades = (judgments or {}).get(query.id, {})
+        judged = [corpus[each] for each, grade in grades.items() if grade > 0 and each in corpus]
+        found.append(add_passages(replace(query, passages=known), judged, grades))
     if absent:
         say_once(
             f"{absent} of {passages} passages of questions are not in the corpus: no retriever can find them, and "
             "recall and nDCG count them as not found; use the corpus's ids for passages that it has"
         )
+    return found
 
 
 def _differ(one: Passage, other: Passage) -> bool:

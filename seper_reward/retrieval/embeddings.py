@@ -13,7 +13,7 @@ import torch
 from tqdm.auto import tqdm
 
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
-from seper_reward.runtime.hashing import content_key, weights_hash
+from seper_reward.runtime.hashing import content_key, hash_with_tokenizer, weights_hash
 from seper_reward.runtime.pretrained import fast_dtype
 
 _BATCH_SIZE = 64  # texts per forward pass
@@ -90,9 +90,9 @@ class Embedder:
         encoder = self._encoder
         # the kinds of modules and their settings: pooling, lower case
         modules = str(encoder) + ("" if self._unit else ", vectors as they are")
-        vocabulary, window = encoder.tokenizer.get_vocab(), encoder.max_seq_length
-        sizes = window, encoder.truncate_dim
-        return content_key(weights_hash(encoder), modules, encoder.prompts, vocabulary, sizes, str(self._dtype))
+        sizes = encoder.max_seq_length, encoder.truncate_dim
+        parts = [weights_hash(encoder), modules, encoder.prompts, sizes, str(self._dtype)]
+        return hash_with_tokenizer(parts, encoder.tokenizer)
 
 
 def compares_unit_vectors(encoder: Any) -> bool:

@@ -94,8 +94,10 @@ def passages_in(answer: Any) -> tuple[Passage, ...]:
 def read_passage(row: Any) -> Passage:
     """Return a passage as search services write it, a text or an object; other rows raise ``ValueError``."""
     if isinstance(row, Mapping) and "document" in row:
-        inner = row["document"]
-        row = {**row, **(inner if isinstance(inner, Mapping) else {"text": inner})}
+        inner = row["document"] if isinstance(row["document"], Mapping) else {"text": row["document"]}
+        given = {name: value for name, value in inner.items() if value is not None}
+        ids = () if given.keys() & {"id", "_id"} else ("id", "_id")
+        row = {**{name: row[name] for name in ("title", *ids) if name in row}, **given}
     if isinstance(row, str):
         return Passage(row)
     texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []

@@ -104,8 +104,13 @@ def _checksum(text: bytes) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all; its folder is made if absent."""
+    """Write a text file, whole or not at all, or into a pipe or device; its folder is made if absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        with naming(path):
+            path.write_text(text, encoding="utf-8")
+        return
+    path = path.resolve()  # a link stays one
     scratch = path.with_name(path.name + ".tmp")
     with naming(path), scratch.open("w", encoding="utf-8") as file:
         file.write(text)

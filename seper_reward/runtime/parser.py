@@ -9,7 +9,7 @@ from dataclasses import Field
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, get_origin
+from typing import Any, NoReturn, get_origin
 
 import yaml
 
@@ -62,7 +62,7 @@ def parse_settings(
     for path in paths:
         read = _read_yaml(path)
         for name, value in read.pop("env", {}).items():
-            os.environ[name] = str(value)
+            os.environ[name] = value
         found = names.flat(read, f"{path}: ", others=others)
         settings |= {name: _as_written(value, names.hints.get(name)) for name, value in found.items()}
     for text in given:
@@ -149,16 +149,17 @@ def _from_text(text: Any, hint: Any) -> Any:
 def _as_written(value: Any, hint: Any) -> Any:
     """Return what YAML reads as a date, or as true or false, as the word in the file if that is what fits."""
     if isinstance(value, date) and fits("", hint):
-        return value.isoformat()
-    if isinstance(value, bool) and get_origin(hint) is Literal:
-        return next((word for word in (("on", "yes") if value else ("off", "no")) if fits(word, hint)), value)
+        return str(value)
+    if isinstance(value, bool) and not fits(value, hint):
+        return next((word for word in (("yes", "on") if value else ("no", "off")) if fits(word, hint)), value)
     return value
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
     """Return the mapping in a YAML file, whose ``env``, if present, is also a mapping."""
     try:
-        settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        settings, words = yaml.safe_load(text), yaml.load(text, Loader=yaml.BaseLoader)
     except FileNotFoundError as error:
         hint = "`seper-reward init` writes the bundled files into configs/"
         raise OSError(f"{path}: no such file; {hint}") from error
@@ -171,7 +172,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
         raise ValueError(
             f"{path} must contain a YAML mapping of settings, with a mapping as env if present, got {settings!r:.80}"
         )
-    return settings
+    return {**settings, "env": words.get("env", {})}  # off stays a word
 
 
 def _refuse(message: str) -> NoReturn:

@@ -54,9 +54,11 @@ class Scoring:
             raise HTTPException(503, "the server is stopping", RETRY) from None
         answers = dict(zip(distinct, map(asyncio.wrap_future, submitted), strict=True))
         if answers:
-            _, late = await asyncio.wait(answers.values(), timeout=min(deadline or math.inf, self._limits.deadline))
+            done, late = await asyncio.wait(answers.values(), timeout=min(deadline or math.inf, self._limits.deadline))
             for answer in late:
                 answer.cancel()  # the worker skips cancelled questions
+            for answer in done:
+                _outcome(answer)  # an error of the engine counts before the deadline
             if late:
                 raise HTTPException(504, "not measured before the deadline; retry later", RETRY)
         outcomes = {each: _outcome(answer) for each, answer in answers.items()}

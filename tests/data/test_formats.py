@@ -337,8 +337,8 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
     assert "qrels.txt: 1 of 2 questions are not in it and are left out" in said
     found = examples(qrels="qrels.txt")
     assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
-    assert found.judgments
-    assert not examples(run="bm25.run", qrels="qrels.txt").judgments
+    assert found.judgments == examples(run="bm25.run", qrels="qrels.txt").judgments
+    assert found.judgments["q3"] == {"d2": 1}
     first, _ = read_examples(
         str(FILES / "beir:test"),
         options=InputOptions(run=str(FILES / "beir" / "bm25.run"), run_depth=2),

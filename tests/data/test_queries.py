@@ -10,7 +10,7 @@ from seper_reward import Query
 from seper_reward.data.queries import (
     add_passages,
     as_query,
-    check_in_corpus,
+    in_corpus,
     pool_passages,
     read_corpus,
     read_queries,
@@ -49,18 +49,24 @@ def test_found_passages_have_ids_each_once():
 def test_ids_that_mean_another_text_in_the_corpus_are_refused(capsys):
     query = as_query(GOOD)
     assert [passage.id for passage in query.passages] == ["0"]
-    check_in_corpus([query], {"0": Passage("Ann did.", id="0"), "1": Passage("Rain fell.", id="1")})
+    in_corpus([query], {"0": Passage("Ann did.", id="0"), "1": Passage("Rain fell.", id="1")})
     with pytest.raises(BadRowError, match=r"its passage id='0' is 'Ann did.', but the corpus has 'Rain fell.'"):
-        check_in_corpus([query], {"0": Passage("Rain fell.", id="0")})
+        in_corpus([query], {"0": Passage("Rain fell.", id="0")})
     titled = as_query({**GOOD, "passages": [{"id": "a", "title": "Mill", "text": "Ann did.", "relevant": True}]})
-    check_in_corpus([titled, query], {"a": Passage("Ann did.", "Mill", "a")})
+    in_corpus([titled, query], {"a": Passage("Ann did.", "Mill", "a")})
     assert capsys.readouterr().err.startswith("1 of 2 passages of questions are not in the corpus: no retriever can")
-    check_in_corpus([titled], {"a": Passage("Ann did.", "", "a")})
-    check_in_corpus(
-        [as_query({**GOOD, "passages": [{"id": "b", "text": "x", "relevant": 0.7}]})], {}
-    )  # marks may rest
+    in_corpus([titled], {"a": Passage("Ann did.", "", "a")})
+    in_corpus([as_query({**GOOD, "passages": [{"id": "b", "text": "x", "relevant": 0.7}]})], {})  # marks may rest
     with pytest.raises(BadRowError, match=r"'Mill: Ann did\.', but the corpus has 'Sheep: Ann did\.'"):
-        check_in_corpus([titled], {"a": Passage("Ann did.", "Sheep", "a")})
+        in_corpus([titled], {"a": Passage("Ann did.", "Sheep", "a")})
+
+
+def test_passages_of_a_corpus_have_its_titles_and_judged_ones_are_added():
+    corpus = {each: Passage(f"Text {each}.", "Mill", each, {"page": 1}) for each in "abc"}
+    query = as_query({**GOOD, "passages": [{"id": "a", "text": "Text a.", "relevant": 2}]})
+    (found,) = in_corpus([query], corpus, {query.id: {"a": 2, "b": 1, "c": 0, "gone": 1}})
+    assert [(each.id, each.full_text) for each in found.passages] == [("a", "Mill: Text a."), ("b", "Mill: Text b.")]
+    assert [each.metadata for each in found.passages] == [{"page": 1, "relevant": 2}, {"page": 1, "relevant": 1}]
 
 
 def test_a_passage_without_an_id_is_not_another_one_of_a_numbered_corpus():
@@ -70,7 +76,7 @@ def test_a_passage_without_an_id_is_not_another_one_of_a_numbered_corpus():
     named, *others = [passage.id for passage in query.passages]
     assert len(named) == 16
     assert others == ["1", "2"]
-    check_in_corpus([query], corpus)
+    in_corpus([query], corpus)
 
 
 def test_a_record_by_hand():

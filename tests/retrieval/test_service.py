@@ -95,6 +95,9 @@ def test_forms_of_answers(answer):
     )
     for document in ("It burnt.", {"text": "It burnt."}):  # the id and the title may be next to it
         assert passages_in([{"id": 3, "title": "Mill", "document": document}]) == (Passage("It burnt.", "Mill", "3"),)
+    inner = {"_id": "d7", "contents": "It burnt."}  # the inner id and text count
+    assert passages_in([{"id": 0, "text": "burnt", "document": inner}]) == (Passage("It burnt.", "", "d7"),)
+    assert passages_in([{"id": 7, "document": {**inner, "_id": None}}]) == (Passage("It burnt.", "", "7"),)
     assert passages_in(["", {"text": " "}, {"text": "", "contents": "It burnt."}]) == (Passage("It burnt."),)
 
 

@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from seper_reward.runtime.json_files import (
     read_json,
     read_lines,
     write_checked_lines,
+    write_json,
     write_lines,
 )
 
@@ -48,6 +51,20 @@ def test_what_is_written_is_read_but_for_a_torn_end(tmp_path):
             file.write(checked_line(ROWS[0]).encode()[:-1])
         assert list(read(tmp_path / name)) == ROWS
     assert not damaged
+
+
+def test_a_link_stays_one_and_a_pipe_gets_the_text(tmp_path):
+    link, pipe = tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "target.json")
+    write_json(link, {"a": 1})
+    assert link.is_symlink()
+    assert read_json(tmp_path / "target.json") == {"a": 1}
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(pipe.read_text)
+        write_json(pipe, {"a": 2})
+        assert json.loads(told.result(timeout=30)) == {"a": 2}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "pipe", "target.json"]
 
 
 def test_no_changed_byte_is_believed(tmp_path):

@@ -138,6 +138,7 @@ class Words:
     thinking: Literal["auto", "off", "on"] = setting("auto", "Whether to think.")
     day: str = setting("", "Date.")
     strict: bool = setting(False, "Whether to stop.")
+    save: str = setting("epoch", "Time of checkpoints: no, steps or epoch.")
 
 
 def test_words_that_yaml_reads_as_something_else(tmp_path):
@@ -145,6 +146,7 @@ def test_words_that_yaml_reads_as_something_else(tmp_path):
     for text, expected in (
         ("thinking: off\nday: 2024-07-26\nstrict: on\n", Words("off", "2024-07-26", True)),
         ("thinking: on\nday: '2024-07-26'\nstrict: no\n", Words("on", "2024-07-26", False)),
+        ("save: no\nday: 2024-07-26 10:30:00\n", Words(day="2024-07-26 10:30:00", save="no")),
     ):
         path.write_text(text)
         assert parse_settings((Words,), ["--config", str(path)], "act") == (expected,)
@@ -152,12 +154,13 @@ def test_words_that_yaml_reads_as_something_else(tmp_path):
 
 def test_a_file_of_settings(tmp_path, monkeypatch):
     path = tmp_path / "settings.yaml"
-    path.write_text("output: a\nlimit: 7\nenv: {SEPER_OF_A_TEST: 5}\n")
+    path.write_text("output: a\nlimit: 7\nenv: {SEPER_OF_A_TEST: 5, SEPER_MODE: off}\n")
     monkeypatch.setenv("SEPER_OF_A_TEST", "")
+    monkeypatch.setenv("SEPER_MODE", "")
     for words in (["--config", str(path)], [f"--config={path}"]):
         (config,) = parse_settings((Command,), [*words, "--limit", "8"], "act")
         assert (config.output, config.limit) == ("a", 8)  # flags win
-    assert os.environ["SEPER_OF_A_TEST"] == "5"
+    assert (os.environ["SEPER_OF_A_TEST"], os.environ["SEPER_MODE"]) == ("5", "off")
     path.write_text("outptu: a\n")
     with pytest.raises(ValueError, match=rf"^{path}: unknown setting 'outptu', did you mean 'output'\?"):
         parse_settings((Command,), ["--config", str(path)], "act")

@@ -207,14 +207,11 @@ def test_an_id_means_one_text(settings, tmp_path, capsys):
     corpus.write_text('{"id": "p1", "text": "Another text."}\n')
     with pytest.raises(ValueError, match=r"its passage id='p1' is .*, but the corpus has 'Another text\.'"):
         retriever.main([*settings, "--corpus", str(corpus)])
-    corpus.write_text('{"id": "z", "text": "Another text."}\n')
-    with pytest.raises(ValueError, match=r"expected passages marked as relevant, such as .*, in the corpus, got none"):
-        retriever.main([*settings, "--corpus", str(corpus)])
     first = json.loads(Path(settings[1]).read_text().splitlines()[0])
     relevant = next(each for each in first["passages"] if each["relevant"])
     corpus.write_text(json.dumps({"id": relevant["id"], "text": relevant["text"]}) + "\n")
     read_questions(retriever.RetrieverConfig(input=settings[1], corpus=str(corpus), dev_share=0.0))
-    assert "59 passages of questions are not in the corpus" in capsys.readouterr().err
+    assert "59 of 60 passages of questions are not in the corpus" in capsys.readouterr().err
 
 
 def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):

@@ -116,6 +116,11 @@ def test_settings_of_a_file_are_checked():
         sft.SftScriptConfig(limit=0)
 
 
+def test_packed_rows_have_a_length(tmp_path):
+    assert sft.SftArguments(str(tmp_path)).max_length is None
+    assert sft.SftArguments(str(tmp_path), packing=True).max_length == 1024
+
+
 def test_rows_without_a_completion_are_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n')
     with pytest.raises(ValueError, match="line 1: expected the texts prompt and completion"):

@@ -17,7 +17,7 @@ from seper_reward.config import (
     ScorerConfig,
     SetsConfig,
 )
-from seper_reward.data.queries import check_in_corpus, pool_passages, read_examples
+from seper_reward.data.queries import in_corpus, pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_rank, split_of, spread
 from seper_reward.labels.labelers import LabelerOptions, check_labeler
 from seper_reward.labels.provenance import query_key
@@ -193,7 +193,9 @@ def read_source(
     if examples.rejected:
         first = examples.rejected[0]
         print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    return examples.queries, passages
+    if passages is None:
+        return examples.queries, None
+    return in_corpus(examples.queries, passages, examples.judgments), passages
 
 
 def questions_by_split(
@@ -202,7 +204,6 @@ def questions_by_split(
     """Split the questions; without a corpus, it is their own passages."""
     if corpus is None:
         corpus, queries = pool_passages(queries)
-    check_in_corpus(queries, corpus)
     split = split_questions(
         queries,
         config.split_by,

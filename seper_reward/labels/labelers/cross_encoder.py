@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.runtime.hashing import weights_hash
+from seper_reward.runtime.hashing import hash_with_tokenizer, weights_hash
 from seper_reward.runtime.imports import need
 from seper_reward.types import LabeledQuery, Query
 
@@ -34,8 +34,8 @@ class CrossEncoderLabeler(PassageLabeler):
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """Hash of the model's weights, computed once."""
-        return weights_hash(self._model)
+        """Hash of the model's weights, and of how it divides and cuts texts, computed once."""
+        return hash_with_tokenizer([weights_hash(self._model), self._model.max_length], self._model.tokenizer)
 
     @property
     def fingerprint(self) -> dict[str, Any]:

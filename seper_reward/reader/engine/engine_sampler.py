@@ -11,6 +11,7 @@ import copy
 import functools
 import hashlib
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import MappingProxyType
@@ -72,6 +73,7 @@ class EngineSampler:
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self._window: int = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[str, Future[Responses]] = {}
+        self._lock = threading.RLock()  # of _expected
         self._ask_servers()
 
     def _ask_servers(self) -> None:
@@ -107,13 +109,14 @@ class EngineSampler:
 
     def expect(self, prompts: Sequence[str]) -> None:
         """Send requests for prompts of a later call of ``sample``; failed requests are sent again."""
-        for prompt in dict.fromkeys(prompts):
-            future = self._expected.pop(prompt, None)
-            if future is None or (future.done() and future.exception() is not None):
-                future = self._pool.start(self._sample(prompt))
-            self._expected[prompt] = future  # moved to the end: the loop below drops the oldest first
-        for stale in list(self._expected)[: -max(_EXPECTED, len(prompts))]:
-            del self._expected[stale]  # never used
+        with self._lock:
+            for prompt in dict.fromkeys(prompts):
+                future = self._expected.pop(prompt, None)
+                if future is None or (future.done() and future.exception() is not None):
+                    future = self._pool.start(self._sample(prompt))
+                self._expected[prompt] = future  # moved to the end: the loop below drops the oldest first
+            for stale in list(self._expected)[: -max(_EXPECTED, len(prompts))]:
+                del self._expected[stale]  # never used
 
     def sample(
         self,
@@ -126,8 +129,9 @@ class EngineSampler:
         empty if the server returns none. A prompt has an error if it is empty or too long, or the server rejects it or
         answers only in part. Raises ``ConnectionError`` if no server answered, after all retries.
         """
-        self.expect(prompts)
-        futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
+        with self._lock:  # threads of rewards may ask the same prompts
+            self.expect(prompts)
+            futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
         with timed("decode"):  # includes the server's prefill
             sampled = {prompt: attempt(future.result) for prompt, future in futures.items()}
         return [sampled[prompt] for prompt in prompts]

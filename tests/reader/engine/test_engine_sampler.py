@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -247,6 +248,15 @@ def test_a_request_ahead_that_fails_is_sent_again_when_it_is_needed(tiny_sampler
     assert sampler._expected[PROMPTS[0]].exception(30) is not None
     server.fault = lambda body: None
     same(sampler.sample(PROMPTS[:1]), tiny_sampler.sample(PROMPTS[:1]), ordered=False)
+
+
+def test_threads_that_ask_the_same_prompts(tiny_sampler, serve):
+    sampler = engine(tiny_sampler, serve())
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(sampler.sample, [PROMPTS] * 16))
+    for each in found:
+        assert len(each) == len(PROMPTS)
+        assert not any(isinstance(responses, UnscorableError) for responses in each)
 
 
 def test_what_nobody_asks_for_is_not_kept_for_ever(tiny_sampler, serve, monkeypatch):
