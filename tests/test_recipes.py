@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def test_ranking_recipes_refuse_divided_weights(monkeypatch, tmp_path, variable,
 
 @pytest.mark.slow
 def test_a_launched_command_labels(tmp_path):
-    words = ["launch", "--config_file", CONFIGS / "accelerate" / "one_gpu.yaml", "--cpu"]
+    words = [Path(sys.executable).with_name("accelerate"), "launch", "--cpu"]
+    words += ["--config_file", CONFIGS / "accelerate" / "one_gpu.yaml"]
     words += ["-m", "seper_reward", "label", "--labeler", "gold", "--limit", 4, "--output_dir", tmp_path]
     done = subprocess.run(
         list(map(str, words)), env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
