@@ -188,21 +188,18 @@ def test_a_former_variant_warns_with_the_weights_to_give():
 @pytest.mark.parametrize(
     ("keyword", "instead"),
     [
-        ("word_price", "only searches have a price"),
-        ("pool_draws", "a scorer with more samples"),
-        ("baseline", r"scorer\.with_baseline\('placebo'\)"),
-        ("needed", "leave it out"),
-        ("name", "set reward.__name__"),
+        ("word_price", ", which was removed; .*only searches have a price"),
+        ("pool_draws", ", which was removed; .*a scorer with more samples"),
+        ("baseline", r", which was removed; .*scorer\.with_baseline\('placebo'\)"),
+        ("needed", ", which was removed; .*leave it out"),
+        ("name", ", which was removed; .*set reward.__name__"),
+        ("share_ranks", ", which was removed; leave it out; ranks share the work"),
+        ("prise", "$"),
     ],
 )
-def test_a_removed_keyword_is_refused_with_its_replacement(keyword, instead):
-    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}', which was removed; .*{instead}"):
+def test_an_unknown_keyword_is_refused_and_a_removed_one_with_its_replacement(keyword, instead):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'{instead}"):
         SePerReward("http://nowhere:1", **{keyword: 1})
-
-
-def test_an_unknown_keyword_is_refused():
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'prise'$"):
-        SePerReward("http://nowhere:1", prise=0.1)
 
 
 def test_the_constructor_is_short_and_has_the_defaults_of_the_weights():
@@ -279,16 +276,9 @@ def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, mo
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("Ida Voss", "Ida Voss"),
         ("Bob, Ann or Ida Voss.\n\nIda Voss", "Ida Voss"),
-        ("<think>Bob?</think>\nIda Voss", "Ida Voss"),
+        ("<think>Bob?</think>\nHence $\\boxed{Ida Voss}$.", "Ida Voss"),
         ("<think>Ida Voss", ""),
-        ("Bob</think>Ann</think>", ""),
-        ("Answer: Bob\nNo. Answer: Ida Voss\nThat is it.", "Ida Voss"),
-        ("So <answer>Ida Voss</answer> it is", "Ida Voss"),
-        ("<answer>Bob</answer><answer>Ida", "Ida"),
-        ("Hence $\\boxed{Ida Voss}$.", "Ida Voss"),
-        ("", ""),
     ],
 )
 def test_what_a_completion_states_last(text, answer):
@@ -394,7 +384,7 @@ def test_which_message_asked_for_which_search(completion, passages, calls, answe
 
 def test_calls_beside_an_environment():
     """A failed call, another tool, two searches by one message, and one for which there is no more."""
-    environment = search_environment(Finds(), max_turns=3)()
+    environment = search_environment(FindsThese([MILL]), max_turns=3)()
     found = [said_by_tool(environment.search, query=str(number)) for number in range(4)]
     error = {"role": "tool", "name": "search", "content": "{'error': 'no'}"}
     other = {"role": "tool", "name": "calculator", "content": "4"}
@@ -407,7 +397,7 @@ def test_calls_beside_an_environment():
 def test_where_passages_come_from(tiny_scorer):
     reward, completion = SePerReward(tiny_scorer, answer_weight=0.0, price=0.0), searched(MILL.text)
     from_text = reward_of(reward, completion)
-    environment = search_environment(Finds())()
+    environment = search_environment(FindsThese([MILL]))()
     environment.search("mill")
     environment.search("more")
     # the completion has one tool result: a second search was rolled back
@@ -419,18 +409,6 @@ def test_where_passages_come_from(tiny_scorer):
     cut = [*searched(MILL.text)[:2]]  # ended in the tool's result: searched, and answered nothing
     assert reward_of(reward, cut) == pytest.approx(from_text)
     assert reward_of(SePerReward(tiny_scorer, gain_weight=0.0, price=0.0), cut) == 0
-
-
-class Finds:
-    """A retriever that finds the mill for whatever it is asked, as sentence-transformers encodes any object."""
-
-    def retrieve(self, questions, top_k):
-        return [(MILL,)[:top_k] for _ in questions]
-
-
-class FindsNothing:
-    def retrieve(self, questions, top_k):
-        return [() for _ in questions]
 
 
 def said_by_tool(tool, **arguments):
@@ -481,7 +459,7 @@ def test_a_question_that_the_environment_knows(tiny_scorer, seper):
 
 @pytest.mark.parametrize("query", [{"text": "mill"}, ["a", "b"], None, 5, True, "mill \ud800"])
 def test_a_query_that_is_no_text_is_an_error_of_the_tool(tiny_scorer, query):
-    environment = search_environment(Finds())()
+    environment = search_environment(FindsThese([MILL]))()
     answered = said_by_tool(environment.search, query=query)
     assert answered["content"].startswith(
         ("{'error': 'query must be a text, got ", "{'error': \"query must be a text")
@@ -520,7 +498,7 @@ def test_the_error_of_a_tool_is_no_passage(tiny_scorer, seper, error, written):
 
 def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
     """A failed call and another tool's result stay in the completion, TRL rolls the search back."""
-    environment = search_environment(Finds(), max_turns=2)()
+    environment = search_environment(FindsThese([MILL]), max_turns=2)()
     failed = said_by_tool(environment.search, words="mill")
     other = {"role": "tool", "name": "calculator", "content": "4"}
     found = said_by_tool(environment.search, query="mill")
@@ -536,7 +514,7 @@ def test_a_search_that_was_rolled_back_is_not_counted(tiny_scorer, seper):
 @pytest.mark.parametrize("beside", [True, False])
 def test_what_the_tool_says_beside_passages_is_no_passage(tiny_scorer, seper, beside):
     """The same with TRL's environments and without, as with ``AsyncGRPOTrainer``."""
-    nothing, something = search_environment(FindsNothing())(), search_environment(Finds())()
+    nothing, something = search_environment(FindsThese([]))(), search_environment(FindsThese([MILL]))()
     environments = {nothing: [nothing], something: [something]} if beside else dict.fromkeys([nothing, something])
     reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
     said = said_by_tool(nothing.search, query="mill")
@@ -854,7 +832,7 @@ def test_environment():
         decode = staticmethod(" ".join)
         added_tokens_decoder, all_special_tokens, unk_token_id, is_fast = {}, [], None, False
 
-    make = search_environment(Finds(), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
+    make = search_environment(FindsThese([MILL]), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
     one, other = make(), make()
     assert one.search("mill") == "Ida Voss runs"
     assert other.turns == []  # no state is shared
@@ -864,7 +842,7 @@ def test_environment():
     assert one.reset(prompt="x") is None
     assert one.turns == []
     with pytest.raises(ValueError, match="top_k must be at least 1"):
-        search_environment(Finds(), top_k=0)
+        search_environment(FindsThese([MILL]), top_k=0)
 
 
 class FindsThese:
