@@ -22,7 +22,7 @@ from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError, unwrap
-from tests.helpers import PROMPTS, engine_options, rebuilt, run
+from tests.helpers import PROMPTS, engine_options, labels_of, rebuilt, run
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -395,16 +395,6 @@ def test_in_process_nothing_is_read_ahead(tiny_scorer):
         assert len(read) == int(query.id) + 1
 
 
-def test_what_the_cache_knows_is_not_asked(tiny_sampler, tiny_judge, serve):
-    server = serve()
-    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief", cache=Cache(":memory:"))
-    first = scorer.utilities([QUESTION])
-    asked = len(server.requests)
-    assert scorer.utilities([QUESTION]) == first
-    assert len(server.requests) == asked
-    assert not scorer.sampler._expected
-
-
 def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
     scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
     long = replace(as_query(QUESTION), question="why " * 600)
@@ -444,10 +434,6 @@ def drawn(belief):
     return sorted(text for text, count in zip(belief.responses, belief.counts, strict=True) for _ in range(count))
 
 
-def rows_of(folder):
-    return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
-
-
 def texts_of(rows):
     contexts = [context for row in rows for context in (row["baseline"], *row["passages"])]
     return [
@@ -467,7 +453,7 @@ def alike(texts, others):
 def test_label_on_an_engine(label, tmp_path, serve):
     assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
     assert main(label("engine", "--engine", serve().url, serve().url)) == 0
-    lines = {name: rows_of(tmp_path / name) for name in ("local", "engine")}
+    lines = {name: labels_of(tmp_path / name) for name in ("local", "engine")}
     assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
     assert alike(*map(texts_of, lines.values()))
     decides = [json.loads((tmp_path / name / "provenance.json").read_text())["decides"] for name in lines]
@@ -481,7 +467,7 @@ def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     words = label("engine", "--engine", serve().url, "--block", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
-    local, engine = (rows_of(tmp_path / name) for name in ("local", "engine"))
+    local, engine = (labels_of(tmp_path / name) for name in ("local", "engine"))
     assert [row["id"] for row in local] == [row["id"] for row in engine]
     assert alike(texts_of(local), texts_of(engine))
 
@@ -559,8 +545,9 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
         assert other.combined is not None
     asked = len(server.requests)
     scorer.reader.expect([as_query({**QUESTION, "id": "q"})])
-    assert [row[0].soft for row in [scorer.utilities([QUESTION])[0]]] == [there[0].soft]
+    assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
+    assert not scorer.sampler._expected
 
 
 @pytest.mark.parametrize("options", [{"echoes": False}, {"names_ids": False}])
