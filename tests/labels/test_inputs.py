@@ -53,14 +53,8 @@ def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
 
 
 def test_a_run_has_the_passages_of_the_questions(label):
-    words = [
-        "--input",
-        BEIR / "queries.jsonl",
-        "--corpus",
-        BEIR / "corpus.jsonl",
-        "--set",
-        f"input.run={BEIR / 'bm25.run'}",
-    ]
+    words = ["--input", BEIR / "queries.jsonl", "--corpus", BEIR / "corpus.jsonl"]
+    words += ["--set", f"input.run={BEIR / 'bm25.run'}"]
     rows = label("gold", *words, "--set", "input.run_depth=2", "--set", f"input.qrels={BEIR / 'qrels' / 'test.tsv'}")
     assert [shown(row) for row in rows] == [[("d1", 1), ("d2", 0)], [("d3", 2), ("d4", 0)]]
 

@@ -23,7 +23,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
-from tests.helpers import labels_of, launch
+from tests.helpers import labels_of, launch, write_rows
 
 FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
@@ -42,11 +42,6 @@ def rows(count):
         }
         for number in range(count)
     ]
-
-
-def write(path, records):
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -69,7 +64,8 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 
 
 def test_the_folder_and_its_schema(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", [*rows(3), {"id": "bad", "question": "", "answers": [], "passages": []}])
+    bad = {"id": "bad", "question": "", "answers": [], "passages": []}
+    source = write_rows(tmp_path / "data.jsonl", [*rows(3), bad])
     assert main(label(source, "out")) == 0
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir() if path.name != ".lock") == FILES
@@ -119,7 +115,7 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
 def test_label_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment):
     from seper_reward import SePerScorer
 
-    assert main(label(write(tmp_path / "data.jsonl", rows(2)), "out")) == 0
+    assert main(label(write_rows(tmp_path / "data.jsonl", rows(2)), "out")) == 0
     scorer = SePerScorer.from_pretrained(
         str(tiny_reader),
         str(tiny_entailment),
@@ -184,7 +180,7 @@ def killed(words, kill_after, errors):
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(8))
+    source = write_rows(tmp_path / "data.jsonl", rows(8))
     assert main(label(source, "whole")) == 0
     resumed, progress = label(source, "cut"), tmp_path / "cut" / "progress"
     for kill_after, finished in ((1, 1), (3, 4)):
@@ -217,9 +213,9 @@ def blind(words):
 
 def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label, tmp_path):
     records = rows(7)
-    assert main(label(write(tmp_path / "data.jsonl", records), "one")) == 0
+    assert main(label(write_rows(tmp_path / "data.jsonl", records), "one")) == 0
     random.Random(3).shuffle(records)
-    words = label(write(tmp_path / "shuffled.jsonl", records), "two")
+    words = label(write_rows(tmp_path / "shuffled.jsonl", records), "two")
     launch(partial(blind, words), tmp_path)
     lines = {name: (tmp_path / name / "labels.jsonl").read_bytes().splitlines() for name in ("one", "two")}
     assert sorted(lines["one"]) == sorted(lines["two"])
@@ -230,7 +226,7 @@ def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label
 
 
 def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(2))
+    source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
     assert main(label(source, "out", "--seed", 5, "--estimator", "paper", "--block", 2)) == 2
@@ -238,7 +234,7 @@ def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys)
     assert "block was 1, is 2" in message
     assert "sampling.seed was 0, is 5" in message
     assert "estimator.aliases was 'any', is 'mean'" in message
-    assert main(label(write(source, rows(3)), "out")) == 2
+    assert main(label(write_rows(source, rows(3)), "out")) == 2
     assert "queries was" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
 
@@ -246,7 +242,7 @@ def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys)
 def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "labels.jsonl").write_text("mine\n")
-    assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert main(label(write_rows(tmp_path / "data.jsonl", rows(1)), "out")) == 2
     assert "unknown origin" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_text() == "mine\n"
 
@@ -254,7 +250,7 @@ def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
 def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, capsys):
     broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("nan")}]
     records = [*rows(1), *({**rows(1)[0], "id": f"bad{n}", **change} for n, change in enumerate(broken))]
-    source = write(tmp_path / "data.jsonl", records)
+    source = write_rows(tmp_path / "data.jsonl", records)
     assert main(["label", "--labeler", "gold", "--input", str(source), "--output_dir", str(tmp_path / "out")]) == 0
     assert "4 rows rejected" in capsys.readouterr().out
 
@@ -286,7 +282,7 @@ def test_a_label_that_is_no_number_is_rejected(tmp_path, value):
 def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "provenance.json").write_text('{"mine": 1}')
-    assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert main(label(write_rows(tmp_path / "data.jsonl", rows(1)), "out")) == 2
     assert "made otherwise" in capsys.readouterr().err
 
 
@@ -320,14 +316,14 @@ def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeyp
 
 
 def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
+    source = write_rows(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
     assert main(label(source, "out", "--strict", "true")) == 2
     assert "data.jsonl, line 2: answers must be a text or a list" in capsys.readouterr().err
 
 
 def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path, capsys):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    source = write(tmp_path / "data.jsonl", [*rows(2), long])
+    source = write_rows(tmp_path / "data.jsonl", [*rows(2), long])
     assert main(label(source, "out", "--strict", "true")) == 2
     assert "question id='long': question has no room" in capsys.readouterr().err
     assert main(label(source, "out")) == 0  # what was finished before is kept
@@ -363,7 +359,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
     ],
 )
 def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, message):
-    source = write(tmp_path / "data.jsonl", rows(1))
+    source = write_rows(tmp_path / "data.jsonl", rows(1))
     assert main([*label(source, "out"), *change]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -382,7 +378,7 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
     (tmp_path / "config.yaml").write_text(text)
-    source = write(tmp_path / "data.jsonl", rows(1))
+    source = write_rows(tmp_path / "data.jsonl", rows(1))
     assert main([*label(source, "out"), "--config", str(tmp_path / "config.yaml")]) == 2
     assert message in capsys.readouterr().err
 
@@ -396,7 +392,7 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
     )
-    source = write(tmp_path / "data.jsonl", rows(1))
+    source = write_rows(tmp_path / "data.jsonl", rows(1))
     words = label(
         source,
         "out",
@@ -413,7 +409,7 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
 
 
 def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(3))
+    source = write_rows(tmp_path / "data.jsonl", rows(3))
     assert main(label(source, "none")) == 0
     assert main(label(source, "placebo", "--baseline", "placebo")) == 0
     assert (tmp_path / "none" / "placebo.jsonl").read_bytes() == (tmp_path / "placebo" / "placebo.jsonl").read_bytes()
@@ -471,7 +467,8 @@ def test_questions_and_a_corpus(label, tmp_path):
         {"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]},
         {"id": "x", "question": "When did the ferry sink?", "answers": ["1840"]},
     ]
-    words = label(write(tmp_path / "data.jsonl", asked), "out", "--corpus", write(tmp_path / "corpus.jsonl", corpus))
+    corpus = write_rows(tmp_path / "corpus.jsonl", corpus)
+    words = label(write_rows(tmp_path / "data.jsonl", asked), "out", "--corpus", corpus)
     assert main([*words, "--top_k", "3"]) == 0
     (row,) = labels_of(tmp_path / "out")
     assert len(row["passages"]) == 3
@@ -497,7 +494,7 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
-    source = write(tmp_path / "data.jsonl", rows(2))
+    source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]
     # some versions of accelerate start an offline run twice

@@ -24,7 +24,7 @@ from seper_reward.reward.turns import Turn, read_tool_message
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
-from tests.helpers import VARIANTS
+from tests.helpers import VARIANTS, FindsThese
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ("Ida Voss",)
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill."), Passage("Sheep graze on the hill.")
@@ -60,14 +60,6 @@ class Metrics(dict):
 def reward_of(reward, completion, **columns):
     (value,) = reward([""], [completion], question=[QUESTION], answers=[list(ANSWERS)], **columns)
     return value
-
-
-def test_searches_alone_by_hand(tiny_scorer, seper):
-    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.2)
-    gain = seper(MILL) - seper()
-    assert reward_of(reward, searched(MILL.text)) == pytest.approx(gain - 0.2, abs=1e-5)
-    assert reward_of(reward, [{"role": "assistant", "content": "Ida"}]) == 0  # nothing was searched, nothing is paid
-    assert reward.__name__ == "seper"
 
 
 def test_gains_of_two_searches_sum_up(tiny_scorer, seper):
@@ -820,21 +812,11 @@ def test_what_can_be_gamed(embedded_scorer):
     assert reward_of(delta, searched(MILL.text, MILL.text)) == pytest.approx(honest - 0.1, abs=1e-6)
 
 
-def test_environment():
-    def words(text, add_special_tokens):
-        class Encoded:
-            input_ids = text.split()
-
-        return Encoded
-
-    class Tokenizer:
-        __call__ = staticmethod(words)
-        decode = staticmethod(" ".join)
-        added_tokens_decoder, all_special_tokens, unk_token_id, is_fast = {}, [], None, False
-
-    make = search_environment(FindsThese([MILL]), max_turns=2, max_passage_tokens=3, tokenizer=Tokenizer())
+def test_environment(tiny_sampler):
+    words = tiny_sampler.tokenizer
+    make = search_environment(FindsThese([MILL]), max_turns=2, max_passage_tokens=3, tokenizer=words)
     one, other = make(), make()
-    assert one.search("mill") == "Ida Voss runs"
+    assert one.search("mill") == words.decode(words(MILL.text, add_special_tokens=False).input_ids[:3])
     assert other.turns == []  # no state is shared
     one.search("again")
     assert one.search("third") == "No more searches. Answer now."
@@ -843,16 +825,6 @@ def test_environment():
     assert one.turns == []
     with pytest.raises(ValueError, match="top_k must be at least 1"):
         search_environment(FindsThese([MILL]), top_k=0)
-
-
-class FindsThese:
-    """A retriever that finds given passages."""
-
-    def __init__(self, passages):
-        self.passages = tuple(passages)
-
-    def retrieve(self, questions, top_k):
-        return [self.passages[:top_k] for _ in questions]
 
 
 @pytest.mark.parametrize(

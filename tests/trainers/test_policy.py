@@ -239,16 +239,8 @@ def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatc
 def test_two_processes_and_wandb(settings, tmp_path):
     pytest.importorskip("wandb")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    settings += [
-        "--reader",
-        "policy-base",
-        "--report_to",
-        "wandb",
-        "--log_completions",
-        "true",
-        "--logging_steps",
-        "1",
-    ]
+    settings += ["--reader", "policy-base", "--report_to", "wandb"]
+    settings += ["--log_completions", "true", "--logging_steps", "1"]
     environment = {
         **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline",
         "WANDB_DIR": str(tmp_path),

@@ -22,15 +22,9 @@ from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError, unwrap
-from tests.helpers import PROMPTS, engine_options, labels_of, rebuilt, run
+from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
-
-
-def engine(sampler, *servers, **options) -> EngineSampler:
-    changes = {"retries": 1, **vars(sampler.options), **options}
-    servers, sampling = engine_options([server.url for server in servers], **changes)
-    return EngineSampler(servers, sampler.tokenizer, **sampling)
 
 
 def same(one, other, ordered=True):
