@@ -93,9 +93,9 @@ def labels_of(folder):
 
 
 def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
-    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--json", out]
+    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment]
     fixed = "--set reader.dtype=float32 --set reader.device=cpu --num_samples 4 --max_new_tokens 8 --prompt brief"
-    return [*map(str, words), *fixed.split()]
+    return [*map(str, words), *fixed.split(), "--json", str(out)]
 
 
 class ScriptedSampler:

@@ -278,11 +278,6 @@ def test_prices_grow(settings, tmp_path, monkeypatch):
         policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
 
 
-def test_held_out_rollouts_must_come_in_whole_groups(settings):
-    with pytest.raises(ValueError, match=r"whole groups of 2 rollouts .* got 7 over 1 processes"):
-        policy.main([*settings, "--per_device_eval_batch_size", "7"])
-
-
 VLLM = {"use_vllm": True, "use_cpu": True, "per_device_train_batch_size": 8}
 
 
@@ -319,6 +314,7 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
     [
         ({"credit": "turn"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         ({"credit_baseline": "reader"}, "a setting of credit 'turn', got .*'reader'.* with 'rollout'"),
+        ({"per_device_eval_batch_size": "7"}, r"whole groups of 2 rollouts .* got 7 over 1 processes"),
         ({"price": "-1"}, "price must be at least 0, got -1"),
         ({"variant": "both"}, "'--variant', which was removed; set answer_weight and gain_weight"),
         ({"gain_over": "random"}, "'--gain_over', which was removed; leave it out"),

@@ -156,7 +156,11 @@ ROWS = [
 
 
 def batch(encoder, **vectors):
-    found = ListCollator(preprocess_fn=encoder.preprocess, **vectors)(ROWS)
+    return features_and_labels(ListCollator(preprocess_fn=encoder.preprocess, **vectors))
+
+
+def features_and_labels(collator):
+    found = collator(ROWS)
     features = [
         {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
         for name in ("query", "passages")

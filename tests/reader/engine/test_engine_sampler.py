@@ -22,7 +22,7 @@ from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError, unwrap
-from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run
+from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -111,35 +111,19 @@ def drop_one(answer):
     answer["choices"].pop()
 
 
-def no_log_probs(answer):
-    answer["choices"][0]["logprobs"] = None
-
-
-def a_hole(answer):
-    answer["choices"][0]["logprobs"]["token_logprobs"][0] = None
-
-
-def too_few(answer):
-    answer["choices"][0]["logprobs"]["token_logprobs"].pop()
-
-
-def an_error(answer):
-    answer["choices"][0]["finish_reason"] = "error"
-
-
-def no_choices(answer):
-    answer.clear()
+def told(answer):
+    return answer["choices"][0]["logprobs"]["token_logprobs"]
 
 
 @pytest.mark.parametrize(
     ("break_it", "reason"),
     [
         (drop_one, "expected 4 responses, got 3"),
-        (no_log_probs, "half an answer: TypeError"),
-        (a_hole, "a log-probability is missing"),
-        (too_few, "tokens, "),
-        (an_error, "finish_reason='error'"),
-        (no_choices, "half an answer: KeyError 'choices'"),
+        (lambda answer: answer["choices"][0].update(logprobs=None), "half an answer: TypeError"),
+        (lambda answer: told(answer).__setitem__(0, None), "a log-probability is missing"),
+        (lambda answer: told(answer).pop(), "tokens, "),
+        (lambda answer: answer["choices"][0].update(finish_reason="error"), "finish_reason='error'"),
+        (dict.clear, "half an answer: KeyError 'choices'"),
     ],
 )
 def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, reason):
@@ -269,18 +253,8 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for urls, options, error, message in [
         ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
-        (
-            [server.url],
-            {"model": "mine"},
-            ValueError,
-            "engine_model='mine' is not on engine=.*, which serves tiny",
-        ),
-        (
-            [server.url, other.url],
-            {},
-            ValueError,
-            "engine_model='tiny' is not on engine='.*', which serves other",
-        ),
+        ([server.url], {"model": "mine"}, ValueError, "engine_model='mine' is not on engine=.*, which serves tiny"),
+        ([server.url, other.url], {}, ValueError, "engine_model='tiny' is not on engine='.*', which serves other"),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
         (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),
         (
@@ -411,8 +385,7 @@ def rows(count):
 
 @pytest.fixture
 def label(tiny_reader, tiny_entailment, tmp_path):
-    source = tmp_path / "data.jsonl"
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows(6)))
+    source = write_rows(tmp_path / "data.jsonl", rows(6))
 
     def words(output, *more):
         fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
