@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import torch
 from accelerate import PartialState
 
+from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt
@@ -52,9 +53,11 @@ def rebuilt(sampler: ResponseSampler, **changes) -> ResponseSampler:
     return ResponseSampler(sampler._model, sampler.tokenizer, options=options, **sampling)
 
 
-def engine_options(urls, **changes):
-    """Return engine options of URLs, and the changes that concern sampling."""
-    return split_options(EngineOptions(tuple(urls)), changes)
+def engine(sampler, *servers, **options) -> EngineSampler:
+    """Return a reader on servers of a test, with the sampling of another reader, and one more try by default."""
+    changes = {"retries": 1, **vars(sampler.options), **options}
+    options, sampling = split_options(EngineOptions(tuple(server.url for server in servers)), changes)
+    return EngineSampler(options, sampler.tokenizer, **sampling)
 
 
 def prompt_ids(sampler, prompt):
@@ -78,26 +81,21 @@ def run(words, launcher=("-m", "seper_reward"), **options):
     )
 
 
+def write_rows(path, rows):
+    """Write rows as JSON lines, and return the path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
 def labels_of(folder):
     """Return the rows of a label folder."""
     return [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
-    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment, "--set", "reader.dtype=float32"]
-    words += [
-        "--set",
-        "reader.device=cpu",
-        "--num_samples",
-        4,
-        "--max_new_tokens",
-        8,
-        "--prompt",
-        "brief",
-        "--json",
-        out,
-    ]
-    return [str(word) for word in words]
+    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment]
+    fixed = "--set reader.dtype=float32 --set reader.device=cpu --num_samples 4 --max_new_tokens 8 --prompt brief"
+    return [*map(str, words), *fixed.split(), "--json", str(out)]
 
 
 class ScriptedSampler:
@@ -209,6 +207,17 @@ def launch(act, folder, seconds=120):
     out, err = ("".join((folder / f"{rank}.{end}").read_text() for rank in range(2)) for end in ("out", "err"))
     assert not any(statuses), err
     return out, err
+
+
+class FindsThese:
+    """A retriever that finds the same passages for every query; ``asked`` are the queries and their depths."""
+
+    def __init__(self, passages):
+        self.passages, self.asked = tuple(passages), []
+
+    def retrieve(self, questions, top_k):
+        self.asked.append((list(questions), top_k))
+        return [self.passages[:top_k] for _ in questions]
 
 
 class OneByOne:

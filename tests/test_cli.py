@@ -26,15 +26,7 @@ def words(tmp_path):
         {"id": f"q{n}", "group": "Δ", "question": "Who?", "answers": ["Ann"], "passages": PASSAGES} for n in range(3)
     ]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return [
-        "label",
-        "--labeler",
-        "gold",
-        "--input",
-        str(tmp_path / "data.jsonl"),
-        "--output_dir",
-        str(tmp_path / "out"),
-    ]
+    return f"label --labeler gold --input {tmp_path / 'data.jsonl'} --output_dir {tmp_path / 'out'}".split()
 
 
 def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatch, capsys):

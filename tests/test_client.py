@@ -3,8 +3,6 @@
 import asyncio
 import json
 import pickle
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -15,7 +13,6 @@ import pytest
 from seper_reward.client import TOKEN, AsyncSePerClient, SePerClient, belief_from_json, belief_json
 from seper_reward.types import Asked, Passage, UnscorableError
 from tests.completions_server import Http
-from tests.helpers import ENVIRONMENT
 
 ASKED = Asked("Who runs the mill?", ("Ida Voss",), ((), (Passage("Ida runs it.", "Hallow"),)), ("Ida",))
 NOTHING = {"results": [None], "reasons": ["too long"]}
@@ -175,22 +172,6 @@ def test_a_belief_travels(tiny_scorer):
     assert len(copy.responses) > 1
     for name in vars(belief).keys() - {"sampled"}:
         assert getattr(copy, name) == getattr(belief, name), name
-
-
-def test_clients_need_no_torch():
-    code = """
-import pickle, sys
-for name in ("torch", "transformers", "trl", "numpy", "fastapi"):
-    sys.modules[name] = None  # importing it now raises
-from seper_reward import SePerClient, SePerReward
-from seper_reward.client import AsyncSePerClient
-reward = pickle.loads(pickle.dumps(SePerReward("http://127.0.0.1:9", answer_weight=0.0, price=0.1)))
-assert reward.weights.price == 0.1
-assert reward(question=["Who?"], answers=[[]], passages=[[]]) == [None]
-pickle.loads(pickle.dumps(AsyncSePerClient("http://127.0.0.1:9")))
-"""
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
-    assert not done.returncode, done.stderr
 
 
 def test_what_is_expected_is_asked_once_and_in_the_background():

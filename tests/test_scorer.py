@@ -9,7 +9,7 @@ from seper_reward import Estimator, Passage, SePerScorer, config
 from seper_reward.data.answers import stated_parts
 from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Responses, UnscorableError
+from seper_reward.types import Responses
 from tests.helpers import rebuilt
 
 RECORD = {
@@ -100,17 +100,6 @@ def test_a_list_has_no_known_leaves(tiny_scorer):
 
 
 @pytest.mark.parametrize("preset", ["default", "paper", "official"])
-def test_the_order_of_items_does_not_matter(tiny_scorer, preset):
-    scorer = scorer_like(tiny_scorer, estimator=Estimator.preset(preset))
-    one = {**RECORD, "answers": [["Peter Voss", "Voss"], ["the monks"]]}
-    other = {**RECORD, "answers": [["the monks"], ["Voss", "Peter Voss"]]}
-    (before,), (after,) = scorer.utilities([one]), scorer.utilities([other])
-    for first, second in zip(before, after, strict=True):
-        assert first.delta_seper == pytest.approx(second.delta_seper, abs=1e-6)
-        assert first.delta_seper_hard == pytest.approx(second.delta_seper_hard, abs=1e-6)
-
-
-@pytest.mark.parametrize("preset", ["default", "paper", "official"])
 def test_alias_and_passage_order_do_not_matter(tiny_scorer, preset):
     scorer = scorer_like(tiny_scorer, estimator=Estimator.preset(preset))
     turned = {**RECORD, "answers": RECORD["answers"][::-1], "passages": RECORD["passages"][::-1]}
@@ -118,18 +107,6 @@ def test_alias_and_passage_order_do_not_matter(tiny_scorer, preset):
     for one, other in zip(before, after[::-1], strict=True):
         assert one.delta_seper == pytest.approx(other.delta_seper, abs=1e-6)
         assert one.delta_seper_hard == pytest.approx(other.delta_seper_hard, abs=1e-6)
-
-
-def test_a_repeated_alias_changes_nothing(tiny_scorer):
-    repeated = {**RECORD, "answers": [*RECORD["answers"], "VOSS.", "peter voss"]}
-    assert tiny_scorer.utilities([RECORD]) == tiny_scorer.utilities([repeated])
-
-
-def test_the_baseline_is_the_same_whatever_stands_beside_it(tiny_scorer):
-    alone = tiny_scorer.beliefs(RECORD["question"], RECORD["answers"], [()])[0]
-    beside = tiny_scorer.utilities([RECORD])[0][0].baseline
-    assert beside.responses == alone.responses
-    assert beside.seper == pytest.approx(alone.seper, abs=1e-6)
 
 
 def test_the_kernel_reads_the_direction_it_names(tiny_scorer):
@@ -165,11 +142,6 @@ def test_a_cache_is_named_by_its_path(tiny_scorer, tmp_path):
     # before the models, which are slow to load, and of which there is none of this name
     with pytest.raises(TypeError, match="cache must be a path"):
         SePerScorer.from_pretrained("nowhere/none", cache=3)
-
-
-def test_a_question_longer_than_the_window_cannot_be_scored(tiny_scorer):
-    with pytest.raises(UnscorableError, match="question has no room"):
-        tiny_scorer.utilities([{**RECORD, "question": "why " * 600}])
 
 
 @pytest.mark.parametrize("text", ["word " * 20_000, "🙂 שלום " * 200, "{question} {reference}"])

@@ -91,13 +91,6 @@ def test_the_embedded_encoder_is_the_default(monkeypatch):
         asking.candidates("long", SHOWN)
 
 
-def test_a_real_reader(tiny_scorer):
-    found = Ensemble(tiny_scorer, Encoder()).candidates("Who owns the mill?", [(), (Passage("Ann owns the mill."),)])
-    assert len(found.texts) == 2
-    assert found.silent.tolist() == [False, False]  # a random reader never says that it does not know
-    assert found.similarity.shape == (len(SIMILARITIES), 2, 2)
-
-
 def test_a_reader_can_start_early():
     reader = Reader()
     scorer = SimpleNamespace(judge=Judge(), with_sampling=lambda **changes: SimpleNamespace(reader=reader))

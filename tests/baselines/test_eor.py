@@ -10,10 +10,8 @@ import pytest
 from seper_reward.baselines import eor as module
 from seper_reward.baselines.candidates import Candidates
 from seper_reward.baselines.eor import eor
-from seper_reward.baselines.pool import retrieve_sources
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
-from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import fold_of
 from seper_reward.evaluate.consistency import consistency
 from seper_reward.evaluate.win_ratios import Errors
@@ -180,20 +178,6 @@ def test_intervals_are_over_questions():
     low, high = result["sources"]["one"]["mrwr"]["interval"]
     assert 0 <= low < 0.5 < high <= 1
     assert np.isclose(result["sources"]["one"]["mrwr"]["mean"], 0.5)
-
-
-def test_sources_by_name(lane_questions):
-    queries = read_queries(lane_questions).queries
-    corpus = {f"{query.id} {each.id}": each for query in queries for each in query.passages}
-    questions = [query.question for query in queries[:3]]
-    found = retrieve_sources(["bm25@2", "none", "bm25@1"], corpus, questions)
-    assert list(found) == ["bm25@2", "none", "bm25@1"]
-    assert found["none"] == [(), (), ()]
-    assert [len(row) for row in found["bm25@2"]] == [2, 2, 2]
-    assert [row[:1] for row in found["bm25@2"]] == found["bm25@1"]
-    for name in ("bm25", "bm25@0", "@3", "bm25@two"):
-        with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .* got"):
-            retrieve_sources([name], corpus, questions)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from seper_reward.baselines.pool import retrieve_sources
 from seper_reward.data.queries import read_queries
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Passage
-from tests.helpers import ScriptedSampler
+from tests.helpers import FindsThese, ScriptedSampler
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,9 @@ def test_rerank_takes_the_best_of_twenty(monkeypatch):
         def rerank(self, question, passages):
             return tuple(reversed(passages))
 
-    class Given:
-        def retrieve(self, questions, top_k):
-            return [tuple(Passage(str(number)) for number in range(top_k)) for _ in questions]
-
     monkeypatch.setattr(pool, "load_reranker", lambda name: Backwards())
-    monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: Given())
+    numbers = FindsThese(Passage(str(number)) for number in range(30))
+    monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: numbers)
     found = retrieve_sources(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"])
     texts = {name: [each.text for each in row] for name, (row,) in found.items()}
     assert texts["one@RR@2"] == ["19", "18"]  # of 20

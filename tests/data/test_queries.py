@@ -129,19 +129,6 @@ def test_what_is_made_of_plain_answers_is_as_it_always_was():
     assert query_key(query) != query_key(nested)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet", "folder"])
-def test_formats_of_lists(tmp_path, kind):
-    row, path = {"id": "a", **GOOD, "answers": [["Ann", "Ann B."], ["Bob"]]}, tmp_path / f"data.{kind}"
-    if kind == "jsonl":
-        write(path, row)
-    elif kind == "parquet":
-        Dataset.from_list([row]).to_parquet(path)
-    else:
-        Dataset.from_list([row]).save_to_disk(str(path))
-    (query,) = read_queries(path).queries
-    assert query.answers == (("Ann", "Ann B."), ("Bob",))
-
-
 def test_an_id_made_up_from_content_ignores_position_in_the_file(tmp_path):
     other = {**GOOD, "question": "When?"}
     one = read_queries(write(tmp_path / "a.jsonl", GOOD, other)).queries
@@ -152,7 +139,8 @@ def test_an_id_made_up_from_content_ignores_position_in_the_file(tmp_path):
 
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet", "folder"])
 def test_formats(tmp_path, kind):
-    rows = [{"id": str(number), **GOOD, "question": f"Who {number}?"} for number in range(3)]
+    answers = [["Ann", "Ann B."], ["Bob"]]
+    rows = [{"id": str(number), **GOOD, "question": f"Who {number}?", "answers": answers} for number in range(3)]
     path = tmp_path / (f"data.{kind}" if kind != "folder" else "folder")
     if kind == "jsonl":
         write(path, *rows)
@@ -164,7 +152,7 @@ def test_formats(tmp_path, kind):
         Dataset.from_list(rows).save_to_disk(str(path))
     examples = read_queries(path)
     assert [query.question for query in examples.queries] == ["Who 0?", "Who 1?", "Who 2?"]
-    assert isinstance(examples.queries[0], Query)
+    assert examples.queries[0].answers == (("Ann", "Ann B."), ("Bob",))
     assert examples.queries[0].passages[0].text == "Ann did."
     assert not examples.rejected
 

@@ -186,16 +186,8 @@ def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys, monkeypatch
     said = {"answers": ["Ann"], "response": "It is Ann"}
     rows = [{**said, "question": f"who {n}?", "equivalent": n % 3 > 0, "system": "ab"[n % 2]} for n in range(40)]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = [
-        "--entailment",
-        tiny_entailment,
-        "--set",
-        "judge.dtype=float32",
-        "--set",
-        "judge.device=cpu",
-        "--seed",
-        "3",
-    ]
+    words = ["--entailment", tiny_entailment, "--seed", "3"]
+    words += ["--set", "judge.dtype=float32", "--set", "judge.device=cpu"]
     (tmp_path / "more.jsonl").write_text((tmp_path / "own.jsonl").read_text())
     words += ["--file", tmp_path / "own.jsonl", tmp_path / "more.jsonl", "--llm_judge", tiny_reader]
     words += ["--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]

@@ -11,6 +11,7 @@ from seper_reward.evaluate.measuring import measured
 from seper_reward.evaluate.retrievers import RetrieverRow, Retrievers, compare_retrievers
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.stubs import StubScorer
+from tests.helpers import cells
 from tests.helpers import evaluation_arguments as arguments
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
@@ -153,12 +154,6 @@ def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions,
     assert (tmp_path / "measures.svg").read_text().startswith("<?xml")
     assert main(["evaluate", "retrievers", *words, "--retrievers", "bm26"]) == 2
     assert "retriever='bm26' could not be loaded: expected bm25, minilm" in capsys.readouterr().err
-
-
-def cells(table, first):
-    """Return the cells of the row that begins with these."""
-    rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]
-    return next(row[len(first) :] for row in rows if row[: len(first)] == first)
 
 
 def test_the_table_cell_by_cell():

@@ -90,12 +90,6 @@ def test_a_question_is_uncovered_if_no_search_of_any_rollout_helped(scripted):
     assert measures["uncovered"]["mean"] == 0.5
 
 
-def test_at_the_break_even_price_searches_earn_what_they_cost(scripted):
-    found = audit_searches(None, ROLLOUTS)
-    price = found.measures["break_even_price"]["mean"]
-    assert sum(row.delta_seper - price for row in found.by_search) == pytest.approx(0, abs=1e-3)
-
-
 def test_agents_that_never_search_or_never_answer(scripted):
     found = audit_searches(None, [played("new", answer=""), played("old", answer="")])
     assert "accuracy" not in found.measures

@@ -21,7 +21,7 @@ from seper_reward.evaluate.verdicts import (
 )
 from seper_reward.reader.prompted import PromptedReader
 from tests.benchmarks.adapters.entailment_data import common_facts
-from tests.helpers import ScriptedSampler
+from tests.helpers import ScriptedSampler, write_rows
 
 EVOUNA_ROW = {
     "question": "who?",
@@ -34,11 +34,6 @@ EVOUNA_ROW = {
     "judge_newbing": None,
     "improper": False,
 }
-
-
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def own(number, **changes):
@@ -56,7 +51,7 @@ def test_evouna_rows_give_one_judgement_per_verdict(tmp_path):
 
 
 def test_own_rows_are_grouped_by_a_field(tmp_path):
-    path = write(tmp_path / "own.jsonl", [own(1, system="mine"), own(2)])
+    path = write_rows(tmp_path / "own.jsonl", [own(1, system="mine"), own(2)])
     assert [row.column for row in read_verdicts(path)] == ["mine", "response"]
 
 
@@ -75,7 +70,7 @@ def test_own_rows_are_grouped_by_a_field(tmp_path):
 )
 def test_a_bad_row_is_named(tmp_path, row, message):
     with pytest.raises(BadRowError, match=message):
-        read_verdicts(write(tmp_path / "own.jsonl", [own(0), row]))
+        read_verdicts(write_rows(tmp_path / "own.jsonl", [own(0), row]))
 
 
 def test_a_json_file_must_hold_an_array(tmp_path):

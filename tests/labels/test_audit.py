@@ -9,7 +9,7 @@ from seper_reward.data.rows import BadRowError
 from seper_reward.labels.audit import false_negative, questions_to_audit, read_gold_answers, write_audit
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.mined_negatives import read_mined
-from tests.helpers import labels_of
+from tests.helpers import labels_of, write_rows
 
 ROWS = [
     {"query": "Who runs the mill?", "pos": ["Ida."], "neg": ["Ida Voss runs it.", "Fog."], "answers": ["Ida Voss"]},
@@ -18,14 +18,9 @@ ROWS = [
 ]
 
 
-def written(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def mined(tmp_path):
-    return read_mined(written(tmp_path / "mined.jsonl", ROWS))
+    return read_mined(write_rows(tmp_path / "mined.jsonl", ROWS))
 
 
 def test_questions_have_their_negatives_and_answers(mined):
@@ -41,7 +36,7 @@ def test_questions_have_their_negatives_and_answers(mined):
 
 def test_answers_from_a_file(mined, tmp_path):
     rows = [{"question": "Who? ", "gold": ["Ann", "Anna"]}, {"anchor": "Who sings?", "gold": [["Bob"], ["Eve"]]}]
-    answers = read_gold_answers(written(tmp_path / "gold.jsonl", rows), "gold")
+    answers = read_gold_answers(write_rows(tmp_path / "gold.jsonl", rows), "gold")
     asked = questions_to_audit(mined, answers, column="gold")
     assert [each.answers for each in asked.queries] == [(("Bob",), ("Eve",)), ("Ann", "Anna")]
     assert asked.unanswered == ("Who runs the mill?",)
@@ -53,9 +48,9 @@ def test_without_answers_there_is_no_audit(mined, tmp_path):
     ):
         questions_to_audit(mined, column="gold")
     with pytest.raises(BadRowError, match=r"line 1: expected answers in 'answers', got fields question; name the"):
-        read_gold_answers(written(tmp_path / "gold.jsonl", [{"question": "Who?"}]))
+        read_gold_answers(write_rows(tmp_path / "gold.jsonl", [{"question": "Who?"}]))
     with pytest.raises(BadRowError, match=r"line 1: expected a text in one of question, query, anchor, got fields id"):
-        read_gold_answers(written(tmp_path / "gold.jsonl", [{"id": "q1", "answers": ["x"]}]))
+        read_gold_answers(write_rows(tmp_path / "gold.jsonl", [{"id": "q1", "answers": ["x"]}]))
 
 
 def test_an_unusable_answer_is_rejected(mined):
@@ -112,7 +107,7 @@ def label_rows(mined):
     ],
 )
 def test_what_an_audit_writes(mined, tmp_path, action, first):
-    written(tmp_path / "labels.jsonl", label_rows(mined))
+    write_rows(tmp_path / "labels.jsonl", label_rows(mined))
     found = write_audit(mined, questions_to_audit(mined), tmp_path, action=action, settings={"seed": 0})
     (listed,) = [json.loads(line) for line in (tmp_path / "false_negatives.jsonl").read_text().splitlines()]
     assert (listed["question"], listed["negative"], listed["delta_seper"]) == (

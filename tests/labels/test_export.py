@@ -9,52 +9,11 @@ from seper_reward.cli import main
 from seper_reward.labels import rows
 from seper_reward.labels.export import LAYOUTS, write_labels
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel
-
-
-def labeled():
-    mill = Query(
-        "q1",
-        "Who built the mill?",
-        ("Ann",),
-        (Passage("Ann built it.", "Mill", "p1"), Passage("Sheep.", id="p2"), Passage("Bob built it.", id="p3")),
-    )
-    ferry = Query("q2", "When did it sink?", ("1900",), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9")))
-    return [
-        LabeledQuery(mill, (0.8, 0.01, -0.4), (0.1, 0.05, 0.1)),
-        LabeledQuery(ferry, (0.02, -0.5), (0.1, 0.1)),  # nothing helps
-    ]
+from tests.labels.test_load import labeled
 
 
 def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def test_lists_train_a_cross_encoder(tmp_path):
-    from datasets import load_dataset
-    from sentence_transformers import CrossEncoder
-    from sentence_transformers.cross_encoder.losses import RankNetLoss
-
-    from seper_reward.runtime.pretrained import embedded_encoder_folder
-
-    assert write_labels(labeled(), tmp_path / "deep" / "lists.jsonl", "sentence-transformers") == 2
-    rows = load_dataset("json", data_files=str(tmp_path / "deep" / "lists.jsonl"), split="train")
-    assert rows.column_names == ["query", "docs", "labels"]
-    assert rows[0]["docs"] == ["Mill: Ann built it.", "Sheep.", "Bob built it."]
-    assert rows[0]["labels"] == [0.8, 0.01, -0.4]
-    model = CrossEncoder(str(embedded_encoder_folder()), num_labels=1, device="cpu")
-    import torch
-
-    loss = RankNetLoss(model)([rows["query"][:], rows["docs"][:]], [torch.tensor(row) for row in rows["labels"]])
-    assert loss.requires_grad
-    assert loss > 0
-
-
-def test_triplets(tmp_path):
-    assert write_labels(labeled(), tmp_path / "t.jsonl", "sentence-transformers-triplets") == 2
-    assert [tuple(row.values()) for row in lines(tmp_path / "t.jsonl")] == [
-        ("Who built the mill?", "Mill: Ann built it.", "Bob built it.", 1.2),
-        ("Who built the mill?", "Mill: Ann built it.", "Sheep.", 0.79),
-    ]
 
 
 def test_tevatron(tmp_path):
@@ -75,7 +34,7 @@ def test_flagembedding(tmp_path):
     assert row == {
         "query": "Who built the mill?",
         "pos": ["Mill: Ann built it."],
-        "neg": ["Sheep.", "Bob built it."],
+        "neg": ["Sheep.", "Bob did."],
         "pos_scores": [0.8],
         "neg_scores": [0.01, -0.4],
     }
@@ -174,12 +133,13 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
 
     asked = "Who built the mill? [SEP] Mill: Ann built it."
     found = exported("sentence-transformers")
+    assert found[0]["docs"] == ["Mill: Ann built it.", "Sheep.", "Bob did."]
     other = "Who built the mill? [SEP] Sheep."
     assert [row["query"] for row in found] == ["Who built the mill?", asked, other, "When did it sink?"]
-    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob built it."], "labels": pytest.approx([0.6, -0.9])}
+    assert found[1] == {"query": asked, "docs": ["Sheep.", "Bob did."], "labels": pytest.approx([0.6, -0.9])}
     assert "4 lines from 4 of 4 questions by hop" in capsys.readouterr().out
     assert exported("sentence-transformers-triplets")[-1] == {
-        "anchor": asked, "positive": "Sheep.", "negative": "Bob built it.", "label": 1.5,
+        "anchor": asked, "positive": "Sheep.", "negative": "Bob did.", "label": 1.5,
     }  # fmt: skip
     tevatron = exported("tevatron")[1]
     assert (tevatron["query_id"], tevatron["query"]) == ("q1|p1", asked)
@@ -205,10 +165,11 @@ def test_csv_is_read_back(tmp_path, kind):
     from datasets import load_dataset
 
     layout = f"sentence-transformers-{kind}"
-    count = write_labels(labeled(), tmp_path / "x.jsonl", layout)
-    assert write_labels(labeled(), tmp_path / "x.csv", layout) == count
+    folder = tmp_path / "deep"
+    count = write_labels(labeled(), folder / "x.jsonl", layout)
+    assert write_labels(labeled(), folder / "x.csv", layout) == count
     read = {
-        name: load_dataset(name, data_files=str(tmp_path / f"x.{ending}"), cache_dir=str(tmp_path / "cache"))["train"]
+        name: load_dataset(name, data_files=str(folder / f"x.{ending}"), cache_dir=str(tmp_path / "cache"))["train"]
         for name, ending in (("csv", "csv"), ("json", "jsonl"))
     }
     assert read["csv"].to_list() == read["json"].to_list()

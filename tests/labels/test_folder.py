@@ -100,9 +100,12 @@ def test_a_changed_file_is_written_again_while_progress_is_there(folder, tmp_pat
     assert not (tmp_path / "new" / "progress").exists()
 
 
-def test_a_finished_folder_is_summed_up_as_before(folder):
-    summary = json.loads((folder / "summary.json").read_text())
+def test_a_finished_folder_is_left_alone(folder):
+    summary, stamp = json.loads((folder / "summary.json").read_text()), (folder / "labels.jsonl").stat().st_mtime_ns
+    (folder / "progress").mkdir()  # as a kill at the very end would leave it
     assert LabelRun(folder, Counting(0), QUERIES).run() == summary
+    assert (folder / "labels.jsonl").stat().st_mtime_ns == stamp
+    assert not (folder / "progress").exists()
     assert set(summary["sha256"]) == {"labels.jsonl", "rejected.jsonl"}
 
 

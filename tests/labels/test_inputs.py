@@ -1,6 +1,5 @@
 """The command labels what other libraries wrote: their columns, their folders, their runs and judgments."""
 
-import json
 import math
 from pathlib import Path
 
@@ -54,14 +53,8 @@ def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
 
 
 def test_a_run_has_the_passages_of_the_questions(label):
-    words = [
-        "--input",
-        BEIR / "queries.jsonl",
-        "--corpus",
-        BEIR / "corpus.jsonl",
-        "--set",
-        f"input.run={BEIR / 'bm25.run'}",
-    ]
+    words = ["--input", BEIR / "queries.jsonl", "--corpus", BEIR / "corpus.jsonl"]
+    words += ["--set", f"input.run={BEIR / 'bm25.run'}"]
     rows = label("gold", *words, "--set", "input.run_depth=2", "--set", f"input.qrels={BEIR / 'qrels' / 'test.tsv'}")
     assert [shown(row) for row in rows] == [[("d1", 1), ("d2", 0)], [("d3", 2), ("d4", 0)]]
 
@@ -89,40 +82,6 @@ def test_a_table_as_people_keep_it(label, tmp_path):
     rows = label("contains", *words)
     assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[1, 0], [0, 1]]
     assert [row["answers"] for row in rows] == [["Ida", "Voss"], ["Bob"]]
-
-
-def test_what_is_wrong_is_one_line(tmp_path, capsys):
-    (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "gold": "Ann", "ctx": "one"}\n')
-    common = ["label", "--labeler", "contains", "--output_dir", str(tmp_path / "out"), "--input"]
-    for words, message in (
-        ([str(tmp_path / "rows.jsonl")], "got the columns q, gold, ctx; name it: --columns question=COLUMN"),
-        ([str(tmp_path / "rows.jsonl"), "--columns", "question"], "columns must be like question=COLUMN"),
-        (["org/name:train"], "without network only local files and the hub's cache are readable"),
-        ([f"{BEIR}:dev"], "expected a split of qrels/, one of test, train, got 'dev'"),
-        ([f"{BEIR}:test", "--set", "input.run_depth=0"], "run_depth must be at least 1, got 0"),
-    ):
-        assert main([*common, *words]) == 2
-        assert message in capsys.readouterr().err
-
-
-def test_other_commands_read_the_same(tmp_path, capsys):
-    from tests.benchmarks.experiments.questions import ExperimentConfig, read_questions
-
-    rows = [
-        {
-            "_id": f"h{number}",
-            "question": f"Who runs mill {number}?",
-            "answer": f"Ida {number}",
-            "context": [["Mill", [f"Ida {number} runs it."]], ["Hill", [f"Sheep {number} graze."]]],
-            "supporting_facts": [["Mill", 0]],
-        }
-        for number in range(24)
-    ]
-    (tmp_path / "hotpot.json").write_text(json.dumps(rows))
-    questions = read_questions(ExperimentConfig(input=str(tmp_path / "hotpot.json"), marked=1))
-    assert len(questions.corpus) == 48
-    assert questions.train[0].answers[0].startswith("Ida")
-    assert "read as HotpotQA" in capsys.readouterr().err
 
 
 def test_a_long_reference_is_an_answer_like_any_other(tiny_scorer):

@@ -62,11 +62,6 @@ def test_python_refuses_edited_labels_and_files(folder):
     assert len(load_labels(folder)) == 3
 
 
-def test_an_untouched_folder_is_exported(folder):
-    assert main(commands(folder)["export"]) == 0
-    assert main(commands(folder)["page"]) == 0
-
-
 def test_both_files_are_named_and_absent_ones_pass(folder):
     assert changed_files(folder, ["labels.jsonl", "rejected.jsonl", "other"]) == ["other"]
     edit(folder)

@@ -14,11 +14,10 @@ from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
 from seper_reward.labels.labelers import ItemLabeler, LabelerOptions, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.writer import Writer
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
-from tests.helpers import ScriptedSampler, engine_options, labels_of
+from tests.helpers import ScriptedSampler, engine, labels_of
 
 QUERY = Query(
     "q",
@@ -291,8 +290,7 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
         return 200, {"choices": [choice]}
 
     server = serve(tiny_sampler, fault=judged, window=4096)
-    options, sampling = engine_options([server.url], **vars(tiny_sampler.options))
-    scorer = SePerScorer(EngineSampler(options, tiny_sampler.tokenizer, **sampling), tiny_judge, prompt="brief")
+    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief")
     labeler = ItemLabeler(scorer, JudgmentOptions("vanilla"))
     found = labeler.label_batch([replace(QUERY, id=str(at), question=f"Who built mill {at}?") for at in range(4)])
     assert [each.labels for each in found] == [(1.0, 0.0, 0.0)] * 4
@@ -317,34 +315,11 @@ def test_options_reach_the_labeler(tiny_scorer):
 def test_a_reader_that_judges_badly_has_its_questions_rejected(
     tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys
 ):
-    models = [
-        "--reader",
-        str(tiny_reader),
-        "--entailment",
-        str(tiny_entailment),
-        "--set",
-        "reader.dtype=float32",
-        "--limit",
-        "2",
-    ]
-    words = [
-        "label",
-        "--labeler",
-        "item",
-        "--input",
-        str(lane_questions),
-        "--output_dir",
-        str(tmp_path / "out"),
-        *models,
-    ]
+    models = f"--reader {tiny_reader} --entailment {tiny_entailment} --set reader.dtype=float32 --limit 2"
+    words = f"label --labeler item --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
     assert main([*words, "--set", "labeler.item_form=pointwise"]) == 2
     assert "was removed; give it with labeler.item_method or judges, as in a_s:form=point" in capsys.readouterr().err
-    words += [
-        "--set",
-        "labeler.item_max_new_tokens=8",
-        "--set",
-        "labeler.item_method=vanilla:form=pointwise",
-    ]
+    words += ["--set", "labeler.item_max_new_tokens=8", "--set", "labeler.item_method=vanilla:form=pointwise"]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]

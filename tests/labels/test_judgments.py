@@ -170,26 +170,22 @@ def test_rank_gpt_ranks_once_without_an_answer():
 
 
 @pytest.mark.parametrize(
-    ("method", "script"),
+    ("method", "script", "form"),
     [
-        ("vanilla", [[None]]),
-        ("a_s", [["Bob"], [None]]),
-        ("a_r", [["Bob"], [None]]),
-        ("ar_s", [["Bob"], [None]]),
-        ("ar_s", [["Bob"], [ALL], [None]]),
-        ("rank_gpt", [[None]]),
-        ("k_sampling", [[None] * 6]),
-        ("exp_a", [[None]]),
+        ("vanilla", [[None]], "listwise"),
+        ("vanilla", [[True, None, True, False]], "pointwise"),  # one passage is enough
+        ("a_s", [["Bob"], [None]], "listwise"),
+        ("a_r", [["Bob"], [None]], "listwise"),
+        ("ar_s", [["Bob"], [None]], "listwise"),
+        ("ar_s", [["Bob"], [ALL], [None]], "listwise"),
+        ("rank_gpt", [[None]], "listwise"),
+        ("k_sampling", [[None] * 6], "listwise"),
+        ("exp_a", [[None]], "listwise"),
     ],
 )
-def test_what_was_not_understood_is_never_guessed(method, script):
+def test_what_was_not_understood_is_never_guessed(method, script, form):
     with pytest.raises(UnscorableError, match="could not be parsed"):
-        played(JudgmentOptions(method), *script)
-
-
-def test_one_passage_that_was_not_understood_leaves_the_question_without_labels():
-    with pytest.raises(UnscorableError, match="could not be parsed"):
-        played(JudgmentOptions("vanilla", form="pointwise"), [True, None, True, False])
+        played(JudgmentOptions(method, form=form), *script)
 
 
 def test_a_blank_answer_is_none():

@@ -16,7 +16,6 @@ from seper_reward.labels.labelers import (
     load_labeler,
     needs_answers,
 )
-from seper_reward.labels.loop import batch_size
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -92,17 +91,6 @@ def test_gold_marks_need_no_reader(words, tmp_path):
     output = tmp_path / "qrels"
     assert main(["export", "--labels", str(tmp_path / "out"), "--format", "trec", "--output", str(output)]) == 0
     assert output.read_text().startswith("q0 0 q0:s 1\nq0 0 u 0\n")
-
-
-def test_questions_that_nobody_judged_have_no_marks(words, tmp_path):
-    rows = records(2)
-    for passage in rows[1]["passages"]:
-        del passage["relevant"]
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(words("gold", "out")) == 0
-    assert [row["id"] for row in labels_of(tmp_path / "out")] == ["q0"]
-    (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
-    assert "expected 'relevant': true, false or a grade in its passages, got none" in rejected["reason"]
 
 
 def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_path, capsys):
@@ -226,31 +214,6 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
     assert "tokens" not in row["passages"][0]  # no reader is asked
 
 
-def test_only_labelers_that_gain_by_it_have_blocks(tiny_scorer):
-    names = ("delta_seper", "erag", "likelihood", "gold")
-    sizes = {name: batch_size(load_labeler(name, lambda: tiny_scorer), 4) for name in names}
-    assert sizes == {"delta_seper": 4, "erag": 4, "likelihood": 4, "gold": 1}
-
-
-def test_a_failure_in_the_middle_is_resumed(tmp_path, tiny_scorer):
-    class Fails(ERAGLabeler):
-        left = 2
-
-        def read(self, asked, batch_size):
-            if not self.left:
-                raise KeyboardInterrupt
-            self.left -= 1
-            return super().read(asked, batch_size)
-
-    queries = [as_query(row) for row in records(4)]
-    with pytest.raises(KeyboardInterrupt):
-        LabelRun(tmp_path / "out", Fails(tiny_scorer), queries).run()
-    assert LabelRun(tmp_path / "out", ERAGLabeler(tiny_scorer), queries).run()["questions"] == 4
-    LabelRun(tmp_path / "whole", ERAGLabeler(tiny_scorer), queries).run()
-    whole, resumed = ((tmp_path / name / "labels.jsonl").read_bytes() for name in ("whole", "out"))
-    assert whole == resumed
-
-
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
     token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
     for name, options in (
@@ -266,14 +229,6 @@ def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
         assert found.labels == pytest.approx(labeled.labels, abs=1e-6)
         assert found.std_errors == pytest.approx(labeled.std_errors, abs=1e-6)
         assert found.baseline_error == pytest.approx(labeled.baseline_error, abs=1e-6)
-
-
-def test_a_label_that_is_not_there_is_named(tmp_path):
-    labeled = GoldLabeler().label(as_query(records(1)[0]))
-    (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, "gold")) + "\n")
-    assert read_labels(tmp_path)[0].labels == (1.0, 0.0)
-    with pytest.raises(ValueError, match="'delta_seper' is missing"):
-        read_labels(tmp_path, "delta_seper")
 
 
 def test_label_takes_any_labeler(tiny_scorer):

@@ -25,7 +25,7 @@ from seper_reward.labels.labelers.registry import FORMER
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
+from seper_reward.types import Asked, Passage, Query, Responses
 
 QUERY = Query(
     "q",
@@ -133,12 +133,6 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
 
 
 LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
-
-
-def test_delta_belief_needs_one_answer(tiny_scorer):
-    judge = DeltaSePerLabeler(tiny_scorer, "delta_belief")
-    with pytest.raises(UnscorableError, match="but a list has no single wording; use delta_seper"):
-        judge.label(LIST)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from seper_reward.batching import beliefs_of, query_cost
+from seper_reward.batching import query_cost
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import (
     DeltaSePerLabeler,
@@ -14,11 +14,11 @@ from seper_reward.labels.labelers import (
     ItemLabeler,
     LikelihoodLabeler,
 )
-from seper_reward.labels.loop import batch_size, label_all, label_batches
+from seper_reward.labels.loop import batch_size, label_batches
 from seper_reward.reader import prompted
 from seper_reward.runtime.profiling import profiling
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError, attempt
+from seper_reward.types import LabeledQuery, Passage, Query, attempt
 
 RECORD = {
     "question": "Who built the mill?",
@@ -32,21 +32,7 @@ def test_a_query_without_delta_belief_leaves_the_others_of_its_batch_theirs(tiny
     listed = Query("1", "Who built it?", (("Ann",), ("Bob",)), (Passage("Ann and Bob did."),))
     first, second = DeltaSePerLabeler(tiny_scorer, "delta_belief").label_batch([plain, listed])
     assert first.labels
-    assert isinstance(second, UnscorableError)
-
-
-def test_beliefs_come_in_the_order_of_their_queries_with_errors_in_their_places(tiny_scorer, monkeypatch):
-    asked = [
-        Asked("Who built the mill?" if n != 2 else "why " * 600, ("Voss",), ((Passage(f"Voss built {n}."),),))
-        for n in range(5)
-    ]
-    one_by_one = beliefs_of(tiny_scorer, asked, "reading")
-    monkeypatch.setattr(SePerScorer, "batch_size", 32)
-    in_batches = beliefs_of(tiny_scorer, asked, "reading")
-    assert [isinstance(each, UnscorableError) for each in in_batches] == [False, False, True, False, False]
-    for alone, together in zip(one_by_one, in_batches, strict=True):
-        if isinstance(alone, list):
-            assert [belief.seper for belief in together] == pytest.approx([belief.seper for belief in alone], abs=1e-3)
+    assert "but a list has no single wording; use delta_seper" in str(second)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +85,7 @@ def test_a_labeler_has_the_batches_of_its_scorer(tiny_scorer, monkeypatch):
     assert batch_size(DeltaSePerLabeler(tiny_scorer)) == 1
     monkeypatch.setattr(SePerScorer, "batch_size", 32)
     assert batch_size(DeltaSePerLabeler(tiny_scorer)) == 32
-    assert batch_size(DeltaSePerLabeler(tiny_scorer), 4) == 4
+    assert {batch_size(kind(tiny_scorer), 4) for kind in (DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler)} == {4}
     assert batch_size(GoldLabeler(), 4) == 1
     with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
         batch_size(DeltaSePerLabeler(tiny_scorer), 0)
@@ -110,10 +96,3 @@ def test_servers_make_their_own_batches(tiny_scorer, monkeypatch):
     monkeypatch.setattr(type(tiny_scorer.sampler), "prompts_ahead", 8)
     labelers = DeltaSePerLabeler, ItemLabeler, LikelihoodLabeler
     assert [batch_size(labeler(tiny_scorer), 4) for labeler in labelers] == [1, 4, 4]
-
-
-def test_all_queries_come_with_labels_or_an_error_in_order(tiny_scorer):
-    queries = [as_query({**RECORD, "id": str(n), "question": "why " * 600 if n == 1 else "Who?"}) for n in range(3)]
-    found = list(label_all(DeltaSePerLabeler(tiny_scorer), queries, 2))
-    assert [query for query, _ in found] == queries
-    assert [isinstance(labeled, LabeledQuery) for _, labeled in found] == [True, False, True]

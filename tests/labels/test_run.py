@@ -12,7 +12,6 @@ import pytest
 from datasets import Dataset
 
 import seper_reward
-from seper_reward import Passage
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.labels import folder
@@ -24,7 +23,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import checked_line
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
-from tests.helpers import labels_of, launch
+from tests.helpers import labels_of, launch, write_rows
 
 FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
@@ -43,11 +42,6 @@ def rows(count):
         }
         for number in range(count)
     ]
-
-
-def write(path, records):
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
 
 
 @pytest.fixture
@@ -70,7 +64,8 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 
 
 def test_the_folder_and_its_schema(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", [*rows(3), {"id": "bad", "question": "", "answers": [], "passages": []}])
+    bad = {"id": "bad", "question": "", "answers": [], "passages": []}
+    source = write_rows(tmp_path / "data.jsonl", [*rows(3), bad])
     assert main(label(source, "out")) == 0
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir() if path.name != ".lock") == FILES
@@ -120,7 +115,7 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
 def test_label_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment):
     from seper_reward import SePerScorer
 
-    assert main(label(write(tmp_path / "data.jsonl", rows(2)), "out")) == 0
+    assert main(label(write_rows(tmp_path / "data.jsonl", rows(2)), "out")) == 0
     scorer = SePerScorer.from_pretrained(
         str(tiny_reader),
         str(tiny_entailment),
@@ -185,7 +180,7 @@ def killed(words, kill_after, errors):
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(8))
+    source = write_rows(tmp_path / "data.jsonl", rows(8))
     assert main(label(source, "whole")) == 0
     resumed, progress = label(source, "cut"), tmp_path / "cut" / "progress"
     for kill_after, finished in ((1, 1), (3, 4)):
@@ -218,9 +213,9 @@ def blind(words):
 
 def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label, tmp_path):
     records = rows(7)
-    assert main(label(write(tmp_path / "data.jsonl", records), "one")) == 0
+    assert main(label(write_rows(tmp_path / "data.jsonl", records), "one")) == 0
     random.Random(3).shuffle(records)
-    words = label(write(tmp_path / "shuffled.jsonl", records), "two")
+    words = label(write_rows(tmp_path / "shuffled.jsonl", records), "two")
     launch(partial(blind, words), tmp_path)
     lines = {name: (tmp_path / name / "labels.jsonl").read_bytes().splitlines() for name in ("one", "two")}
     assert sorted(lines["one"]) == sorted(lines["two"])
@@ -231,44 +226,23 @@ def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label
 
 
 def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(2))
+    source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main(label(source, "out")) == 0
     before = (tmp_path / "out" / "labels.jsonl").read_bytes()
-    assert main(label(source, "out", "--seed", 5, "--estimator", "paper")) == 2
+    assert main(label(source, "out", "--seed", 5, "--estimator", "paper", "--block", 2)) == 2
     message = capsys.readouterr().err
+    assert "block was 1, is 2" in message
     assert "sampling.seed was 0, is 5" in message
     assert "estimator.aliases was 'any', is 'mean'" in message
-    assert main(label(write(source, rows(3)), "out")) == 2
+    assert main(label(write_rows(source, rows(3)), "out")) == 2
     assert "queries was" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == before
-
-
-def test_a_finished_folder_is_left_alone(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(2))
-    assert main(label(source, "out")) == 0
-    stamp = (tmp_path / "out" / "labels.jsonl").stat().st_mtime_ns
-    (tmp_path / "out" / "progress").mkdir()  # as a kill at the very end would leave it
-    assert main(label(source, "out")) == 0
-    assert (tmp_path / "out" / "labels.jsonl").stat().st_mtime_ns == stamp
-    assert not (tmp_path / "out" / "progress").exists()
-    assert "2 questions" in capsys.readouterr().out
-
-
-def test_a_folder_in_use_is_refused(label, tmp_path, capsys):
-    import fcntl
-
-    (tmp_path / "out").mkdir()
-    with (tmp_path / "out" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
-    assert "in use by another process" in capsys.readouterr().err
-    assert not (tmp_path / "out" / "labels.jsonl").exists()
 
 
 def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "labels.jsonl").write_text("mine\n")
-    assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert main(label(write_rows(tmp_path / "data.jsonl", rows(1)), "out")) == 2
     assert "unknown origin" in capsys.readouterr().err
     assert (tmp_path / "out" / "labels.jsonl").read_text() == "mine\n"
 
@@ -276,7 +250,7 @@ def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
 def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, capsys):
     broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("nan")}]
     records = [*rows(1), *({**rows(1)[0], "id": f"bad{n}", **change} for n, change in enumerate(broken))]
-    source = write(tmp_path / "data.jsonl", records)
+    source = write_rows(tmp_path / "data.jsonl", records)
     assert main(["label", "--labeler", "gold", "--input", str(source), "--output_dir", str(tmp_path / "out")]) == 0
     assert "4 rows rejected" in capsys.readouterr().out
 
@@ -291,9 +265,7 @@ def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_a_label_that_is_no_number_is_rejected(tmp_path, value):
-    from seper_reward.data.queries import as_query
     from seper_reward.labels.labelers import GoldLabeler
-    from seper_reward.labels.run import LabelRun
     from seper_reward.types import LabeledQuery
 
     class Broken(GoldLabeler):
@@ -310,14 +282,11 @@ def test_a_label_that_is_no_number_is_rejected(tmp_path, value):
 def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "provenance.json").write_text('{"mine": 1}')
-    assert main(label(write(tmp_path / "data.jsonl", rows(1)), "out")) == 2
+    assert main(label(write_rows(tmp_path / "data.jsonl", rows(1)), "out")) == 2
     assert "made otherwise" in capsys.readouterr().err
 
 
 def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.data.queries import as_query
-    from seper_reward.labels.run import LabelRun
-
     queries = [as_query(row) for row in rows(3)]
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
     labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
@@ -330,21 +299,6 @@ def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tm
     assert [len(blocks) for _, blocks in left] == [3, 3]
 
 
-def test_a_run_goes_on_after_a_failure_in_the_same_process(tiny_scorer, tmp_path):
-    from seper_reward.data.queries import as_query
-    from seper_reward.labels.run import LabelRun
-
-    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    queries = [as_query(row) for row in [rows(2)[0], long, rows(2)[1]]]
-    run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
-    with pytest.raises(UnscorableError, match="question id='long'"):
-        run.run(strict=True)
-    run._files.free()
-    assert LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries).finished == 1
-    summary = run.run()
-    assert (summary["questions"], summary["rejected"]) == (2, 1)
-
-
 def test_two_questions_of_one_id_are_refused(tmp_path):
     queries = [as_query({**row, "id": "1"}) for row in rows(2)]
     with pytest.raises(ValueError, match="unique ids, got '1' more than once"):
@@ -352,9 +306,6 @@ def test_two_questions_of_one_id_are_refused(tmp_path):
 
 
 def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.data.queries import as_query
-    from seper_reward.labels.run import LabelRun
-
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in rows(3)])
     mine = run._mine
     monkeypatch.setattr(run, "_mine", lambda queries: list(mine(queries))[1:])  # another process took the first
@@ -365,14 +316,14 @@ def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeyp
 
 
 def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
+    source = write_rows(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
     assert main(label(source, "out", "--strict", "true")) == 2
     assert "data.jsonl, line 2: answers must be a text or a list" in capsys.readouterr().err
 
 
 def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path, capsys):
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    source = write(tmp_path / "data.jsonl", [*rows(2), long])
+    source = write_rows(tmp_path / "data.jsonl", [*rows(2), long])
     assert main(label(source, "out", "--strict", "true")) == 2
     assert "question id='long': question has no room" in capsys.readouterr().err
     assert main(label(source, "out")) == 0  # what was finished before is kept
@@ -392,30 +343,23 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--entailment", "no/such-model"], "entailment='no/such-model' could not be loaded"),
         (["--prompt", "mine"], "--prompt: invalid choice: 'mine' (choose from"),
         (["--set", "reader.dtype=int8"], "dtype must be auto, float32, bfloat16, float16, got 'int8'"),
-        (["--num_samples", "0"], "num_samples"),
-        (["--estimator", "mine"], "--estimator: invalid choice: 'mine' (choose from"),
         (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
+        (["--block", "0"], "block must be at least 1"),
+        (["--set", "input.run_depth=0"], "run_depth must be at least 1, got 0"),
         (["--margin", "-0.1"], "margin must be at least 0, got -0.1"),
         (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
         (["--set", "reader.max_passage_tokens=0"], "max_passage_tokens must be at least 1"),
-        (["--set", "reader.closed_book_prompt=Who?"], "closed_book_prompt must be a text with {question}"),
         (
             ["--set", "reader.passages_prompt={question}"],
             "passages_prompt must be a text with {question}, {reference}",
         ),
-        (["--set", "reader.placebo= "], "placebo must be the text of a passage"),
         (["--set", "reader.chat_template_kwargs=[1]"], "chat_template_kwargs must be a JSON mapping, got '[1]'"),
-        (
-            ["--set", 'reader.chat_template_kwargs={"tokenize": true}'],
-            "chat_template_kwargs must not contain tokenize",
-        ),
-        (["--sampels", "3"], "--sampels"),
     ],
 )
 def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, message):
-    source = write(tmp_path / "data.jsonl", rows(1))
+    source = write_rows(tmp_path / "data.jsonl", rows(1))
     assert main([*label(source, "out"), *change]) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -425,9 +369,7 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sampels: 3\n", "sampels"),
         ("sampling: {seed: many}\n", "argument --seed: invalid int value: 'many'"),
-        ("- a\n", "must contain a YAML mapping"),
         ("sampling: {stop: word}\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
         ("reader: {chat_template_kwargs: 3}\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
@@ -436,14 +378,12 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
     (tmp_path / "config.yaml").write_text(text)
-    source = write(tmp_path / "data.jsonl", rows(1))
+    source = write_rows(tmp_path / "data.jsonl", rows(1))
     assert main([*label(source, "out"), "--config", str(tmp_path / "config.yaml")]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_the_readers_words_come_from_the_settings(label, tmp_path):
-    from seper_reward.config import ScorerConfig, load_scorer
-
     (tmp_path / "config.yaml").write_text(
         "reader:\n  closed_book_prompt: 'Say it. {question}'\n"
         "  passages_prompt: 'Read it. {reference} Say it. {question}'\n"
@@ -452,7 +392,7 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
     )
-    source = write(tmp_path / "data.jsonl", rows(1))
+    source = write_rows(tmp_path / "data.jsonl", rows(1))
     words = label(
         source,
         "out",
@@ -466,21 +406,10 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
     assert decides["prompt"]["closed_book_prompt"] == "Say it. {question}"
     assert decides["chat"]["system_prompt"] == "Be brief."
     assert decides["chat"]["chat_template_kwargs"] == {"tone": "calm"}
-    given = dict(zip(words[1::2], words[2::2], strict=True))
-    config = ScorerConfig(
-        reader=given["--reader"],
-        entailment=given["--entailment"],
-        chat_template=str(tmp_path / "template.jinja"),
-        chat_template_kwargs='{"tone": "calm"}',  # as the command line has it
-        system_prompt="Be brief.",
-        passages_prompt="Read it. {reference} Say it. {question}",
-    )
-    prompts = [load_scorer(config, 0).reader.prompts.build("Who?", [Passage("Ann did.")])]
-    assert prompts == ["<system>Be brief.<user>Read it. Ann did. Say it. Who?<calm bot>"]
 
 
 def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(3))
+    source = write_rows(tmp_path / "data.jsonl", rows(3))
     assert main(label(source, "none")) == 0
     assert main(label(source, "placebo", "--baseline", "placebo")) == 0
     assert (tmp_path / "none" / "placebo.jsonl").read_bytes() == (tmp_path / "placebo" / "placebo.jsonl").read_bytes()
@@ -502,18 +431,7 @@ def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
     assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 
-def test_flags_win_over_the_config_file(label, tmp_path):
-    (tmp_path / "config.yaml").write_text("sampling: {num_samples: 2, seed: 9}\nlimit: 1\n")
-    source = write(tmp_path / "data.jsonl", rows(2))
-    assert main([*label(source, "out"), f"--config={tmp_path / 'config.yaml'}"]) == 0
-    settings = json.loads((tmp_path / "out" / "provenance.json").read_text())["settings"]
-    assert (settings["num_samples"], settings["seed"], len(labels_of(tmp_path / "out"))) == (4, 9, 1)
-
-
 def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer, tmp_path, monkeypatch):
-    from seper_reward.data.queries import as_query
-    from seper_reward.labels.run import LabelRun
-
     long = {**rows(1)[0], "id": "long", "question": "why " * 600}
     queries = [as_query(row) for row in [*rows(4), long, *rows(7)[4:]]]
 
@@ -535,29 +453,10 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
     assert whole.count(b"\n") == 7
 
 
-def test_blocks_of_two_processes_are_those_of_one(label, tmp_path):
-    words = label(write(tmp_path / "data.jsonl", rows(5)), "one", "--block", 2)
-    assert main(words) == 0
-    words[words.index(str(tmp_path / "one"))] = str(tmp_path / "two")
-    launch(partial(main, words), tmp_path)
-    assert (tmp_path / "one" / "labels.jsonl").read_bytes() == (tmp_path / "two" / "labels.jsonl").read_bytes()
-
-
 def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path):
-    from seper_reward.labels.run import LabelRun
-
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
         LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [], block=0)
     assert not (tmp_path / "out").exists()
-
-
-def test_blocks_are_part_of_what_decides_a_label(label, tmp_path, capsys):
-    source = write(tmp_path / "data.jsonl", rows(2))
-    assert main(label(source, "out", "--block", 2)) == 0
-    assert main(label(source, "out")) == 2
-    assert "block was 2, is 1" in capsys.readouterr().err
-    assert main(label(source, "new", "--block", 0)) == 2
-    assert "block must be at least 1" in capsys.readouterr().err
 
 
 def test_questions_and_a_corpus(label, tmp_path):
@@ -568,7 +467,8 @@ def test_questions_and_a_corpus(label, tmp_path):
         {"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]},
         {"id": "x", "question": "When did the ferry sink?", "answers": ["1840"]},
     ]
-    words = label(write(tmp_path / "data.jsonl", asked), "out", "--corpus", write(tmp_path / "corpus.jsonl", corpus))
+    corpus = write_rows(tmp_path / "corpus.jsonl", corpus)
+    words = label(write_rows(tmp_path / "data.jsonl", asked), "out", "--corpus", corpus)
     assert main([*words, "--top_k", "3"]) == 0
     (row,) = labels_of(tmp_path / "out")
     assert len(row["passages"]) == 3
@@ -583,11 +483,8 @@ def test_help_teaches(capsys):
     assert "evaluate correlation" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="0"):
         main(["label", "--help"])
-    text = capsys.readouterr().out
-    assert "--num_samples" in text
-    assert "responses per prompt" in text
+    assert "responses per prompt" in capsys.readouterr().out
     assert main([]) == 2
-    assert main(["lable"]) == 2
 
 
 def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeypatch):
@@ -597,7 +494,7 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("WANDB_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
-    source = write(tmp_path / "data.jsonl", rows(2))
+    source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]
     # some versions of accelerate start an offline run twice

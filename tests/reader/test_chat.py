@@ -13,7 +13,7 @@ from seper_reward import SePerScorer
 from seper_reward.config import ScorerConfig, load_scorer
 from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.types import Responses, UnscorableError, unwrap
+from seper_reward.types import Passage, Responses, UnscorableError, unwrap
 from tests.helpers import rebuilt
 
 TURNS = [{"role": "user", "content": "Who built the mill?"}]
@@ -199,12 +199,19 @@ def test_options_are_checked(options, message):
 
 def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailment, tmp_path):
     path = tmp_path / "mine.jinja"
-    path.write_text("{{ strftime_now('%Y') }}<user>{{ messages[-1].content }}<bot><think>")
+    turns = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    path.write_text("{{ strftime_now('%Y') }}" + turns + "<{{ tone }} bot><think>")
     models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
-    config = ScorerConfig(**models, chat_template=str(path), prompt_date="2031-05-06", thinking="off")
+    config = ScorerConfig(
+        **models, chat_template=str(path), prompt_date="2031-05-06", thinking="off", system_prompt="Be brief.",
+        chat_template_kwargs='{"tone": "calm"}', passages_prompt="Read it. {reference} Say it. {question}",
+    )  # fmt: skip
     scorer = load_scorer(config, seed=0)
     prompt = scorer.reader.prompts.build("Who?")
-    assert prompt == "2031<user>Answer the question in a few words.\nQuestion: Who?<bot><think>\n\n</think>\n\n"
+    start, end = "2031<system>Be brief.<user>", "<calm bot><think>\n\n</think>\n\n"
+    assert prompt == f"{start}Answer the question in a few words.\nQuestion: Who?{end}"
+    shown = scorer.reader.prompts.build("Who?", [Passage("Ann did.")])
+    assert shown == f"{start}Read it. Ann did. Say it. Who?{end}"
     own = load_scorer(ScorerConfig(**models), seed=0)
     assert own.sampler.weights_hash != scorer.sampler.weights_hash  # which covers the template
     config.chat_template = str(tmp_path / "gone.jinja")

@@ -5,13 +5,12 @@ import torch
 
 from seper_reward import SePerScorer
 from seper_reward.reader.chat import ChatOptions, ThoughtFormat, with_template
-from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ThoughtOptions
 from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.reader.tokens import cut_at_stop
 from seper_reward.types import Asked, UnscorableError, unwrap
-from tests.helpers import PROMPTS, engine_options, rebuilt, teacher_forced
+from tests.helpers import PROMPTS, engine, rebuilt, teacher_forced
 
 # the tiny reader says "m" often, but not always: here that ends a thought
 THOUGHT = ThoughtFormat(start="", end="m", answer=" So:", closed="")
@@ -98,9 +97,7 @@ def test_servers_think_as_this_process_does(tiny_sampler, serve):
     sampler = rebuilt(tiny_sampler, stop=(), num_samples=4, max_new_tokens=LONGEST)
     server = serve(sampler)
     server.rest_of_a_response = lambda *_: None
-    options, sampling = engine_options([server.url], **vars(sampler.options))
-    engine = EngineSampler(options, sampler.tokenizer, **sampling)
-    found = ThinkingSampler(engine, THOUGHT, LONGEST).sample(PROMPTS)
+    found = ThinkingSampler(engine(sampler, server), THOUGHT, LONGEST).sample(PROMPTS)
     expected = ThinkingSampler(sampler, THOUGHT, LONGEST).sample(PROMPTS)
     assert [row.texts for row in found] == [row.texts for row in expected]
     thoughts = [body for body in server.requests if body.get("stop") == ["m"]]
@@ -109,11 +106,9 @@ def test_servers_think_as_this_process_does(tiny_sampler, serve):
 
 
 def test_a_server_without_token_ids_cannot_think(tiny_sampler, serve):
-    server = serve(names_ids=False)
-    options, sampling = engine_options([server.url], **vars(tiny_sampler.options))
-    engine = EngineSampler(options, tiny_sampler.tokenizer, **sampling)
+    there = engine(tiny_sampler, serve(names_ids=False))
     with pytest.raises(ValueError, match="returns no token ids; set thinking=off"):
-        ThinkingSampler(engine, THOUGHT, LONGEST).sample(PROMPTS)
+        ThinkingSampler(there, THOUGHT, LONGEST).sample(PROMPTS)
 
 
 def test_a_scorer_lets_such_a_reader_think(tiny_sampler, tiny_judge):

@@ -8,13 +8,12 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from seper_reward.reader.chat import with_template
-from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.tokens import encode_prompt, may_end_stop
 from seper_reward.runtime.pretrained import LoadedModel
-from tests.helpers import PROMPTS, engine_options, prompt_ids
+from tests.helpers import PROMPTS, engine, prompt_ids
 
 START, END = "<|im_start|>", "<|im_end|>"
 
@@ -58,9 +57,7 @@ def test_a_template_writes_its_special_tokens_itself(framing, source, starts):
 
 def test_a_server_that_adds_special_tokens_has_the_same_tokenizer(tiny_sampler, framing, serve):
     sampler = ResponseSampler(tiny_sampler._model, framing, num_samples=2, max_new_tokens=4)
-    options, sampling = engine_options([serve(sampler).url], **vars(sampler.options))
-    engine = EngineSampler(options, framing, **sampling)
-    assert engine._encode("Who?") == prompt_ids(sampler, "Who?")
+    assert engine(sampler, serve(sampler))._encode("Who?") == prompt_ids(sampler, "Who?")
 
 
 def test_stop_strings_that_end_in_a_space():

@@ -9,19 +9,9 @@ from seper_reward.retrieval import FusedRetriever, load_reranker, load_retriever
 from seper_reward.retrieval.fusion import reciprocal_rank_fusion
 from seper_reward.retrieval.reranking import BiEncoderReranker, CrossEncoderReranker
 from seper_reward.types import Passage
+from tests.helpers import FindsThese
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
-
-
-class Given:
-    """Finds the same passages for every question, and tells how many it was asked for."""
-
-    def __init__(self, *passages):
-        self.passages, self.asked = passages, []
-
-    def retrieve(self, questions, top_k):
-        self.asked.append(top_k)
-        return [self.passages[:top_k] for _ in questions]
 
 
 def test_a_cross_encoder_orders_by_score():
@@ -67,11 +57,11 @@ def test_reciprocal_rank_fusion_by_hand():
 
 
 def test_mixed_retrievers_look_deeper_than_they_return():
-    one, other = Given(A, B, C), Given(B, D, A)
+    one, other = FindsThese([A, B, C]), FindsThese([B, D, A])
     mixed = FusedRetriever([one, other], depth=3)
     assert mixed.retrieve(["Who?", "Why?"], 2) == [(B, A), (B, A)]
     assert mixed.retrieve(["Who?"], 7) == [(B, A, D, C)]
-    assert one.asked == other.asked == [3, 7]
+    assert one.asked == other.asked == [(["Who?", "Why?"], 3), (["Who?"], 7)]
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         mixed.retrieve(["Who?"], 0)
     with pytest.raises(ValueError, match="expected at least one retriever to fuse, got none"):

@@ -27,7 +27,7 @@ from seper_reward.reward.rollouts import Rollout, read_rollouts
 from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
-from tests.helpers import ENVIRONMENT, VARIANTS
+from tests.helpers import ENVIRONMENT
 from tests.tiny_models import make_reader
 
 ROOT = Path(__file__).parents[2]
@@ -195,20 +195,6 @@ def test_where_most_rollouts_search_the_reader_says_more_than_the_group():
 
 def estimates(*sepers):
     return tuple(Belief(Estimate(each, 0.0, each, each), Estimate(each, 0.0, each, each)) for each in sepers)
-
-
-@pytest.mark.parametrize("name", ["delta", "answer", "both"])
-def test_failed_calls_cost_as_much_as_searches(name):
-    """A policy that only makes faulty calls must not earn as much as one that answers from memory."""
-    estimate = Estimate(0.4, 0.1, 0.2, 0.6)
-    weights = RewardWeights(**VARIANTS[name], price=0.25)
-    measured = Measured((Belief(estimate, estimate),), (0.0,) if weights.answer_weight else ())
-    memory, faulty = (
-        weights.score(Rollout("Who?", ("Ann",), (), "Bo", calls=(0,), failed=n), measured) for n in (0, 2)
-    )
-    assert (memory.reward, faulty.reward) == (0.0, -0.5)
-    assert faulty.answer_reward + sum(faulty.search_rewards) == faulty.reward
-    assert weights.cost(Rollout("Who?", ("Ann",), (), "Bo", failed=2)) == faulty.cost == 0.5
 
 
 def test_rewards_per_turn_sum_up_to_the_reward_to_the_bit(tiny_scorer):

@@ -11,8 +11,7 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Measured, Passage
-from tests.helpers import VARIANTS
-from tests.reader.engine.test_engine_sampler import engine
+from tests.helpers import VARIANTS, engine
 from tests.serving.helpers import ServerThread
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]

@@ -54,12 +54,12 @@ def arbitrary(completion_ids, **_):
     return [float(sum(ids) % 7) for ids in completion_ids]
 
 
-def train(folder, reader, rewards, weights=None, retriever=None, max_completion_length=12):
+def train(folder, reader, rewards, weights=None):
     tokenizer = AutoTokenizer.from_pretrained(reader)
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
     arguments = trl.GRPOConfig(
         output_dir=str(folder), max_steps=2, per_device_train_batch_size=4, num_generations=4, report_to="none",
-        max_completion_length=max_completion_length, learning_rate=1e-2, use_cpu=True, bf16=False,
+        max_completion_length=12, learning_rate=1e-2, use_cpu=True, bf16=False,
         gradient_checkpointing=True, reward_weights=weights, seed=3, save_strategy="no", disable_tqdm=True,
         max_tool_calling_iterations=1, logging_steps=1,
     )  # fmt: skip
@@ -71,7 +71,7 @@ def train(folder, reader, rewards, weights=None, retriever=None, max_completion_
         train_dataset=Dataset.from_list(QUESTIONS),
         processing_class=tokenizer,
         peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
-        environment_factory=search_environment(retriever or BM25Retriever(CORPUS)),
+        environment_factory=search_environment(BM25Retriever(CORPUS)),
     )
     for reward in rewards:
         if isinstance(reward, SePerReward) and reward.reader != "separate":
@@ -137,38 +137,6 @@ def test_trainers_of_two_kinds_share_a_server(tmp_path, tiny_reader, tiny_scorer
         assert len(one) == 2
 
 
-def test_the_reward_alone_trains(tmp_path, tiny_reader, tiny_scorer):
-    trainer = train(tmp_path, tiny_reader, [SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)])
-    rewards = [row["reward_std"] for row in trainer.state.log_history if "reward_std" in row]
-    assert len(rewards) == 2
-    assert max(rewards) > 0
-    assert all(torch.isfinite(weight).all() for weight in weights_of(trainer).values())
-
-
-class FindsAnything:
-    """A retriever that takes any object for a query, as sentence-transformers does."""
-
-    def retrieve(self, questions, top_k):
-        return [(CORPUS["1"],) for _ in questions]
-
-
-def test_a_malformed_call_does_not_end_training(tmp_path, tiny_reader, tiny_scorer, monkeypatch):
-    """TRL's own loop of tool calls, with a policy that calls the tool with an object for a query."""
-    arguments = {"query": {"text": "Owner 1 owns house 1"}}
-    said = {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"type": "function", "function": {"name": "search", "arguments": arguments}}],
-    }
-    monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", lambda *_, **__: dict(said))
-    monkeypatch.setattr(Spying, "_calculate_rewards", trl.GRPOTrainer._calculate_rewards)
-    reward = SePerReward(tiny_scorer, answer_weight=0.0, price=0.1)
-    with reward.recording() as recorded:
-        trainer = train(tmp_path, tiny_reader, [reward], retriever=FindsAnything(), max_completion_length=160)
-    assert [row["tools/failure_frequency"] for row in trainer.state.log_history if "reward_std" in row] == [1.0, 1.0]
-    assert [(rollout.turns, score.reward) for rollout, score in recorded] == [((), 0.0)] * 8
-
-
 def test_rloo(tmp_path, tiny_reader, tiny_scorer):
     """Without tools: passages from a dataset column, plain prompts."""
     rows = [{**row, "prompt": row["question"], "passages": [CORPUS[str(at)].text]} for at, row in enumerate(QUESTIONS)]
@@ -199,11 +167,10 @@ def test_rloo(tmp_path, tiny_reader, tiny_scorer):
     assert min(expected)[0] <= log["rewards/seper/mean"] <= max(expected)[0]
 
 
-def test_projecting_completions_only_changes_nothing(tmp_path, tiny_reader, tiny_scorer):
-    every = train(tmp_path / "every", tiny_reader, [arbitrary])
+def test_projecting_completions_only_changes_nothing(tmp_path, tiny_reader, alone):
     with project_completions_only():
         fewer = train(tmp_path / "fewer", tiny_reader, [arbitrary])
-    one, other = weights_of(every), weights_of(fewer)
+    one, other = weights_of(alone), weights_of(fewer)
     assert all(torch.allclose(one[name], other[name], atol=1e-6) for name in one)
     assert any(
         not torch.equal(one[name], torch.zeros_like(one[name])) for name in one if "lora_B" in name

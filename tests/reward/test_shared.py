@@ -4,8 +4,6 @@ import asyncio
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers import TrainerState
 
 from seper_reward.batching import prompt_cost
@@ -15,23 +13,13 @@ from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.shared import cut, measure_together
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import distributed
-from seper_reward.runtime.distributed import cut_by_cost, gathered
+from seper_reward.runtime.distributed import gathered
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Estimate, Measured, Passage, UnscorableError
 from tests.helpers import on_two_ranks
 
-COSTS = st.lists(st.integers(1, 50).map(float), max_size=30)
 STATE = {"trainer_state": TrainerState()}  # TRL passes it if all ranks call their rewards together
 CORPUS = [Passage(f"Ida Voss painted mill {number} of Hallow.") for number in range(6)]
-
-
-@given(COSTS, st.integers(1, 5))
-def test_a_line_cut_by_cost(costs, parts):
-    cuts = cut_by_cost(costs, parts)
-    assert len(cuts) == parts
-    assert [place for part in cuts for place in part] == list(range(len(costs)))
-    loads = [sum(costs[place] for place in part) for part in cuts]
-    assert max(loads) <= sum(costs) / parts + max(costs, default=0)
 
 
 def question(number, contexts, texts=()):
@@ -247,8 +235,6 @@ def test_only_calls_with_a_state_of_the_trainer_wait_for_other_ranks(tiny_scorer
     assert not met
     SePerReward(tiny_scorer)(**columns, **STATE)
     assert met
-    with pytest.raises(TypeError, match="'share_ranks', which was removed; leave it out; ranks share the work"):
-        SePerReward(tiny_scorer, share_ranks=True)
 
 
 def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):

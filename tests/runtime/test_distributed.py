@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import random
 import time
 import types
 from datetime import timedelta
@@ -10,19 +9,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from seper_reward.runtime import distributed
 from seper_reward.runtime.distributed import SharedQueue, cut_by_cost, gather_in_order, shard, wait_for_all
 from tests.helpers import launch, run
 
 
-@pytest.mark.parametrize(("count", "parts"), [(0, 2), (1, 3), (7, 2), (200, 4)])
-def test_every_item_once_and_loads_alike(count, parts):
-    costs = [random.Random(place).choice([1, 2, 40]) for place in range(count)]
-    shares = cut_by_cost(costs, parts)
-    assert [place for share in shares for place in share] == list(range(count))
-    loads = [sum(costs[place] for place in share) for share in shares]
-    assert max(loads) - min(loads) <= 2 * max(costs, default=0)
+@given(st.lists(st.integers(1, 50).map(float), max_size=30), st.integers(1, 5))
+def test_every_item_once_and_loads_alike(costs, parts):
+    cuts = cut_by_cost(costs, parts)
+    assert len(cuts) == parts
+    assert [place for part in cuts for place in part] == list(range(len(costs)))
+    loads = [sum(costs[place] for place in part) for part in cuts]
+    assert all(abs(load - sum(costs) / parts) <= max(costs, default=0) for load in loads)
 
 
 @pytest.mark.parametrize("costs", [None, [3.0, 1.0, 1.0, 7.0, 2.0, 2.0, 9.0]])

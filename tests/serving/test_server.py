@@ -122,9 +122,11 @@ def test_a_pickled_reward_scores_in_a_process_without_torch(server, tiny_scorer)
     """As TRL's AsyncGRPOTrainer does: it pickles the reward into a child, and scores groups in several threads."""
     code = """
 import json, pickle, sys
-sys.modules["torch"] = None  # importing it now raises
+for name in ("torch", "transformers", "trl", "numpy", "fastapi"):
+    sys.modules[name] = None  # importing it now raises
 from concurrent.futures import ThreadPoolExecutor
-reward, groups = pickle.load(sys.stdin.buffer)
+reward, groups, _ = pickle.load(sys.stdin.buffer)
+assert reward(question=["Who?"], answers=[[]], passages=[[]]) == [None]
 with ThreadPoolExecutor(8) as threads:
     print(json.dumps(list(threads.map(lambda group: reward(**group), groups))))
 """
@@ -134,7 +136,9 @@ with ThreadPoolExecutor(8) as threads:
     ]
     done = subprocess.run(
         [sys.executable, "-c", code],
-        input=pickle.dumps((SePerReward(server.url, answer_weight=0.0, price=0.1), groups)),
+        input=pickle.dumps(
+            (SePerReward(server.url, answer_weight=0.0, price=0.1), groups, AsyncSePerClient(server.url))
+        ),
         env=ENVIRONMENT,
         capture_output=True,
     )

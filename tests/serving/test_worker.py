@@ -4,7 +4,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from seper_reward.serving.worker import ClosedError, FullError, Worker
+from seper_reward.serving.worker import FullError, Worker
 from seper_reward.types import Asked, Passage, UnscorableError
 from tests.serving.helpers import held
 
@@ -70,17 +70,6 @@ def test_a_block_has_a_size_but_takes_one_question_whole(busy):
     assert [[count for _, count in block] for block in judge.blocks] == [[1], [1, 1, 1], [1], [4]]
 
 
-def test_texts_are_judged(tiny_scorer):
-    worker = Worker(lambda: tiny_scorer)
-    (future,) = worker.submit([ask(texts=("Ida Voss", "Bob", ""))])
-    measured = future.result(30)
-    assert measured.beliefs == ()
-    assert measured.supports[0] == 1 != measured.supports[1]
-    assert measured.supports[2] == 0
-    worker.close()
-    worker.join()
-
-
 def test_one_questions_fault_is_its_own(busy):
     worker, judge = busy()
     too_long = "long " * 600
@@ -135,18 +124,6 @@ def test_what_is_cancelled_before_its_turn_is_not_measured(busy):
     judge.may_go_on.set()
     assert kept.result(30)
     assert judge.blocks[1] == [("Who runs the mill in Hallow?", 1)]
-
-
-def test_a_stop_answers_what_was_accepted(busy):
-    worker, judge = busy()
-    accepted = worker.submit([ask(()), ask((), question="Where?")])
-    worker.close()
-    with pytest.raises(ClosedError):
-        worker.submit([ask(())])
-    judge.may_go_on.set()
-    worker.join()
-    assert all(future.done() for future in accepted)
-    assert not worker.alive
 
 
 def test_memory_forgets_what_was_not_asked_for_the_longest(busy):

@@ -239,16 +239,8 @@ def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatc
 def test_two_processes_and_wandb(settings, tmp_path):
     pytest.importorskip("wandb")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
-    settings += [
-        "--reader",
-        "policy-base",
-        "--report_to",
-        "wandb",
-        "--log_completions",
-        "true",
-        "--logging_steps",
-        "1",
-    ]
+    settings += ["--reader", "policy-base", "--report_to", "wandb"]
+    settings += ["--log_completions", "true", "--logging_steps", "1"]
     environment = {
         **os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "WANDB_MODE": "offline",
         "WANDB_DIR": str(tmp_path),
@@ -284,11 +276,6 @@ def test_prices_grow(settings, tmp_path, monkeypatch):
     assert prices == [0.4] * measuring + training + [0.4] * measuring
     with pytest.raises(ValueError, match="price_warmup must be a number of steps"):
         policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
-
-
-def test_held_out_rollouts_must_come_in_whole_groups(settings):
-    with pytest.raises(ValueError, match=r"whole groups of 2 rollouts .* got 7 over 1 processes"):
-        policy.main([*settings, "--per_device_eval_batch_size", "7"])
 
 
 VLLM = {"use_vllm": True, "use_cpu": True, "per_device_train_batch_size": 8}
@@ -327,6 +314,7 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
     [
         ({"credit": "turn"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         ({"credit_baseline": "reader"}, "a setting of credit 'turn', got .*'reader'.* with 'rollout'"),
+        ({"per_device_eval_batch_size": "7"}, r"whole groups of 2 rollouts .* got 7 over 1 processes"),
         ({"price": "-1"}, "price must be at least 0, got -1"),
         ({"variant": "both"}, "'--variant', which was removed; set answer_weight and gain_weight"),
         ({"gain_over": "random"}, "'--gain_over', which was removed; leave it out"),

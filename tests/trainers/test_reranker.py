@@ -111,22 +111,12 @@ def test_differences_within_the_margin_are_no_order():
     assert torch.equal(quantize(labels, 0.0), labels)
 
 
-def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_entailment, tiny_encoder, monkeypatch):
+def test_command_and_distillation(retriever_settings, tmp_path, tiny_encoder, monkeypatch):
     embedded = []
     embed = Embedder._passage_chunk
     monkeypatch.setattr(Embedder, "_passage_chunk", lambda self, texts: embedded.append(texts) or embed(self, texts))
-    (tmp_path / "held_out").symlink_to(tiny_reader)
-    common = [
-        "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
-        "--entailment", str(tiny_entailment), "--prompt", "brief",
-        "--set", "reader.dtype=float32", "--set", "reader.device=cpu",
-        "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
-        "--test_share", "0.25", "--top_k", "2",
-        "--set", "targets.min_spread=0", "--set", "targets.heterogeneity=1", "--set", "targets.shrink=false",
-        "--bf16", "false", "--num_train_epochs", "1", "--logging_steps", "1",
-    ]  # fmt: skip
-    settings = [*common, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
-    assert reranker.main(settings) == 0
+    words = [*retriever_settings, "--retriever", str(tiny_encoder), "--output_dir", str(tmp_path / "reranker")]
+    assert reranker.main(words) == 0
     assert len(embedded) == 1  # the corpus, for candidates and for the test questions
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
     assert set(results) >= {"before", "after", "labels", "seconds", "log", "questions"}
@@ -135,8 +125,9 @@ def test_command_and_distillation(lane_questions, tmp_path, tiny_reader, tiny_en
     ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])
     assert len(ranked) == 3
 
-    distilled = [*common, "--labeler", str(folder), "--teacher_temperature", "1.0", "--eval_gains", "false"]
-    assert retriever.main([*distilled, "--output_dir", str(tmp_path / "distilled")]) == 0
+    distilled = ["--labeler", str(folder), "--teacher_temperature", "1.0", "--eval_gains", "false"]
+    distilled += ["--output_dir", str(tmp_path / "distilled")]
+    assert retriever.main([*retriever_settings, *distilled]) == 0
     assert len(embedded) == 4  # by the untrained one once, and by the trained one after its epoch and at the end
     row = read_labels(tmp_path / "distilled")[0]  # the field of the labels is named after the folder
     score = CrossEncoder(str(folder), device="cpu").predict(

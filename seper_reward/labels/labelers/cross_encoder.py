@@ -35,7 +35,7 @@ class CrossEncoderLabeler(PassageLabeler):
     @functools.cached_property
     def weights_hash(self) -> str:
         """Hash of the model's weights, and of how it divides and cuts texts, computed once."""
-        return hash_with_tokenizer([weights_hash(self._model), self._model.max_length], self._model.tokenizer)
+        return hash_with_tokenizer([weights_hash(self._model), self._model.max_seq_length], self._model.tokenizer)
 
     @property
     def fingerprint(self) -> dict[str, Any]:

@@ -210,18 +210,10 @@ def test_equal_labels_choose_what_the_retriever_ranks_first(tiny_encoder):
 
 
 @pytest.fixture
-def settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, tiny_encoder):
+def settings(retriever_settings):
     """Arguments of the command, as a list."""
-    (tmp_path / "held_out").symlink_to(tiny_reader)
-    return [
-        "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
-        "--entailment", str(tiny_entailment), "--prompt", "brief",
-        "--set", "reader.dtype=float32", "--set", "reader.device=cpu",
-        "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
-        "--test_share", "0.25", "--dev_share", "0", "--top_k", "2", "--eval_gains", "false", "--bf16", "false",
-        "--output_dir", str(tmp_path / "run"), "--labelers", "delta_seper", "--seeds", "3", "4",
-        "--table_only", "true", "--table_train", "5",
-    ]  # fmt: skip
+    words = "--dev_share 0 --eval_gains false --labelers delta_seper --seeds 3 4 --table_only true --table_train 5"
+    return [*retriever_settings, *words.split()]
 
 
 @pytest.mark.slow

@@ -23,25 +23,12 @@ from tests.benchmarks.experiments.only_head import (
     split_at_head,
     through,
 )
+from tests.trainers.test_ranking_losses import ROWS, features_and_labels
 from trainers.models import load_encoder
 from trainers.ranking.data import data_key, read_questions
 from trainers.ranking.losses import ListCollator, vectors_by_text
 from trainers.ranking.run import labeler_for
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, list_loss
-
-ROWS = [
-    {"query": "who built the mill", "passages": ["ann built it", "sheep", "a mill"], "labels": [0.9, 0.0, -0.4]},
-    {"query": "when did it sink", "passages": ["in 1900", "sheep"], "labels": [0.7, 0.1]},
-]
-
-
-def features_and_labels(collator):
-    found = collator(ROWS)
-    features = [
-        {key.removeprefix(f"{name}_"): value for key, value in found.items() if key.startswith(f"{name}_")}
-        for name in ("query", "passages")
-    ]
-    return features, found["label"]
 
 
 @pytest.fixture

@@ -7,23 +7,16 @@ import pytest
 import torch
 
 from seper_reward.reader.engine.canary import TOLERANCE, Canary, Reading, WeightsMovedError
-from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, UnscorableError
-from tests.helpers import PROMPTS, engine_options
+from tests.helpers import PROMPTS, engine
 from tests.serving.helpers import ServerThread
 
 PUSHED = {"weight_transfer_config": {"backend": "nccl"}}  # as AsyncGRPOTrainer's servers are started
 LORA = {"max_loras": 8, "max_lora_rank": 16}
-
-
-def engine(sampler, *servers, **options):
-    changes = {"retries": 1, **vars(sampler.options), **options}
-    servers, sampling = engine_options([server.url for server in servers], **changes)
-    return EngineSampler(servers, sampler.tokenizer, **sampling)
 
 
 def moved(sampler, by):

@@ -23,15 +23,9 @@ from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError, unwrap
-from tests.helpers import PROMPTS, engine_options, rebuilt, run
+from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
-
-
-def engine(sampler, *servers, **options) -> EngineSampler:
-    changes = {"retries": 1, **vars(sampler.options), **options}
-    servers, sampling = engine_options([server.url for server in servers], **changes)
-    return EngineSampler(servers, sampler.tokenizer, **sampling)
 
 
 def same(one, other, ordered=True):
@@ -118,35 +112,19 @@ def drop_one(answer):
     answer["choices"].pop()
 
 
-def no_log_probs(answer):
-    answer["choices"][0]["logprobs"] = None
-
-
-def a_hole(answer):
-    answer["choices"][0]["logprobs"]["token_logprobs"][0] = None
-
-
-def too_few(answer):
-    answer["choices"][0]["logprobs"]["token_logprobs"].pop()
-
-
-def an_error(answer):
-    answer["choices"][0]["finish_reason"] = "error"
-
-
-def no_choices(answer):
-    answer.clear()
+def told(answer):
+    return answer["choices"][0]["logprobs"]["token_logprobs"]
 
 
 @pytest.mark.parametrize(
     ("break_it", "reason"),
     [
         (drop_one, "expected 4 responses, got 3"),
-        (no_log_probs, "half an answer: TypeError"),
-        (a_hole, "a log-probability is missing"),
-        (too_few, "tokens, "),
-        (an_error, "finish_reason='error'"),
-        (no_choices, "half an answer: KeyError 'choices'"),
+        (lambda answer: answer["choices"][0].update(logprobs=None), "half an answer: TypeError"),
+        (lambda answer: told(answer).__setitem__(0, None), "a log-probability is missing"),
+        (lambda answer: told(answer).pop(), "tokens, "),
+        (lambda answer: answer["choices"][0].update(finish_reason="error"), "finish_reason='error'"),
+        (dict.clear, "half an answer: KeyError 'choices'"),
     ],
 )
 def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, reason):
@@ -285,18 +263,8 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for urls, options, error, message in [
         ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
-        (
-            [server.url],
-            {"model": "mine"},
-            ValueError,
-            "engine_model='mine' is not on engine=.*, which serves tiny",
-        ),
-        (
-            [server.url, other.url],
-            {},
-            ValueError,
-            "engine_model='tiny' is not on engine='.*', which serves other",
-        ),
+        ([server.url], {"model": "mine"}, ValueError, "engine_model='mine' is not on engine=.*, which serves tiny"),
+        ([server.url, other.url], {}, ValueError, "engine_model='tiny' is not on engine='.*', which serves other"),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
         (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),
         (
@@ -405,16 +373,6 @@ def test_in_process_nothing_is_read_ahead(tiny_scorer):
         assert len(read) == int(query.id) + 1
 
 
-def test_what_the_cache_knows_is_not_asked(tiny_sampler, tiny_judge, serve):
-    server = serve()
-    scorer = SePerScorer(engine(tiny_sampler, server), tiny_judge, prompt="brief", cache=Cache(":memory:"))
-    first = scorer.utilities([QUESTION])
-    asked = len(server.requests)
-    assert scorer.utilities([QUESTION]) == first
-    assert len(server.requests) == asked
-    assert not scorer.sampler._expected
-
-
 def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
     scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
     long = replace(as_query(QUESTION), question="why " * 600)
@@ -437,8 +395,7 @@ def rows(count):
 
 @pytest.fixture
 def label(tiny_reader, tiny_entailment, tmp_path):
-    source = tmp_path / "data.jsonl"
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows(6)))
+    source = write_rows(tmp_path / "data.jsonl", rows(6))
 
     def words(output, *more):
         fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
@@ -452,10 +409,6 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 def drawn(belief):
     """Return the drawn texts in alphabetical order; in this process gold answers that were not drawn stand behind."""
     return sorted(text for text, count in zip(belief.responses, belief.counts, strict=True) for _ in range(count))
-
-
-def rows_of(folder):
-    return [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
 
 
 def texts_of(rows):
@@ -477,7 +430,7 @@ def alike(texts, others):
 def test_label_on_an_engine(label, tmp_path, serve):
     assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
     assert main(label("engine", "--engine", serve().url, serve().url)) == 0
-    lines = {name: rows_of(tmp_path / name) for name in ("local", "engine")}
+    lines = {name: labels_of(tmp_path / name) for name in ("local", "engine")}
     assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
     assert alike(*map(texts_of, lines.values()))
     decides = [json.loads((tmp_path / name / "provenance.json").read_text())["decides"] for name in lines]
@@ -491,7 +444,7 @@ def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
     words = label("engine", "--engine", serve().url, "--block", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
-    local, engine = (rows_of(tmp_path / name) for name in ("local", "engine"))
+    local, engine = (labels_of(tmp_path / name) for name in ("local", "engine"))
     assert [row["id"] for row in local] == [row["id"] for row in engine]
     assert alike(texts_of(local), texts_of(engine))
 
@@ -569,8 +522,9 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
         assert other.combined is not None
     asked = len(server.requests)
     scorer.reader.expect([as_query({**QUESTION, "id": "q"})])
-    assert [row[0].soft for row in [scorer.utilities([QUESTION])[0]]] == [there[0].soft]
+    assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
+    assert not scorer.sampler._expected
 
 
 @pytest.mark.parametrize("options", [{"echoes": False}, {"names_ids": False}])

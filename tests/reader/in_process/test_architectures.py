@@ -179,12 +179,6 @@ def test_the_check_by_hand():
     assert check_tolerance(torch.float32) < check_tolerance(torch.bfloat16) == check_tolerance(torch.float16)
 
 
-def test_a_tokenizer_without_padding_can_be_used():
-    words = tokenizer()
-    words.pad_token = None
-    ResponseSampler.from_pretrained(loaded(BY_FAMILY["Mistral with a window"].model(), words))
-
-
 def test_a_layout_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
         ReaderOptions(layout="forest")

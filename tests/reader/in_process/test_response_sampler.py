@@ -21,9 +21,8 @@ from seper_reward.types import UnscorableError, unwrap
 from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0])
-def test_log_probs_are_the_models_own_at_temperature_1(tiny_sampler, temperature):
-    sampler = rebuilt(tiny_sampler, temperature=temperature, top_p=0.9, num_samples=3, stop=())
+def test_log_probs_are_the_models_own_at_temperature_1(tiny_sampler):
+    sampler = rebuilt(tiny_sampler, temperature=0.3, top_p=0.9, num_samples=3, stop=())
     for prompt, responses in zip(PROMPTS, sampler.sample(PROMPTS), strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             expected = teacher_forced(sampler, prompt, token_ids)
@@ -87,20 +86,6 @@ def test_seed_and_prompt_decide_the_noise(tiny_sampler):
     before = torch.random.get_rng_state()
     tiny_sampler.sample(PROMPTS)
     assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_first_tokens_follow_the_models_distribution(tiny_sampler):
-    """Gumbel arg-max draws from softmax(logits / T): χ² over the likeliest tokens and the rest."""
-    sampler = rebuilt(tiny_sampler, num_samples=1000, max_new_tokens=1, temperature=0.7, stop=())
-    first = torch.tensor([ids[0] for ids in sampler.sample(PROMPTS[:1])[0].token_ids])
-    with torch.no_grad():
-        logits = sampler._model(input_ids=torch.tensor([prompt_ids(sampler, PROMPTS[0])])).logits[0, -1]
-    probs, tokens = (logits.double() / 0.7).softmax(-1).topk(8)
-    observed = [int((first == token).sum()) for token in tokens]
-    observed.append(len(first) - sum(observed))
-    expected = [*(probs * len(first)).tolist(), (1 - float(probs.sum())) * len(first)]
-    assert chisquare(observed, expected).pvalue > 0.001
-    assert min(expected) > 5  # else the test would not mean much
 
 
 @pytest.mark.parametrize("layout", ["tree", "repeat", "alone"])
@@ -211,28 +196,6 @@ def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
     responses = sampler.sample(PROMPTS[1:2])[0]
     assert len(set(responses.token_ids)) == 1
     assert set(widths) == {1}
-
-
-@pytest.mark.parametrize(("kind", "layout"), [("Mistral", "repeat"), ("Mpt", "repeat"), ("Lfm2", "alone")])
-def test_other_architectures_give_their_own_log_probs(tiny_sampler, kind, layout):
-    """Sliding windows, ALiBi and linear attention: prompts of unequal length with a common start."""
-    import transformers
-
-    sizes = {"vocab_size": len(tiny_sampler.tokenizer), "hidden_size": 32, "num_hidden_layers": 2}
-    more = {
-        "Mistral": {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64, "sliding_window": 12},
-        "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2},
-        "Lfm2": {"num_attention_heads": 4, "num_key_value_heads": 2, "layer_types": ["conv", "full_attention"]},
-    }[kind]
-    config = getattr(transformers, f"{kind}Config")(**{**sizes, **more}, initializer_range=0.3)
-    torch.manual_seed(0)
-    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
-    sampler = ResponseSampler(model, tiny_sampler.tokenizer, num_samples=3, max_new_tokens=6, stop=())
-    assert sampler.layout == layout
-    prompts = [f"One two three four five six seven {tail}" for tail in ("a", "b c d e", "f g h i j k l m n")]
-    for prompt, responses in zip(prompts, sampler.sample(prompts), strict=True):
-        for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
-            torch.testing.assert_close(log_probs, teacher_forced(sampler, prompt, token_ids), atol=2e-3, rtol=1e-3)
 
 
 def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
