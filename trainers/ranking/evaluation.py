@@ -87,17 +87,6 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
     return RankingReaders(scorers, gains, config.eval_top_k)
 
 
-def rank(
-    encoder: SentenceTransformer,
-    corpus: Mapping[str, Passage],
-    queries: Sequence[Query],
-    least: int = 1,
-    hops: int = 1,
-) -> Rankings:
-    """Return the result of ``rank_by`` for a dense retriever over the corpus."""
-    return rank_by(DenseRetriever(encoder, corpus), queries, least, hops)
-
-
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
     """Return each question's best passages, ``max(DEPTH, least)`` of them.
 
@@ -201,7 +190,7 @@ class RankingEvaluator(BaseEvaluator):
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the measures of ``rank_metrics`` that are defined for these questions."""
-        rows = rank(self._model, self._corpus, self._queries, hops=self._hops)
+        rows = rank_by(DenseRetriever(self._model, self._corpus), self._queries, hops=self._hops)
         measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
         return {name: value for name, value in measures.items() if value is not None}
 
