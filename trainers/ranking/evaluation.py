@@ -44,10 +44,6 @@ class RankingReaders:
     gains: LabelStore | None
     top_k: int = 1
 
-    def with_seed(self, seed: int) -> "RankingReaders":
-        """Return the same readers with another seed of sampling."""
-        return replace(self, scorers={name: scorer.with_sampling(seed=seed) for name, scorer in self.scorers.items()})
-
     def suffix(self, reader: str) -> str:
         """Return the suffix of a reader's measures: ``@k``, and the reader's name if it was not used for labelling."""
         return f"@{self.top_k}" + (f"_{Path(reader).name}" if reader != next(iter(self.scorers)) else "")
