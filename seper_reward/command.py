@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
-from seper_reward.runtime.json_files import without_nan, write_json
+from seper_reward.runtime.json_files import leaves, without_nan, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
 
@@ -235,27 +235,10 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
                 if path := getattr(config, "plot", None):
                     plot(Path(path))
                 run.figure(name, plot)
-            run.log(numbers_of(result.as_dict()))
+            values = leaves(result.as_dict(), lists=True)
+            run.log({path: value for path, value in values if isinstance(value, (int, float))})
 
         yield report
-
-
-def numbers_of(value: Any, name: str = "") -> dict[str, float]:
-    """Return the numbers in nested mappings and lists, by their paths joined with dots.
-
-    >>> numbers_of({"n": 4, "mean": {"bm25": 0.5, "dense": None}, "interval": [0.1, 0.9], "over": "bleu"})
-    {'n': 4, 'mean.bm25': 0.5, 'interval.0': 0.1, 'interval.1': 0.9}
-    """
-    if isinstance(value, Mapping):
-        items = [(str(key), each) for key, each in value.items()]
-    elif isinstance(value, (list, tuple)):
-        items = [(str(place), each) for place, each in enumerate(value)]
-    else:
-        return {name: value} if isinstance(value, (int, float)) else {}
-    found: dict[str, float] = {}
-    for key, each in items:
-        found |= numbers_of(each, f"{name}.{key}" if name else key)
-    return found
 
 
 def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:

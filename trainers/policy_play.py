@@ -1,6 +1,7 @@
 """Evaluation of policies and fixed search rules on held-out questions, one episode per question."""
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +21,6 @@ from seper_reward.types import KNOWN, Belief, Query, answer_items
 
 from .policy_task import SearchTool, simple_searches
 from .runs import evaluated
-from .thresholds import best_threshold
 
 NEVER, ALWAYS, ORACLE = "never_search", "always_search", "threshold"
 _ENTROPIES = ("entropy", "semantic_entropy")
@@ -125,6 +125,39 @@ def fixed_rules(bench: Bench, queries: Sequence[Query], tuning: Sequence[Query])
         for name, rule in searches.items()
     }
     return Rules(played, thresholds)
+
+
+def best_threshold(scores: Sequence[float], without: Sequence[float], searching: Sequence[float]) -> float:
+    """Return the threshold above which searching leads to the greatest mean reward; of equal ones, the median.
+
+    Thresholds are halfway between neighbouring scores, inf (never search) and -inf (always search).
+
+    Args:
+        scores: Scores of Q questions, such as entropies.
+        without: Rewards without a search.
+        searching: Rewards with a search.
+
+    Raises:
+        ValueError: The lengths differ or are 0, or a score is NaN.
+
+    >>> best_threshold([0.75, -0.5, 0.25], without=[0.1, 0.9, 0.5], searching=[0.7, 0.4, 0.6])
+    -0.125
+    """
+    if not len(scores) == len(without) == len(searching) or not len(scores):
+        raise ValueError(
+            f"expected as many scores as rewards without and with a search, at least one, got {len(scores)}, "
+            f"{len(without)} and {len(searching)}"
+        )
+    if any(map(math.isnan, scores)):
+        raise ValueError("expected a score for every question, got NaN; leave out questions without a score")
+    order = sorted(set(map(float, scores)), reverse=True)
+    thresholds = [math.inf, *((high + low) / 2 for high, low in itertools.pairwise(order)), -math.inf]
+    rows = list(zip(scores, without, searching, strict=True))
+    rewards = [sum(after if score > limit else before for score, before, after in rows) for limit in thresholds]
+    top = max(rewards)
+    # sums in different order differ in the last digits
+    best = [limit for limit, reward in zip(thresholds, rewards, strict=True) if math.isclose(reward, top)]
+    return best[len(best) // 2]
 
 
 def _choices(bench: Bench, queries: Sequence[Query]) -> list[tuple[_Read, _Read] | None]:

@@ -167,10 +167,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
             card = model_card(
                 "reranker",
-                **card_fields(config, arguments, results),
+                **card_fields(config, arguments, questions, results),
                 base=base_name(config.model),
-                train=len(questions.train),
-                test=len(questions.test),
             )
             publish(folder, results, card, tracked, "reranker")
     suggest(f"seper-reward train retriever --labeler {folder / 'model'} --input {config.input}")

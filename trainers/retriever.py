@@ -302,19 +302,6 @@ class RetrieverRun:
         return RankingEvaluator(model, self._questions.corpus, self._questions.dev, self._config.hops)
 
 
-def card(config: RetrieverConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]) -> str:
-    """Return the model card."""
-    return model_card(
-        "retriever",
-        **card_fields(config, arguments, results),
-        base=base_name(config.model),
-        train=len(questions.train),
-        dev=len(questions.dev),
-        test=len(questions.test),
-        how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Train the retriever, compare rankings before and after, and save; return 0."""
     kinds = (RetrieverConfig, RetrieverArguments)
@@ -333,7 +320,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             tracked.log({"cache/hits": scorer.cache.hits, "cache/misses": scorer.cache.misses})
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
-            publish(folder, results, card(config, arguments, questions, results), tracked, "retriever")
+            card = model_card(
+                "retriever",
+                **card_fields(config, arguments, questions, results),
+                base=base_name(config.model),
+                how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
+            )
+            publish(folder, results, card, tracked, "retriever")
     suggest(f"seper-reward train reranker --retriever {folder / 'model'} --input {config.input}")
     return 0
 

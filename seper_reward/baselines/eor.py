@@ -1,6 +1,6 @@
 """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR).
 
-The questions of arXiv:2405.20680 are whether retrievers fail on the same questions (``evaluate.consistency``), and
+The questions of arXiv:2405.20680 are whether retrievers fail on the same questions (``baselines.consistency``), and
 whether an ensemble of retrievers answers better than the best of them. A trained ensemble answers new questions.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from seper_reward.baselines.candidates import Candidates, Ensemble, verdicts
+from seper_reward.baselines.consistency import ConsistencyResult, Mean, Shown, consistency
 from seper_reward.baselines.labelled import Costs, costs_per, costs_table, total_costs
 from seper_reward.baselines.pool import BACKGROUND_PROMPT, COMPRESS_PROMPT, retrieve_sources
 from seper_reward.baselines.voting import Pooling, VoteOptions, VotePreset, VoteWeights, search_weights
@@ -21,7 +22,6 @@ from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, qu
 from seper_reward.config import load_scorer
 from seper_reward.data.splits import fold_of
 from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.evaluate.consistency import ConsistencyResult, Mean, Shown, consistency
 from seper_reward.evaluate.measuring import each_scorable
 from seper_reward.evaluate.win_ratios import mean_win_and_lose_ratios
 from seper_reward.reports.tables import cell, interval_cell, lead_text, text_table

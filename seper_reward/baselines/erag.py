@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
+from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
 from seper_reward.command import (
     Record,
     RetrievalConfig,
@@ -235,7 +235,7 @@ def _gains(metric: ListMetric, labels: Sequence[float], margin: float) -> Sequen
 def _labeler_result(labelled: Labelled) -> LabelerResult:
     labels = [label for row in labelled.labeled for label in row.labels]
     label = mean(labels) if labels else None
-    return LabelerResult(len(labelled.labeled), labelled.reasons, label, labelled.per(len(labels)))
+    return LabelerResult(len(labelled.labeled), labelled.reasons, label, costs_per(labelled.costs, len(labels)))
 
 
 def _rank_table(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from seper_reward.baselines.labelled import Costs, Labelled, costs_table, label_all
+from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
 from seper_reward.command import GradedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import LabelerConfig, load_scorer
 from seper_reward.data.answers import exact_match, token_f1
@@ -193,7 +193,7 @@ def _judge_result(
         ndcg=ndcg,
         answers=_answers(reader, [each.labeled.query for each in judged], chosen),
         agreement=_agreement(judged, compared),
-        per_question=labelled.per(len(labelled.rows)),
+        per_question=costs_per(labelled.costs, len(labelled.rows)),
     )
 
 

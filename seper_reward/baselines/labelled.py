@@ -32,10 +32,6 @@ class Labelled(NamedTuple):
         """One reason for each question without labels."""
         return [str(row) for row in self.rows if isinstance(row, UnscorableError)]
 
-    def per(self, count: int) -> Costs:
-        """Return the costs divided by a number of labels or questions; ``None`` each if it is 0."""
-        return costs_per(self.costs, count)
-
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
     """Label questions in memory, and measure the costs; all processes must call this together.

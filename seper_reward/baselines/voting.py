@@ -13,6 +13,8 @@ Pooling = Literal["mean", "max", "majority", "plurality"]
 VotePreset = Literal["paper", "official", "default"]
 Similarity = Literal["exact_match", "containment", "bertscore", "entailment", "entailment_with_question"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
+_ALIKE = 0.8  # least similarity of answers that vote for each other
+_DROPPED = 0.1  # weight up to which a retriever's answer cannot win; if all are dropped, none is
 _MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
 
 
@@ -22,17 +24,16 @@ class VoteOptions:
 
     The pooling turns an answer's similarities to the other answers into its support: their ``"mean"`` or ``"max"``; or
     1 for an answer with at least half of the votes of the other answers (``"majority"``), or with the most votes
-    (``"plurality"``), else 0. An answer votes for all answers with a similarity of ``alike`` or more except itself.
+    (``"plurality"``), else 0. An answer votes for all answers with a similarity of 0.8 or more except itself. If the
+    weights of some retrievers are above 0.1, only their answers can win.
 
     Raises:
-        ValueError: A name is unknown, there is no similarity, or a number is out of its range.
+        ValueError: A name is unknown, or there is no similarity.
     """
 
     # their weighted mean is the similarity of two answers
     similarities: tuple[Similarity, ...] = ("exact_match", "bertscore", "entailment", "entailment_with_question")
     pooling: Pooling = "mean"
-    alike: float = 0.8  # least similarity, in [0, 1], of answers that vote for each other
-    drop: float = 0.1  # weight up to which a retriever's answer cannot win; if all are dropped, none is
     dropped_vote: bool = False  # whether answers of dropped retrievers still vote
     weighted_votes: bool = True  # whether an answer votes with its retriever's weight instead of 1
     abstentions_aside: bool = True  # whether blank and abstaining answers neither vote nor win, unless all are such
@@ -44,8 +45,6 @@ class VoteOptions:
             raise ValueError(f"similarities must be some of {', '.join(SIMILARITIES)}, got {self.similarities}")
         if self.pooling not in get_args(Pooling):
             raise ValueError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {self.pooling!r}")
-        if not 0 <= self.drop < _MOST_OF_A_RETRIEVER or not 0 <= self.alike <= 1:
-            raise ValueError(f"drop must be in [0, 0.6) and alike in [0, 1], got {self.drop} and {self.alike}")
 
     @classmethod
     def preset(cls, name: VotePreset, pooling: Pooling = "mean") -> "VoteOptions":
@@ -104,7 +103,7 @@ def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: Vot
     shares = shares / shares.sum() if shares.sum() else np.full(len(shares), 1 / len(shares))
     alike = np.einsum("m,qmij->qij", shares, np.asarray(similarity, dtype=float)[:, options.places])
     strength = np.asarray(weights.retrievers, dtype=float)
-    kept = strength > options.drop
+    kept = strength > _DROPPED
     if not kept.any():
         kept = np.ones_like(kept)
     speaks = ~np.asarray(silent, dtype=bool)  # (Q, R)
@@ -128,14 +127,14 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
         alike: ``(Q, R, R)`` similarity of answers i and j, in [0, 1].
         votes: ``(Q, R)`` weight of each answer's vote, >= 0; 0 for answers that do not vote.
         candidates: ``(Q, R)`` bool, which answers can win.
-        options: The pooling, and the least similarity of answers that vote for each other.
+        options: The pooling.
     """
     others = votes[:, None, :] * (1 - np.eye(votes.shape[1]))  # (Q, R, R): weight of j's vote for i
     if options.pooling == "mean":
         return _ratio((alike * others).sum(-1), others.sum(-1))
     if options.pooling == "max":
         return _ratio((alike * others).max(-1), others.max(axis=(-2, -1))[:, None])
-    count = (others * (alike >= options.alike)).sum(-1)
+    count = (others * (alike >= _ALIKE)).sum(-1)
     if options.pooling == "majority":
         return 1.0 * ((2 * count >= others.sum(-1)) & (count > 0))
     return 1.0 * (count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True))

@@ -11,13 +11,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.answers import stated_parts
-from seper_reward.estimators.belief import (
-    Pair,
-    belief,
-    first_pairs,
-    response_clusters,
-    second_pairs,
-)
+from seper_reward.estimators.belief import Pair, belief, first_pairs, second_pairs
 from seper_reward.estimators.entailment import RULES, entailed_in_parts
 from seper_reward.estimators.rules import decide, holds, reading_without_echo, settle, states_another
 from seper_reward.estimators.seper import Estimator, no_contradiction
@@ -111,16 +105,6 @@ class BeliefJudge:
         asked = SampledQuestion(question, (), ())
         self._learn([asked], [pairs])
         return {pair: float(probs[0]) for pair, probs in asked.known.items()}
-
-    def clusters(self, question: str, texts: Sequence[str]) -> list[int]:
-        """Return the semantic cluster of each answer to a question, numbered from 0 in order of appearance."""
-        if not texts:
-            return []
-        asked, said = SampledQuestion(question, (), ()), Responses(tuple(texts), ())
-        self._learn([asked], [first_pairs(self._options, said, ())])
-        self._learn([asked], [second_pairs(self._options, said, asked.known)])
-        ids: list[int] = response_clusters(self._options, texts, asked.known).tolist()
-        return ids
 
     def mutual_support(self, question: str, text: str, answers: Answers) -> float:
         """Return how strongly a text and the gold answer entail each other; a strict score for texts of a policy.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seper_reward.estimators.seper import check_choice
+from seper_reward.labels.rows import DIGITS
 from seper_reward.labels.targets import gains, split_by_help, triplets
 from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
@@ -17,7 +18,6 @@ from seper_reward.types import LabeledQuery, Passage
 
 Form = Literal["pairs", "triplets", "lists", "flat"]
 Rows = Callable[[Sequence[LabeledQuery], float], Iterator[Any]]
-_DIGITS = 6
 
 
 def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str, margin: float = 0.1) -> int:
@@ -98,7 +98,7 @@ def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[di
                 "anchor": row.query.question,
                 "positive": positive.full_text,
                 "negative": negative.full_text,
-                "label": round(difference, _DIGITS),
+                "label": round(difference, DIGITS),
             }
 
 

@@ -9,15 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, folder_hashes
 from seper_reward.labels.provenance import resumed_provenance
 from seper_reward.labels.rows import LABELS
+from seper_reward.labels.summary import placebo_effect, summarize
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import (
     checked_line,
     naming,
     read_checked_lines,
     read_json,
+    read_lines,
     write_checked_lines,
     write_json,
 )
@@ -109,6 +111,14 @@ class LabelFolder:
             file.write(checked_line(entry))
             file.flush()
             os.fsync(file.fileno())
+
+    def summary(self, column: str, margin: float) -> dict[str, Any]:
+        """Return the summary of the published files: ``summarize``, ``placebo_effect``, and their SHA-256."""
+        rejected = sum(1 for _ in read_lines(self.path / REJECTED))
+        summary = summarize(list(read_lines(self.path / LABELS)), column, rejected=rejected, margin=margin)
+        if PLACEBO in self.files:
+            summary["placebo"] = placebo_effect(list(read_lines(self.path / PLACEBO)), column)
+        return {**summary, "sha256": folder_hashes(self.path, self.files)}
 
     def clear(self) -> None:
         """Remove ``progress/``."""

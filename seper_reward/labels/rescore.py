@@ -8,8 +8,8 @@ from tqdm.auto import tqdm
 
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.utility import utility
-from seper_reward.labels.folder import PLACEBO, REJECTED
-from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_labels, folder_hashes
+from seper_reward.labels.folder import PLACEBO, REJECTED, LabelFolder
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_labels
 from seper_reward.labels.rows import (
     DELTA_SEPER,
     LABELS,
@@ -19,7 +19,7 @@ from seper_reward.labels.rows import (
     sampled_responses,
     utility_fields,
 )
-from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
+from seper_reward.labels.summary import MARGIN
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, read_lines, write_json, write_lines
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
@@ -81,13 +81,10 @@ def rescore(
             ]
             for name in files
         }
-        rejected = list(read_lines(source / REJECTED))
-        for name, written in (again | {REJECTED: rejected}).items():
+        again[REJECTED] = list(read_lines(source / REJECTED))
+        for name, written in again.items():
             write_lines(target / name, written, allow_nan=False)
-        summary = summarize(again[LABELS], rejected=len(rejected), margin=margin)
-        if PLACEBO in again:
-            summary["placebo"] = placebo_effect(again[PLACEBO])
-        summary["sha256"] = folder_hashes(target, [*files, REJECTED])
+        summary = LabelFolder(target, [*again]).summary(DELTA_SEPER, margin)
         write_json(target / SUMMARY, summary)
     return summary
 

@@ -30,7 +30,7 @@ LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
 SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
-_DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
+DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {
     "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "judgment",
@@ -376,7 +376,7 @@ def rounded(value: Any) -> Any:
             raise UnscorableError(
                 f"the labeler returned {value}, expected a finite number; check its models and settings"
             )
-        return round(value, _DIGITS) + 0.0  # turns -0.0 into 0.0
+        return round(value, DIGITS) + 0.0  # turns -0.0 into 0.0
     if isinstance(value, Mapping):
         return {key: rounded(item) for key, item in value.items()}
     return [rounded(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -17,13 +17,13 @@ from seper_reward.batching import query_cost
 from seper_reward.data.queries import Rejected
 from seper_reward.labels.folder import PLACEBO, REJECTED, LabelFolder
 from seper_reward.labels.forecast import Forecast, forecast
-from seper_reward.labels.integrity import SUMMARY, folder_hashes
+from seper_reward.labels.integrity import SUMMARY
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
 from seper_reward.labels.provenance import provenance, query_key
 from seper_reward.labels.rows import LABELS, label_row, passage_lengths
-from seper_reward.labels.summary import MARGIN, placebo_effect, summarize
+from seper_reward.labels.summary import MARGIN
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines
@@ -138,7 +138,7 @@ class LabelRun:
         try:
             if self.complete:
                 # again: rows of ΔSePer have soft and hard labels, and the earlier run may have summarised others
-                return together(self._summary)
+                return together(lambda: self._files.summary(self._labeler.name, self._margin))
             done = together(lambda: {each["key"] for each in self._files.done() if "label" in each or not strict})
             self._label(self._labelling, done, strict, on_label)
             self._label(self._placebo, done, strict, lambda row: None)
@@ -206,15 +206,6 @@ class LabelRun:
     def _all_keys(self) -> set[str]:
         return {*self._labelling.keys.values(), *self._placebo.keys.values()}
 
-    def _summary(self) -> dict[str, Any]:
-        """Summarise the labels on disk."""
-        column = self._labeler.name
-        rejected = sum(1 for _ in read_lines(self.folder / REJECTED))
-        summary = summarize(self.labels(), column, rejected=rejected, margin=self._margin)
-        if PLACEBO in self._files.files:
-            summary["placebo"] = placebo_effect(list(read_lines(self.folder / PLACEBO)), column)
-        return {**summary, "sha256": folder_hashes(self.folder, self._files.files)}
-
     def _publish(self) -> dict[str, Any]:
         """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""
         done = self._files.finished(self._all_keys())
@@ -246,7 +237,7 @@ class LabelRun:
         if PLACEBO in self._files.files:
             found = [done[self._placebo.keys[query.id]] for query in self._placebo.queries]
             write_lines(self.folder / PLACEBO, [row["label"] for row in found if "label" in row], allow_nan=False)
-        summary = self._summary()
+        summary = self._files.summary(self._labeler.name, self._margin)
         write_json(self.folder / SUMMARY, summary)
         self._files.clear()
         return summary

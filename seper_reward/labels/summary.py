@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES
 from seper_reward.types import KNOWN, LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
 _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from which a run warns
-_DIGITS = 6
 
 
 def summarize(
@@ -112,8 +111,8 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
         return {"questions": len(values), column: values[0] if values else None, "interval": None}
     half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
     mean = statistics.fmean(values)
-    interval = [round(mean - half, _DIGITS), round(mean + half, _DIGITS)]
-    return {"questions": len(values), column: round(mean, _DIGITS), "interval": interval}
+    interval = [round(mean - half, DIGITS), round(mean + half, DIGITS)]
+    return {"questions": len(values), column: round(mean, DIGITS), "interval": interval}
 
 
 def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
@@ -184,7 +183,7 @@ def _summarize_group(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str
 
 
 def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), _DIGITS)
+    return round(sum(values) / len(values), DIGITS)
 
 
 def _share(values: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seper_reward.runtime.json_files import read_lines
+from seper_reward.runtime.json_files import leaves, read_lines
 
 _RESULTS = "results.json"  # of trainers
 _SETTINGS = "settings"
@@ -128,7 +128,11 @@ def rollouts_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def settings_table(settings: Mapping[str, Any]) -> Table:
     """Lay out settings as one table: the path of a field, with dots, and its value in the file."""
-    return Table("", ("", ""), tuple((Cell(name), Cell(text)) for name, text in _flat(settings)))
+    rows = [
+        (Cell(path), Cell(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+        for path, value in leaves(settings)
+    ]
+    return Table("", ("", ""), tuple(rows))
 
 
 def value_cell(value: Any) -> Cell:
@@ -154,14 +158,6 @@ def value_cell(value: Any) -> Cell:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return Cell(str(value))
     return Cell(_number(value), float(value))
-
-
-def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield from ((f"{name}.{rest}", text) for rest, text in _flat(value))
-        else:
-            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _evaluation(name: str, result: Mapping[str, Any], path: Path) -> Evaluation:

@@ -19,7 +19,7 @@ from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.json_files import leaves, read_json, write_json
 from seper_reward.types import answer_items
 
 PROJECT = "seper-reward"
@@ -169,8 +169,8 @@ class Run:
             if tracker.name == "wandb":
                 tracker.tracker.summary.update(dict(values))
             else:
-                numbers = {key: value for key, value in _flat(values).items() if not isinstance(value, str)}
-                tracker.log({f"summary/{key}": value for key, value in numbers.items()})
+                numbers = ((path, value) for path, value in leaves(values) if isinstance(value, (int, float)))
+                tracker.log({f"summary/{path}": value for path, value in numbers})
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
         """Log files and folders as one artifact, with ``kind`` as its type and ``about`` as its metadata.
@@ -211,15 +211,13 @@ def _library(tracker: Any) -> Any:
     return need(tracker.name, tracker.name)
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested values as numbers and texts, under keys joined by dots; ``None`` is left out."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif value is not None:
-            flat[f"{prefix}{key}"] = value if isinstance(value, (bool, int, float)) else str(value)
-    return flat
+    return {
+        name: value if isinstance(value, (int, float)) else str(value)
+        for name, value in leaves(values)
+        if value is not None and not isinstance(value, Mapping)
+    }
 
 
 class LabelTracker:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,21 @@ def json_line(row: Any, **options: Any) -> str:
 def without_nan(value: Any) -> Any:
     """Return a value for strict JSON: NaN, infinities and values of other types become texts."""
     return json.loads(json.dumps(value, default=str), parse_constant=str)
+
+
+def leaves(value: Any, *, lists: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yield the values in nested mappings, and with ``lists`` in nested lists, with their paths joined by dots.
+
+    An empty mapping is a value.
+
+    >>> list(leaves({"n": 4, "mean": {"bm25": 0.5, "dense": None}, "interval": [0.1, 0.9]}, lists=True))
+    [('n', 4), ('mean.bm25', 0.5), ('mean.dense', None), ('interval.0', 0.1), ('interval.1', 0.9)]
+    """
+    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if (each and isinstance(each, Mapping)) or (lists and isinstance(each, (list, tuple))):
+            yield from ((f"{key}.{rest}", leaf) for rest, leaf in leaves(each, lists=lists))
+        else:
+            yield str(key), each
 
 
 def read_lines(path: Path) -> Iterator[Any]:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from seper_reward.baselines.erag import erag, retrieved
-from seper_reward.baselines.labelled import label_all
+from seper_reward.baselines.labelled import costs_per, label_all
 from seper_reward.cli import main
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -117,8 +117,8 @@ def test_labelling_costs_what_the_reader_is_asked(tiny_scorer):
     )
     (sampled,) = tiny_scorer.responses([query])
     assert found.costs["response_tokens"] == 2 * sum(len(row) for each in sampled for row in each.token_ids)
-    assert found.per(4)["calls"] == 1.5
-    assert found.per(0)["calls"] is None
+    assert costs_per(found.costs, 4)["calls"] == 1.5
+    assert costs_per(found.costs, 0)["calls"] is None
     assert label_all(GoldLabeler(), [query]).costs["calls"] == 0.0
 
 

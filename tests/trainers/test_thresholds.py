@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from trainers.thresholds import best_threshold
+from trainers.policy_play import best_threshold
 
 # a search helps the first question by .6 and the third by .1; it harms the second by .5
 WITHOUT, SEARCHING = (0.1, 0.9, 0.5), (0.7, 0.4, 0.6)

@@ -44,10 +44,6 @@ class RankingReaders:
     gains: LabelStore | None
     top_k: int = 1
 
-    def with_seed(self, seed: int) -> "RankingReaders":
-        """Return the same readers with another seed of sampling."""
-        return replace(self, scorers={name: scorer.with_sampling(seed=seed) for name, scorer in self.scorers.items()})
-
     def suffix(self, reader: str) -> str:
         """Return the suffix of a reader's measures: ``@k``, and the reader's name if it was not used for labelling."""
         return f"@{self.top_k}" + (f"_{Path(reader).name}" if reader != next(iter(self.scorers)) else "")
@@ -85,17 +81,6 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         path = folder / f"evaluation_rows-{content_key(scorer.fingerprint, data)[:8]}.jsonl"
         gains = LabelStore(path, DeltaSePerLabeler(scorer), DELTA_SEPER)
     return RankingReaders(scorers, gains, config.eval_top_k)
-
-
-def rank(
-    encoder: SentenceTransformer,
-    corpus: Mapping[str, Passage],
-    queries: Sequence[Query],
-    least: int = 1,
-    hops: int = 1,
-) -> Rankings:
-    """Return the result of ``rank_by`` for a dense retriever over the corpus."""
-    return rank_by(DenseRetriever(encoder, corpus), queries, least, hops)
 
 
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
@@ -201,7 +186,7 @@ class RankingEvaluator(BaseEvaluator):
         self, model: SentenceTransformer, output_path: str | None = None, epoch: float = -1, steps: int = -1
     ) -> dict[str, float]:
         """Return the measures of ``rank_metrics`` that are defined for these questions."""
-        rows = rank(self._model, self._corpus, self._queries, hops=self._hops)
+        rows = rank_by(DenseRetriever(self._model, self._corpus), self._queries, hops=self._hops)
         measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
         return {name: value for name, value in measures.items() if value is not None}
 

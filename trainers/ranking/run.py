@@ -200,7 +200,9 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     print(f"model: {folder / 'model'}")
 
 
-def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any]) -> dict[str, Any]:
+def card_fields(
+    config: RankingConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the common fields of the model cards of retriever and reranker."""
     from importlib.metadata import version
 
@@ -210,6 +212,9 @@ def card_fields(config: RankingConfig, arguments: Any, results: Mapping[str, Any
     return {
         **asdict(config),
         "labeler": label,
+        "train": len(questions.train),
+        "dev": len(questions.dev),
+        "test": len(questions.test),
         "version": version("seper-reward"),
         "seed": arguments.seed,
         "learning_rate": arguments.learning_rate,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.baselines.erag import answering_labeler, end_to_end
-from seper_reward.baselines.labelled import Labelled, label_all
+from seper_reward.baselines.labelled import Labelled, costs_per, label_all
 from seper_reward.command import chosen, parse
 from seper_reward.config import CommandConfig, LabelerConfig, load_scorer
 from seper_reward.data.marks import is_relevant, relevance_of, role_order
@@ -147,7 +147,7 @@ def _described(labelled: Labelled, ends: Ends, depth: int) -> dict[str, Any]:
         "types": _by_type(rows),
         "score": rank_correlation(means, [end[depth] for _, end in both]),
         "gain": rank_correlation(means, [end[depth] - end[0] for _, end in both]),
-        "per_label": labelled.per(sum(len(row.labels) for row in rows)),
+        "per_label": costs_per(labelled.costs, sum(len(row.labels) for row in rows)),
     }
 
 

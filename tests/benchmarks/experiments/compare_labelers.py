@@ -308,7 +308,8 @@ def tables(
     labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
     labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
     stores = labeler_stores(labelers, run.folder / _TABLE, data_key(run.questions))
-    judges = run.readers.with_seed(config.judge_seed)
+    scorers = {name: each.with_sampling(seed=config.judge_seed) for name, each in run.readers.scorers.items()}
+    judges = replace(run.readers, scorers=scorers)
     own = {"test": run.questions.test, "train": run.questions.train}
     found = {split: label_table(own[split], pool, stores, judges) for split, pool in pools.items()}
     needed = questions_needed(found["test"], primary, config.lead)

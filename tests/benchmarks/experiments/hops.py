@@ -20,6 +20,7 @@ from typing import Any, get_args
 
 from seper_reward.config import LearnFrom, load_scorer
 from seper_reward.evaluate.rankings import gold_relevance, rank_metrics
+from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.types import LabeledQuery, Query
 from tests.benchmarks.common import finish, parser
@@ -27,7 +28,7 @@ from tests.benchmarks.experiments.compare_labelers import CompareConfig
 from tests.benchmarks.experiments.questions import read_questions
 from trainers.models import load_encoder
 from trainers.ranking.data import Questions
-from trainers.ranking.evaluation import rank
+from trainers.ranking.evaluation import rank_by
 from trainers.ranking.label_store import LabelStore
 from trainers.ranking.run import labeler_for
 from trainers.retriever import RetrieverArguments, RetrieverConfig, train_once
@@ -99,9 +100,9 @@ def labels(
 
 def recalls(model: Any, questions: Questions, queries: Sequence[Query]) -> dict[str, float]:
     """Return the share of the supporting passages among the two that are found, mean over questions."""
-    gold = [gold_relevance(query) for query in queries]
+    gold, retriever = [gold_relevance(query) for query in queries], DenseRetriever(model, questions.corpus)
     return {
-        name: round(rank_metrics(rank(model, questions.corpus, queries, DEPTH, hops), gold)[f"recall@{DEPTH}"], 4)
+        name: round(rank_metrics(rank_by(retriever, queries, DEPTH, hops), gold)[f"recall@{DEPTH}"], 4)
         for name, hops in (("in_two_hops", DEPTH), ("at_once", 1))
     }
 

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from seper_reward.retrieval import DenseRetriever
 from tests.benchmarks.experiments.tuning import seper_on_dev, settings_grid, tune
 from trainers.ranking.data import read_questions
-from trainers.ranking.evaluation import rank
+from trainers.ranking.evaluation import rank_by
 from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun
 
 GRID = settings_grid({"teacher_temperature": [0.2, 1.0], "learning_rate": [1e-4, 3e-4]})
@@ -114,9 +114,9 @@ def test_retrievers_are_tuned_by_what_the_reader_believes(lane_questions, tiny_e
     by_hand = [
         statistics.fmean(
             tiny_scorer.beliefs(query.question, query.answers, [found[:2]])[0].seper
-            for query, found in zip(questions.dev, rank(model, questions.corpus, questions.dev), strict=True)
+            for query, found in zip(questions.dev, rank_by(retriever, questions.dev), strict=True)
         )
-        for model in trained
+        for retriever in (DenseRetriever(model, questions.corpus) for model in trained)
     ]
     assert list(scores.values()) == pytest.approx(by_hand, abs=1e-6)
     assert chosen.learning_rate == grid[by_hand.index(max(by_hand))]["learning_rate"]
