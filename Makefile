@@ -122,7 +122,7 @@ RESULT_dense           := $(BENCH).dense --questions 300
 RESULT_search          := $(BENCH).search
 RESULT_identity        := $(BENCH).batch_shape --questions 4
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
-RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml --table_only true
+RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
 $(foreach set,$(MARKS),$(eval RESULT_$(set) := seper-reward evaluate correlation --file $(QA)/$(set).jsonl.gz \
   --split test --limit 100 --passages_per_question 4))
 RESULTS := $(MARKS) planted false_negatives people traps attack estimators options noise hops speed batches scaling \
