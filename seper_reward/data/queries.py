@@ -357,10 +357,10 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
 
 
 def _numbered(passage: Passage, position: int, corpus: Mapping[str, Passage] | None) -> Passage:
-    """Return a passage with its position as its id, or a hash of its text if a corpus has another one there."""
+    """Return a passage with its position as its id, or a hash of both if a corpus has another one there."""
     other = (corpus or {}).get(str(position))
     clashes = other is not None and _differ(passage, other)
-    return replace(passage, id=content_key(passage.title, passage.text)[:16] if clashes else str(position))
+    return replace(passage, id=content_key(position, passage.title, passage.text)[:16] if clashes else str(position))
 
 
 def _is_blank(text: Any) -> bool:

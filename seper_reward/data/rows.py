@@ -192,7 +192,7 @@ def cell_value(cell: str) -> Any:
         return json.loads(cell)
     try:
         value = ast.literal_eval(cell)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return cell
     breaks = (tokenize.NL, tokenize.NEWLINE)
     kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline) if token.type not in breaks]

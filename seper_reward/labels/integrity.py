@@ -39,7 +39,7 @@ def check_labels(folder: Path) -> None:
 
 def check_finished(folder: Path, rows: str) -> None:
     """Raise ``OSError`` if a labelling run began in a folder and has not written its file of rows."""
-    if (folder / PROVENANCE).is_file() and not (folder / rows).is_file():
+    if (folder / PROVENANCE).is_file() and not ((folder / rows).is_file() or (folder / SUMMARY).is_file()):
         raise OSError(f"{folder}: the run has not finished; run its command again, which resumes")
 
 

@@ -96,8 +96,9 @@ def read_passage(row: Any) -> Passage:
     if isinstance(row, Mapping) and "document" in row:
         inner = row["document"] if isinstance(row["document"], Mapping) else {"text": row["document"]}
         given = {name: value for name, value in inner.items() if value is not None}
-        ids = () if given.keys() & {"id", "_id"} else ("id", "_id")
-        row = {**{name: row[name] for name in ("title", *ids) if name in row}, **given}
+        groups = (("id", "_id"), _TEXTS, ("title",))  # each from the outer row only if the inner one has none of it
+        outer = {name: row[name] for names in groups if not given.keys() & set(names) for name in names if name in row}
+        row = {**outer, **given}
     if isinstance(row, str):
         return Passage(row)
     texts = [row[name] for name in _TEXTS if isinstance(row.get(name), str)] if isinstance(row, Mapping) else []

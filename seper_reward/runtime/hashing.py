@@ -64,8 +64,12 @@ def identity_hash(model: Any, tokenizer: Any) -> str:
 
 
 def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
-    """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text."""
-    parts = [*parts, tokenizer.get_vocab(), tokenizer.chat_template, tokenizer(_PROBE).input_ids]
+    """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text.
+
+    The tokenizer may be one of the library ``tokenizers``, as in static embeddings.
+    """
+    probe = tokenizer(_PROBE).input_ids if callable(tokenizer) else tokenizer.encode(_PROBE).ids
+    parts = [*parts, tokenizer.get_vocab(), getattr(tokenizer, "chat_template", None), probe]
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 

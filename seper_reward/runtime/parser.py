@@ -60,11 +60,14 @@ def parse_settings(
         raise ValueError(f"--config takes one file, got {' and '.join(paths)}")
     settings: dict[str, Any] = {}
     for path in paths:
-        read = _read_yaml(path)
-        for name, value in read.pop("env", {}).items():
-            os.environ[name] = value
-        found = names.flat(read, f"{path}: ", others=others)
-        settings |= {name: _as_written(value, names.hints.get(name)) for name, value in found.items()}
+        read, as_words = _read_yaml(path)
+        read.pop("env", None)
+        for name, word in as_words.pop("env", {}).items():
+            if not isinstance(word, str):
+                raise ValueError(f"{path}: expected a text as env.{name}, got {word!r:.80}")
+            os.environ[name] = word
+        found, in_words = (names.flat(each, f"{path}: ", others=others) for each in (read, as_words))
+        settings |= {name: _as_written(value, in_words[name], names.hints.get(name)) for name, value in found.items()}
     for text in given:
         assigned = names.flat(_assigned(text), SET)
         settings |= {name: _from_text(value, names.hints[name]) for name, value in assigned.items()}
@@ -146,20 +149,25 @@ def _from_text(text: Any, hint: Any) -> Any:
     return value if fits(value, hint) and not blank else text
 
 
-def _as_written(value: Any, hint: Any) -> Any:
-    """Return what YAML reads as a date, or as true or false, as the word in the file if that is what fits."""
-    if isinstance(value, date) and fits("", hint):
-        return str(value)
-    if isinstance(value, bool) and not fits(value, hint):
-        return next((word for word in (("yes", "on") if value else ("no", "off")) if fits(word, hint)), value)
-    return value
+def _as_written(value: Any, word: Any, hint: Any) -> Any:
+    """Return the word in the file, such as off, that YAML reads as a date or as true or false, if only it fits."""
+    read_otherwise = isinstance(value, date) or (
+        isinstance(value, bool) and str(word).lower() not in ("true", "false")
+    )
+    return word if read_otherwise and fits(word, hint) and not fits(value, hint) else value
 
 
-def _read_yaml(path: str) -> dict[str, Any]:
-    """Return the mapping in a YAML file, whose ``env``, if present, is also a mapping."""
+class _WordsLoader(yaml.SafeLoader):
+    """Reads all scalars as texts; merge keys (<<) work."""
+
+    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012
+
+
+def _read_yaml(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the mapping in a YAML file, whose ``env``, if present, is also a mapping; and the same as words."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        settings, words = yaml.safe_load(text), yaml.load(text, Loader=yaml.BaseLoader)
+        settings, words = yaml.safe_load(text), yaml.load(text, Loader=_WordsLoader)
     except FileNotFoundError as error:
         hint = "`seper-reward init` writes the bundled files into configs/"
         raise OSError(f"{path}: no such file; {hint}") from error
@@ -172,7 +180,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
         raise ValueError(
             f"{path} must contain a YAML mapping of settings, with a mapping as env if present, got {settings!r:.80}"
         )
-    return {**settings, "env": words.get("env", {})}  # off stays a word
+    return settings, words
 
 
 def _refuse(message: str) -> NoReturn:

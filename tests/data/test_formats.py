@@ -351,7 +351,8 @@ def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(capsys):
     corpus = {each: Passage("Text.", id=each) for each in ("a", "c")}
     (query,) = with_ranking([Query("q", "Who?", ("Ann",))], {"q": ["a", "blank", "c"]}, corpus, 2)
     assert ids(query) == ["a", "c"]
-    assert "1 passages of the run, such as 'blank', are not in the corpus: left out" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "1 passages of the run, such as 'blank', are not in the corpus and are left out, with 0 questions" in said
 
 
 def test_judgments_of_the_hub_are_tables(tmp_path):
@@ -431,6 +432,16 @@ def test_contexts_of_rows_count_before_a_corpus():
     rows = [{"question": "Who?", "ground_truth": "Ann", "contexts": ["Ann did."]}]
     (query,) = read_queries(rows, corpus, answers_needed=False).queries
     assert (query.answers, len(query.passages)) == (("Ann",), 1)
+
+
+def test_the_first_row_may_lack_what_the_others_have():
+    rows = [
+        {"question": f"Who{place}?", "answers": ["Ann"], "contexts": each} for place, each in enumerate([[], ["x"]])
+    ]
+    found = read_queries(rows, {"a": Passage("Rain fell.", id="a")}).queries
+    assert [[passage.text for passage in query.passages] for query in found] == [[], ["x"]]
+    (query,) = read_queries([{"question": "Who?", "ground_truth": "Ann"}], {}, answers_needed=False).queries
+    assert query.answers == ("Ann",)
 
 
 @pytest.mark.parametrize("context", ["", None, {"contexts": ["Ann did."]}])

@@ -73,6 +73,7 @@ def test_a_passage_without_an_id_is_not_another_one_of_a_numbered_corpus():
     corpus = {"0": Passage("Rain fell.", id="0"), "1": Passage("Ann did.", id="1")}
     query = as_query({**GOOD, "passages": ["Ann did.", "Ann did.", {"text": "Sheep graze."}]}, corpus)
     assert [passage.text for passage in query.passages] == ["Ann did.", "Ann did.", "Sheep graze."]
+    assert len({each.id for each in as_query({**GOOD, "passages": ["Ida.", "Ida."]}, corpus).passages}) == 2
     named, *others = [passage.id for passage in query.passages]
     assert len(named) == 16
     assert others == ["1", "2"]
@@ -264,7 +265,7 @@ def test_a_list_of_answers_as_json_is_a_list():
         "politician",
         "political leader",
     )
-    for text in ("[1, 2]", "[sic]"):
+    for text in ("[1, 2]", "[sic]", "{[1]}"):
         assert as_query({**GOOD, "answers": text}).answers == (text,)
     assert as_query({**GOOD, "answers": '[["Ann", "A. B."], ["Bo"]]'}).answers == (("Ann", "A. B."), ("Bo",))
     assert [each.text for each in as_query({**GOOD, "passages": "['Ann did.', 'Rain fell.']"}).passages] == [

@@ -230,7 +230,8 @@ def test_the_command_writes_parquet(tmp_path, lane_questions):
 
 
 def test_a_run_that_has_not_finished_is_no_dataset(folder):
-    (folder / "labels.jsonl").unlink()
+    for name in ("labels.jsonl", "summary.json"):  # the last files that a run writes
+        (folder / name).unlink()
     for load in (load_labels, read_label_rows):
         with pytest.raises(OSError, match="the run has not finished; run its command again, which resumes"):
             load(folder)

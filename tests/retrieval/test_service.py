@@ -98,6 +98,8 @@ def test_forms_of_answers(answer):
     inner = {"_id": "d7", "contents": "It burnt."}  # the inner id and text count
     assert passages_in([{"id": 0, "text": "burnt", "document": inner}]) == (Passage("It burnt.", "", "d7"),)
     assert passages_in([{"id": 7, "document": {**inner, "_id": None}}]) == (Passage("It burnt.", "", "7"),)
+    for document in ({"title": "in"}, {"url": "x"}, {}):  # the text may be next to it, too
+        assert passages_in([{"id": 1, "text": "It burnt.", "document": document}])[0].text == "It burnt."
     assert passages_in(["", {"text": " "}, {"text": "", "contents": "It burnt."}]) == (Passage("It burnt."),)
 
 

@@ -147,6 +147,7 @@ def test_words_that_yaml_reads_as_something_else(tmp_path):
         ("thinking: off\nday: 2024-07-26\nstrict: on\n", Words("off", "2024-07-26", True)),
         ("thinking: on\nday: '2024-07-26'\nstrict: no\n", Words("on", "2024-07-26", False)),
         ("save: no\nday: 2024-07-26 10:30:00\n", Words(day="2024-07-26 10:30:00", save="no")),
+        ("<<: {save: off}\nday: on\n", Words(day="on", save="off")),
     ):
         path.write_text(text)
         assert parse_settings((Words,), ["--config", str(path)], "act") == (expected,)
@@ -161,6 +162,9 @@ def test_a_file_of_settings(tmp_path, monkeypatch):
         (config,) = parse_settings((Command,), [*words, "--limit", "8"], "act")
         assert (config.output, config.limit) == ("a", 8)  # flags win
     assert (os.environ["SEPER_OF_A_TEST"], os.environ["SEPER_MODE"]) == ("5", "off")
+    path.write_text("env: {SEPER_MODE: [1]}\n")
+    with pytest.raises(ValueError, match=r"expected a text as env\.SEPER_MODE, got \['1'\]"):
+        parse_settings((Command,), ["--config", str(path)], "act")
     path.write_text("outptu: a\n")
     with pytest.raises(ValueError, match=rf"^{path}: unknown setting 'outptu', did you mean 'output'\?"):
         parse_settings((Command,), ["--config", str(path)], "act")

@@ -128,18 +128,24 @@ def _reading(
             raise ValueError(
                 f"{source}: expected a column {column!r}, got {_listed(rows)}; correct the setting columns"
             )
+    in_rows = {name for row in rows for name in _stated(_without(row, columns))} - set(columns)
     for row in rows:
         rest, least = _without(row, columns), set(needed) - set(columns)
-        passages = rest.get(Columns("", _NAMED).found(rest).get("passages", ""))
-        in_rows = {"passages"} if passages and isinstance(passages, (str, list)) else set()
-        # first a layout that reads passages: those in rows count before those of a corpus
-        for wanted in (least | in_rows - set(columns), least):
+        # first a layout that reads answers and passages: passages in rows count before those of a corpus
+        for wanted in (least | in_rows, least):
             for layout in LAYOUTS:
                 if layout.fits(rest, wanted):
                     return Reading(layout, columns, about=_about(layout, row, source, columns))
     if rows:
         raise ValueError(_unknown(rows, source, needed, columns))
     return Reading(columns=columns)
+
+
+def _stated(row: Row) -> list[str]:
+    """Return those of answers and passages for which a row has texts in a known column."""
+    found = Columns("", _NAMED).found(row)
+    columns = {name: row[found[name]] for name in ("answers", "passages") if name in found}
+    return [name for name, value in columns.items() if value and isinstance(value, (str, list))]
 
 
 def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, Sequence[str]]) -> str:

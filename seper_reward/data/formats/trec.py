@@ -74,17 +74,21 @@ def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passag
     Raises:
         ValueError: The corpus has no passage of the run.
     """
-    found, lacking = [], set[str]()
+    found, ranked, lacking = [], 0, set[str]()
     for query in queries:
         ids = run.get(query.id, [])
-        lacking |= {each for each in ids if each not in corpus}
         passages = tuple(corpus[each] for each in ids if each in corpus)[:depth]
+        ranked += bool(ids)
+        lacking |= {each for each in ids[:depth] if each not in corpus}
         if passages:
             found.append(replace(query, passages=passages))
-    if lacking and not found:
+    if ranked and not found:
         raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
     if lacking:
-        say_once(f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus: left out")
+        say_once(
+            f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus and are left out, "
+            f"with {ranked - len(found)} questions that have no other"
+        )
     return found
 
 
