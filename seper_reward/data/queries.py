@@ -235,10 +235,9 @@ def add_passages(query: Query, passages: Sequence[Passage], grades: Mapping[str,
 
 
 def in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage], judgments: Qrels | None = None) -> list[Query]:
-    """Return queries with the passages of the corpus under their ids, with the queries' own metadata.
+    """Return queries whose passages have the titles of the corpus, with those that people judged relevant.
 
-    The number of passages that are not in the corpus is printed, because no retriever can find them. Passages that
-    people judged relevant and that a query lacks are added.
+    The number of passages that are not in the corpus is printed, because no retriever can find them.
 
     Raises:
         BadRowError: A passage has another text in the corpus; ids may be mere row numbers.
@@ -255,10 +254,7 @@ def in_corpus(queries: Iterable[Query], corpus: Mapping[str, Passage], judgments
                     f"question id={query.id!r}: its passage id={passage.id!r} is {passage.full_text[:80]!r}, but the "
                     f"corpus has {other.full_text[:80]!r} under this id; use different ids in questions and corpus"
                 )
-        known = tuple(
-            replace(corpus.get(each.id, each), metadata={**corpus.get(each.id, each).metadata, **each.metadata})
-            for each in query.passages
-        )
+        known = tuple(replace(each, title=each.title or corpus.get(each.id, each).title) for each in query.passages)
         grades = (judgments or {}).get(query.id, {})
         judged = [corpus[each] for each, grade in grades.items() if grade > 0 and each in corpus]
         found.append(add_passages(replace(query, passages=known), judged, grades))

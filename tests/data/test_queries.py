@@ -66,7 +66,7 @@ def test_passages_of_a_corpus_have_its_titles_and_judged_ones_are_added():
     query = as_query({**GOOD, "passages": [{"id": "a", "text": "Text a.", "relevant": 2}]})
     (found,) = in_corpus([query], corpus, {query.id: {"a": 2, "b": 1, "c": 0, "gone": 1}})
     assert [(each.id, each.full_text) for each in found.passages] == [("a", "Mill: Text a."), ("b", "Mill: Text b.")]
-    assert [each.metadata for each in found.passages] == [{"page": 1, "relevant": 2}, {"page": 1, "relevant": 1}]
+    assert [each.metadata for each in found.passages] == [{"relevant": 2}, {"page": 1, "relevant": 1}]
 
 
 def test_a_passage_without_an_id_is_not_another_one_of_a_numbered_corpus():
