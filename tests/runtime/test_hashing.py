@@ -4,7 +4,7 @@ import torch
 from tokenizers.normalizers import Lowercase
 
 from seper_reward.reader.loading import load_reader
-from seper_reward.runtime.hashing import content_key, identity_hash, weights_hash
+from seper_reward.runtime.hashing import content_key, hash_with_tokenizer, identity_hash, weights_hash
 from seper_reward.runtime.pretrained import LoadOptions
 
 
@@ -39,6 +39,13 @@ def test_a_tokenizer_that_divides_texts_otherwise_is_another_reader(tiny_reader)
     assert identity_hash(loaded.model, loaded.tokenizer) == before
     loaded.tokenizer.backend_tokenizer.normalizer = Lowercase()
     assert identity_hash(loaded.model, loaded.tokenizer) != before
+
+
+def test_a_static_embedding_has_a_hash_by_its_tokenizer(tiny_reader):
+    tokenizer = load_reader(str(tiny_reader), LoadOptions(device="cpu")).tokenizer.backend_tokenizer
+    before = hash_with_tokenizer([], tokenizer)
+    tokenizer.normalizer = Lowercase()
+    assert hash_with_tokenizer([], tokenizer) != before
 
 
 def test_keys_tell_types_and_order_apart():

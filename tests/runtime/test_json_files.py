@@ -61,9 +61,9 @@ def test_a_link_stays_one_and_a_pipe_gets_the_text(tmp_path):
     assert read_json(tmp_path / "target.json") == {"a": 1}
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(pipe.read_text)
+        text = pool.submit(pipe.read_text)
         write_json(pipe, {"a": 2})
-        assert json.loads(told.result(timeout=30)) == {"a": 2}
+        assert json.loads(text.result(timeout=30)) == {"a": 2}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "pipe", "target.json"]
 
 

@@ -12,11 +12,14 @@ from seper_reward.data.rows import BadRowError, BrokenRow, shown, stated_list
 
 _FIRST_ROWS = 100  # rows at the beginning of a source that are examined
 OURS = Columns("seper-reward", {name: (name,) for name in FIELDS})
-_NAMED = {
-    "question": ("question", *ragas.QUESTION, *ragchecker.QUESTION),
-    "answers": ("answers", *ragas.ANSWERS, *ragchecker.ANSWERS),
-    "passages": ("passages", *ragas.PASSAGES, *ragchecker.PASSAGES, "context"),
-}
+_KNOWN = ragchecker.RagChecker(
+    "known columns",
+    {
+        "question": ("question", *ragas.QUESTION, *ragchecker.QUESTION),
+        "answers": ("answers", *ragas.ANSWERS, *ragchecker.ANSWERS),
+        "passages": ("passages", *ragas.PASSAGES, *ragchecker.PASSAGES, "context"),
+    },
+)
 #: Layouts, the most specific first; the last accepts columns of several libraries together.
 LAYOUTS: tuple[Layout, ...] = (
     SQUAD,
@@ -29,7 +32,7 @@ LAYOUTS: tuple[Layout, ...] = (
     BEIR,
     ragchecker.RAGCHECKER,
     ragas.RAGAS,
-    ragchecker.RagChecker("known columns", _NAMED),
+    _KNOWN,
 )
 
 
@@ -143,7 +146,7 @@ def _reading(
 
 def _stated(row: Row) -> list[str]:
     """Return those of answers and passages for which a row has texts in a known column."""
-    found = Columns("", _NAMED).found(row)
+    found = _KNOWN.found(row)
     columns = {name: row[found[name]] for name in ("answers", "passages") if name in found}
     return [name for name, value in columns.items() if value and isinstance(value, (str, list))]
 
@@ -157,7 +160,7 @@ def _about(layout: Layout, row: Row, source: str, columns: Mapping[str, Sequence
 
 
 def _unknown(rows: Sequence[Row], source: str, needed: Collection[str], columns: Mapping[str, Sequence[str]]) -> str:
-    found = {*Columns("", _NAMED).found(rows[0]), *columns}
+    found = {*_KNOWN.found(rows[0]), *columns}
     missing = [name for name in FIELDS if name in needed and name not in found]
     way_out = f"name it: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
     if "passages" in missing:

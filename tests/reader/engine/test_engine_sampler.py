@@ -112,7 +112,7 @@ def drop_one(answer):
     answer["choices"].pop()
 
 
-def told(answer):
+def token_log_probs(answer):
     return answer["choices"][0]["logprobs"]["token_logprobs"]
 
 
@@ -121,8 +121,8 @@ def told(answer):
     [
         (drop_one, "expected 4 responses, got 3"),
         (lambda answer: answer["choices"][0].update(logprobs=None), "half an answer: TypeError"),
-        (lambda answer: told(answer).__setitem__(0, None), "a log-probability is missing"),
-        (lambda answer: told(answer).pop(), "tokens, "),
+        (lambda answer: token_log_probs(answer).__setitem__(0, None), "a log-probability is missing"),
+        (lambda answer: token_log_probs(answer).pop(), "tokens, "),
         (lambda answer: answer["choices"][0].update(finish_reason="error"), "finish_reason='error'"),
         (dict.clear, "half an answer: KeyError 'choices'"),
     ],
