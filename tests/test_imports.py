@@ -1,8 +1,11 @@
 """Imports are light: a statement loads only the modules that it needs. `-s` prints how many, and the time."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ import seper_reward
 from seper_reward import reward
 from tests.helpers import ENVIRONMENT
 
+ROOT = Path(__file__).parents[1]
 MEASURE = """
 import json, sys, time
 before, start = set(sys.modules), time.perf_counter()
@@ -79,6 +83,14 @@ def test_formulas_load_no_model_code():
     assert packages(modules) & MODELS == {"torch"}
     ours = {name for name in modules if name.startswith("seper_reward")}
     assert ours == {"seper_reward", *(f"seper_reward.estimators{each}" for each in ("", ".clustering", ".seper"))}
+
+
+def test_errors_name_extras_that_exist():
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "seper_reward").rglob("*.py"))
+    named = re.findall(r'\bneed\([\w."]+, "(\w+)"\)', code)
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert len(named) > 15
+    assert set(named) <= set(declared)
 
 
 @pytest.mark.parametrize("name", seper_reward._FORMER)

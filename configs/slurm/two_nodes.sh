@@ -2,7 +2,7 @@
 # Any command of ours on the nodes of a SLURM job, one process a GPU; submit it where configs/ is, on a disk that all share:
 #   sbatch configs/slurm/two_nodes.sh label --input questions.jsonl --output_dir runs/mine
 #   sbatch configs/slurm/two_nodes.sh train retriever --config configs/retriever/demo.yaml
-# A job that is cut off or put back into the queue goes on where it was.
+# A job that is stopped or requeued resumes.
 #SBATCH --job-name=seper-reward
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1

@@ -138,7 +138,7 @@ def rouge_l() -> AnswerMetric:
     Raises:
         OSError: The library ``rouge-score`` is not installed.
     """
-    scorer = need("rouge_score.rouge_scorer", "evaluate").RougeScorer(["rougeL"])
+    scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
 
     def best_f_measure(response: str, aliases: Sequence[str]) -> float:
         return float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure)
@@ -155,7 +155,7 @@ def bleu() -> AnswerMetric:
     Raises:
         OSError: The library ``sacrebleu`` is not installed.
     """
-    scorer = need("sacrebleu.metrics", "evaluate").BLEU(lowercase=True, effective_order=True)
+    scorer = need("sacrebleu.metrics", "evaluation").BLEU(lowercase=True, effective_order=True)
 
     def score(response: str, aliases: Sequence[str]) -> float:
         return min(float(scorer.sentence_score(response, list(aliases)).score) / 100, 1.0)

@@ -24,7 +24,7 @@ class Encoder:
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
-        library = need("sentence_transformers", "evaluate")
+        library = need("sentence_transformers", "evaluation")
         self._model = library.SentenceTransformer(str(embedded_encoder_folder()), device=str(device))
 
     def cosines(self, pairs: Sequence[Pair]) -> list[float]:

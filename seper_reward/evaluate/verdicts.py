@@ -233,7 +233,7 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
     """
     if len(set(equivalent)) < 2:
         raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; set the threshold")
-    metrics = need("sklearn.metrics", "evaluate")
+    metrics = need("sklearn.metrics", "evaluation")
     precision, recall, thresholds = metrics.precision_recall_curve(equivalent, scores)
     f1 = 2 * precision * recall / (precision + recall).clip(min=1e-12)
     return float(thresholds[f1[:-1].argmax()])
@@ -272,7 +272,7 @@ def _column(
     thresholds: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return one column of the results: ``n``, and F1 and accuracy (%) by method, over the verdicts at ``places``."""
-    metrics = need("sklearn.metrics", "evaluate")
+    metrics = need("sklearn.metrics", "evaluation")
     column: dict[str, Any] = {"n": len(places)}
     for method, values in scores.items():
         known = [at for at in places if not math.isnan(values[at])]
