@@ -78,7 +78,7 @@ class EoRConfig(RetrievalConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.folds < 2 or len(self.sources) < 2:
+        if self.folds < 2 or len(set(self.sources)) < 2:
             raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
         if self.load and self.save:
             raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
@@ -186,10 +186,8 @@ def eor(
         judge: Judge of which answers are right, as in ``verdicts``.
 
     Raises:
-        ValueError: There are fewer than two retrievers or folds, or all questions are in one fold.
+        ValueError: All questions are in one fold.
     """
-    if len(sources) < 2 or folds < 2:
-        raise ValueError(f"expected at least two retrievers and two folds, got {len(sources)} and {folds}")
     asked = _ask(asking, queries, sources, judge, folds)
     if len({each.fold for each in asked}) < 2:
         raise ValueError(
