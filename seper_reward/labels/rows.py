@@ -249,6 +249,11 @@ def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
 
+def baseline_sepers(rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Return SePer without a passage of each label row, of the rows that have it."""
+    return [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+
+
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the name of the labeler that wrote the rows; it is also the field of their labels."""
     return str(next(iter(rows), {}).get("labeler", DELTA_SEPER))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sepers
 from seper_reward.types import KNOWN, LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
@@ -56,10 +56,9 @@ def _coverage(labels: Sequence[Mapping[str, Any]], column: str, margin: float) -
     unmoved = [
         row for row in labels if all(label_interval(passage, column)[1] <= margin for passage in row["passages"])
     ]
-    baselines = [row["baseline"]["seper"] for row in unmoved if "seper" in row.get("baseline", {})]
     return {
         "unmoved": len(unmoved),
-        **({"uncovered": sum(seper < KNOWN for seper in baselines)} if column == DELTA_SEPER else {}),
+        **({"uncovered": sum(seper < KNOWN for seper in baseline_sepers(unmoved))} if column == DELTA_SEPER else {}),
     }
 
 
@@ -164,7 +163,7 @@ def _summarize_group(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str
     for row in rows:
         for passage in row["passages"]:
             by_role[role_of(passage)].append(passage[column])
-    baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+    baselines = baseline_sepers(rows)
     return {
         "questions": len(rows),
         **({"baseline_seper": _mean(baselines)} if baselines else {}),
