@@ -198,10 +198,8 @@ def measure_variants(
         keep: Share of the passages to keep in compression.
 
     Raises:
-        ValueError: A depth is out of range, there is no such compressor, or a reader can measure no question.
+        ValueError: There is no such compressor, or a reader can measure no question.
     """
-    if not depths or min(depths) < 1 or max(depths) > candidates:
-        raise ValueError(f"depths must be in [1, candidates], at least one, got {list(depths)} of {candidates}")
     compressors = {
         name: {each: load_compressor(each, scorer.reader, keep) for each in compressions if each != NONE}
         for name, scorer in scorers.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seper_reward.data.answers import abstains, exact_match, share_held, stated_parts
+from seper_reward.data.answers import abstains, share_held, stated_parts
 from seper_reward.evaluate.win_ratios import (
     decompose_errors,
     error_win_ratios,
@@ -100,8 +100,8 @@ class ConsistencyResult:
 def consistency(
     names: Sequence[str],
     answered: Sequence[tuple[Query, Shown, Sequence[str]]],
-    left_out: int = 0,
-    right: Any = None,
+    left_out: int,
+    right: Any,
 ) -> ConsistencyResult:
     """Compare answers with the passages of several sources, question by question.
 
@@ -113,10 +113,8 @@ def consistency(
         names: Names of R sources.
         answered: For each of Q questions the passages of each source, and the R answers with them.
         left_out: Number of questions that are too long for the reader.
-        right: ``(R, Q)`` whether each answer is right; ``None`` uses exact match.
+        right: ``(R, Q)`` whether each answer is right.
     """
-    if right is None:
-        right = np.array([[exact_match(text, query.answers) == 1 for text in texts] for query, _, texts in answered]).T
     held, grounded = np.array(
         [list(map(functools.partial(_held, query), shown, texts)) for query, shown, texts in answered]
     ).transpose(2, 1, 0)  # (Q, R, 2) to (2, R, Q)

@@ -78,7 +78,7 @@ class EoRConfig(RetrievalConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.folds < 2 or len(self.sources) < 2:
+        if self.folds < 2 or len(set(self.sources)) < 2:
             raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
         if self.load and self.save:
             raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
@@ -99,13 +99,10 @@ class EoRResult(Record):
     """Votes against single retrievers."""
 
     questions: int
-    left_out: int  # questions that are too long for the reader
     folds: int
     pooling: str
-    retrievers: dict[str, dict[str, Mean]]  # "accuracy" by retriever
     best_single: dict[str, Any]  # "accuracy" of the best retriever of the other folds, "chosen": folds by retriever
     voters: dict[str, VoteResult]  # by eor_PRESET
-    upper_bound: Mean  # share of questions that at least one retriever answers right
     consistency: ConsistencyResult
     per_question: Costs | None = None  # including retrieval and the search for weights
 
@@ -186,10 +183,8 @@ def eor(
         judge: Judge of which answers are right, as in ``verdicts``.
 
     Raises:
-        ValueError: There are fewer than two retrievers or folds, or all questions are in one fold.
+        ValueError: All questions are in one fold.
     """
-    if len(sources) < 2 or folds < 2:
-        raise ValueError(f"expected at least two retrievers and two folds, got {len(sources)} and {folds}")
     asked = _ask(asking, queries, sources, judge, folds)
     if len({each.fold for each in asked}) < 2:
         raise ValueError(
@@ -198,18 +193,14 @@ def eor(
     names = list(sources)
     right = _right(asked)
     answered = [(each.query, each.shown, each.candidates.texts) for each in asked]
-    consistent = consistency(names, answered, len(queries) - len(asked), right)
     single, chosen = _best_single(asked, right, names)
     return EoRResult(
         len(asked),
-        consistent.left_out,
         folds,
         pooling,
-        {name: {"accuracy": row.accuracy} for name, row in consistent.sources.items()},
         {"accuracy": mean_over_questions(single), "chosen": chosen},
         {name: _vote_result(options, asked, right, single, names) for name, options in _votes(pooling).items()},
-        consistent.upper_bound,
-        consistent,
+        consistency(names, answered, len(queries) - len(asked), right),
     )
 
 

@@ -137,9 +137,7 @@ def erag(
 
     Raises:
         BadRowError: People's marks are among the labelers, and a question has no marks.
-        ValueError: There is no depth, or one is below 1.
     """
-    check_depths(depths)
     if any(isinstance(labeler, GoldLabeler) for labeler in labelers.values()):
         for query in queries:
             try:

@@ -46,9 +46,9 @@ def retrieve_sources(
     names: Sequence[str],
     corpus: Mapping[str, Passage],
     questions: Sequence[str],
-    reader: PromptedReader | None = None,
-    background_prompt: str = BACKGROUND_PROMPT,
-    compress_prompt: str = COMPRESS_PROMPT,
+    reader: PromptedReader,
+    background_prompt: str,
+    compress_prompt: str,
 ) -> dict[str, Passages]:
     """Return the passages of each source of a pool for each question, best first.
 
@@ -58,12 +58,12 @@ def retrieve_sources(
         names: Names as in the table above.
         corpus: Passages by id.
         questions: The questions.
-        reader: Reader that writes ``background`` and compresses; ``None`` if no name needs it.
+        reader: Reader that writes ``background`` and compresses.
         background_prompt: Prompt for ``background``, with the field ``{question}``.
         compress_prompt: Prompt for ``@CP``, with the fields ``{passages}`` and ``{question}``.
 
     Raises:
-        ValueError: A name or a prompt is invalid, or a name needs a reader.
+        ValueError: A name or a prompt is invalid.
         OSError: A retriever cannot be loaded.
     """
     check_template("background_prompt", background_prompt, ["question"])
@@ -118,7 +118,7 @@ class _Pool:
         self,
         corpus: Mapping[str, Passage],
         questions: Sequence[str],
-        reader: PromptedReader | None,
+        reader: PromptedReader,
         prompts: Mapping[str, str],
     ) -> None:
         self._corpus, self._questions, self._reader, self._prompts = corpus, questions, reader, prompts
@@ -170,8 +170,6 @@ class _Pool:
         There is no passage if a template with passages gets none, the reader writes nothing, or the question is longer
         than its window.
         """
-        if self._reader is None:
-            raise ValueError(f"{_BACKGROUND} and @{_COMPRESS} are written by a reader, got none")
         writer = Writer(self._reader, _MAX_TOKENS)
         prompts = [
             _prompt(writer, template, *asked) if asked[1] or "{passages}" not in template else None

@@ -33,7 +33,10 @@ MARGIN_HELP = "Value above which a label's whole interval means help in the summ
 class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
-    former: ClassVar[Mapping[str, str]] = {"profile": "leave it out; use torch.profiler, or profiling() in Python"}
+    former: ClassVar[Mapping[str, str]] = {
+        "profile": "leave it out; use torch.profiler, or profiling() in Python",
+        "accept_versions": "after an upgrade, name another folder and the same cache, or use the former versions",
+    }
 
     labeler: str = setting(
         "delta_seper",
@@ -71,11 +74,6 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
         None,
         "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
         "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
-    )
-    accept_versions: bool = setting(
-        False,
-        "Whether to resume a run that began with other versions of torch or transformers, and to list both in "
-        "provenance.json; low digits of labels may differ. Otherwise such a run is refused.",
     )
     margin: float = setting(0.05, MARGIN_HELP)
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
@@ -124,7 +122,6 @@ def command(arguments: list[str], name: str = "label") -> str:
         rejected,
         settings,
         block=config.block,
-        accept_versions=config.accept_versions,
         margin=config.margin,
         dry_run=config.dry_run,
     )

@@ -58,14 +58,9 @@ class Search:
 class SearchAudit:
     """Effect of an agent's searches on a reader's belief in the gold answer.
 
-    ``measures`` are each a ``mean`` and a 95 % bootstrap ``interval`` over questions: ``accuracy`` (exact match of the
-    agent's answers), ``searches_per_rollout``, ``failed_calls_per_rollout``, ``needed`` (share of rollouts whose
-    question needs a search), ``search_rate_needed`` and ``search_rate_not_needed``, ``decision_f1`` (of the decision
-    to search, right where it is needed), ``unsure_before`` (share of searches before which SePer was below
-    ``needed_below``), ``uncovered`` (share of the questions with searches that need one of which no search helped: all
-    intervals end at or below ``margin``, a bound for every policy on this corpus), ``break_even_price`` (mean ΔSePer
-    of a search: at this price, in units of belief, searches neither gain nor lose, apart from failed calls) and the
-    same for questions that ``_needed`` one and that did ``_not_needed``.
+    ``measures`` (``_TITLES``) are each a ``mean`` and a 95 % bootstrap ``interval`` over questions. ``uncovered`` is a
+    bound for every policy on this corpus: all intervals of such a question's searches end at or below ``margin``.
+    Break-even prices are in units of belief, apart from failed calls.
     """
 
     rollouts: int

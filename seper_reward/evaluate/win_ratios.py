@@ -98,19 +98,8 @@ class Errors:
 
 
 def decompose_errors(right: Any, held: Any, grounded: Any) -> Errors:
-    """Return the shares of errors of one source, whose ``right`` and ``grounded`` responses must be ``held``.
-
-    Raises:
-        ValueError: There is no question, the numbers differ, or a response is right and grounded although ``held`` is
-            false.
-    """
+    """Return the shares of errors of one source over ``(Q,)`` questions; right, grounded responses are ``held``."""
     rights, helds, groundeds = (np.array(each, dtype=bool) for each in (right, held, grounded))
-    if not rights.shape == helds.shape == groundeds.shape:
-        raise ValueError(f"expected equal numbers of questions, got {len(rights)}, {len(helds)} and {len(groundeds)}")
-    if not len(rights):
-        raise ValueError("expected at least one question, got none")
-    if (rights & groundeds & ~helds).any():
-        raise ValueError("passages that contain a right response contain the answer; use one criterion for both")
 
     def share(marked: Any, among: Any) -> float:
         return float(marked[among].mean()) if among.any() else 0.0

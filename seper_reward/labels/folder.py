@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, folder_hashes
-from seper_reward.labels.provenance import resumed_provenance
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import placebo_effect, summarize
 from seper_reward.runtime.distributed import process_state
@@ -21,7 +20,6 @@ from seper_reward.runtime.json_files import (
     read_json,
     read_lines,
     write_checked_lines,
-    write_json,
 )
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.profiling import timed
@@ -50,14 +48,13 @@ class LabelFolder:
             self._lock.close()
 
     def claim(
-        self, provenance: dict[str, Any], keys: Set[str], *, accept_versions: bool, dry_run: bool
+        self, provenance: dict[str, Any], keys: Set[str], *, dry_run: bool
     ) -> tuple[bool, Set[str], dict[str, Any]]:
         """Lock the folder, compare provenance, and collect the entries that earlier processes finished.
 
         Args:
             provenance: Provenance of the run.
             keys: Keys of all its entries.
-            accept_versions: Whether a run that began with other versions of torch or transformers is resumed.
             dry_run: Whether nothing is locked or written.
 
         Returns:
@@ -70,22 +67,18 @@ class LabelFolder:
         if not dry_run:
             self._lock = lock_folder(self.path)
         path = self.path / PROVENANCE
-        before = read_json(path) if path.is_file() else None
-        if before is None:
+        if not path.is_file():
             self._refuse_unknown()
-        accepted = resumed_provenance(before or {}, provenance) if accept_versions else provenance
         complete = (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file()
         if dry_run:
-            if before is not None:
-                check_settings(path, accepted, ["decides"], holds=_OTHER_LABELS)
-            return complete, set(self.finished(keys)), accepted
-        claim_settings(path, accepted, ["decides"], holds=_OTHER_LABELS)
+            if path.is_file():
+                check_settings(path, provenance, ["decides"], holds=_OTHER_LABELS)
+            return complete, set(self.finished(keys)), provenance
+        claim_settings(path, provenance, ["decides"], holds=_OTHER_LABELS)
         self._progress.mkdir(exist_ok=True)
         if complete and self._verify(keys):
             self.clear()
             return True, set(), read_json(path)
-        if accepted is not provenance:
-            write_json(path, accepted)
         finished = self.finished(keys)
         write_checked_lines(self._progress / "done.jsonl", finished.values())
         for file in self._progress.glob("process-*.jsonl"):

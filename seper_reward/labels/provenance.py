@@ -12,8 +12,6 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Query
 
-_ACCEPTED = ("torch", "transformers")  # a new release of seper-reward may change labels
-
 
 def provenance(
     labeler: PassageLabeler, query_keys: Sequence[str], block: int, settings: Mapping[str, Any]
@@ -44,29 +42,6 @@ def provenance(
         },
         "platform": platform.platform(),
         "processes": process_state().num_processes,
-    }
-
-
-def resumed_provenance(before: Mapping[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Return the provenance ``now`` of a run that was resumed from ``before``.
-
-    If the versions of torch and transformers differ, ``decides`` has the former ones, and ``resumed_with`` the present
-    ones, which ``labels_hash`` then covers.
-    """
-    decides = before.get("decides")
-    if not isinstance(decides, dict):
-        return now
-    began, today = ({name: each.get(name) for name in _ACCEPTED} for each in (decides, now["decides"]))
-    if began == today:
-        return now
-    others = before.get("resumed_with") or []
-    resumed_with = others if today in others else [*others, today]
-    resumed = {**now["decides"], **began}
-    return {
-        **before,
-        "labels_hash": content_key({**resumed, "resumed_with": resumed_with}),
-        "decides": resumed,
-        "resumed_with": resumed_with,
     }
 
 

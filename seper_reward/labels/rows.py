@@ -49,31 +49,14 @@ def label_row(
 ) -> dict[str, Any]:
     """Return the label row of one question, JSON-able, with numbers rounded to 6 digits.
 
-    Keys: ``id``, ``question``, ``answers``, the query's metadata, ``baseline`` (the labeler's fields for the question
-    without a passage) and ``passages``, each with ``passage_id``, ``title``, ``text``, its metadata, its label in a
-    field of the labeler's name, ``std_error`` of the label, and further fields of the labeler. Rows of labelers other
-    than ΔSePer have their name in ``labeler``. If the labeler uses a reader, passages have ``tokens``, their length,
-    and ``truncated``, whether their end was cut in the prompt. Metadata whose name equals one of these fields, or the
-    label of an earlier labeler whose rows were the input, moves to ``input``: nothing is overwritten, and no earlier
-    label can be mistaken for a new one.
+    docs/labelling.md has a table of the fields. Metadata whose name equals one of them, or the label of an earlier
+    labeler whose rows were the input, moves to ``input``, so no earlier label can be mistaken for a new one.
 
-    ΔSePer's rows have ``baseline`` (``seper`` and ``seper_hard``, each with standard error and 95 % interval, for hard
-    SePer with the suffix ``_hard``; ``log_odds``, ``answer_log_prob``, ``unseen_mass``, ``known_leaves`` and
-    ``responses``). Each passage has the same fields for ``delta_seper``, ``delta_seper_hard`` and ``delta_belief``
-    (suffix ``_belief``; ``utility.combined``), and ``seper``, ``seper_hard`` and ``delta_log_odds``. Each distinct
-    response has its ``text``, ``count``, ``weight``, ``cluster``, ``support`` (entailment of the best matching answer;
-    for a list, the mean over its items), ``log_prob`` and ``draw_log_prob`` (of its token sequence, under the model
-    and under the sampling distribution), ``finished``, and the ``token_ids`` and ``token_log_probs`` they follow from.
-    ``known_leaves`` are the probabilities of the gold answers (``Leaf``); an answer that was not sampled is a response
-    with count 0.
-
-    If sets of passages were measured, ``sets`` has one row per label of a passage next to given passages: ``given``
-    and ``passage_id`` (ids, the given ones in the order shown), ``shown`` (all ids in the order shown), the label with
-    ``std_error``, ``low`` and ``high``, ``given_std_error`` (the given passages' part of the error), ``utility`` of
-    all these passages over none and ``interaction``, v(ab) - v(a) - v(b) + v(∅), with the same suffixes
-    (``std_error_utility``, ...), and further fields of the labeler: for ΔSePer ``seper``, ``seper_hard`` and
-    ``responses``. ``sufficient_set`` (``passage_ids``, ``utility``) is the smallest measured set that is not
-    significantly worse than the best set, and ``reader_calls`` the number of measured contexts.
+    ``support`` of a response is the entailment of the best matching answer; for a list, the mean over its items.
+    ``log_prob`` and ``draw_log_prob`` are of its token sequence, under the model and under the sampling distribution.
+    ``known_leaves`` are the probabilities of the gold answers (``Leaf``). Each of ``sets`` also has ``shown`` (all ids
+    in the order shown), ``given_std_error`` (the given passages' part of the error), and errors of ``utility`` and of
+    ``interaction``, v(ab) - v(a) - v(b) + v(∅); ``reader_calls`` is the number of measured contexts.
 
     Args:
         labeled: The labelled query.
@@ -264,6 +247,11 @@ def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
     if label == "delta_belief":  # half of the label is ΔSePer; the other half has no error
         return float(baseline.get("std_error", 0.0)) / 2
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
+
+
+def baseline_sepers(rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    """Return SePer without a passage of each label row, of the rows that have it."""
+    return [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
 
 
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:

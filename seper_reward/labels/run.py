@@ -64,8 +64,6 @@ class LabelRun:
         block: Number of neighbouring questions that are measured in one batch, >= 1; ``None`` for the scorer's
             default. An interruption loses at most one block. Low digits of labels depend on the questions of a block.
             Servers build their own batches.
-        accept_versions: Whether a run that began with other versions of torch or transformers is resumed;
-            ``provenance.json`` then lists them.
         margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
         dry_run: Whether the folder is only read; then ``forecast`` is available, but not ``run``.
 
@@ -88,7 +86,6 @@ class LabelRun:
         rejected: Sequence[Rejected] = (),
         settings: Mapping[str, Any] | None = None,
         block: int | None = None,
-        accept_versions: bool = False,
         margin: float = MARGIN,
         dry_run: bool = False,
     ) -> None:
@@ -107,10 +104,9 @@ class LabelRun:
         # labelers without a reader have no placebo run
         self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
         self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
-        options = {"accept_versions": accept_versions, "dry_run": dry_run}
         try:
             self.complete, done, self.provenance = together(
-                lambda: self._files.claim(self.provenance, self._all_keys(), **options)
+                lambda: self._files.claim(self.provenance, self._all_keys(), dry_run=dry_run)
             )
         except BaseException:
             self._files.free()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import role_of
-from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sepers
 from seper_reward.types import KNOWN, LabeledQuery
 
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
@@ -17,28 +17,19 @@ _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from wh
 def summarize(
     labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
 ) -> dict[str, Any]:
-    """Return counts and means over label rows, per ``group`` of questions and role of passages (``role_of``).
+    """Return counts and means over label rows, per ``group`` of questions (default: ``"all"``) and role of passages.
 
-    Questions without a ``group`` are in the group ``"all"``.
+    Passages are ``helpful`` (``harmful``) if their whole 95 % interval is above ``margin`` (below ``-margin``). No
+    passage helps ``unmoved`` questions, nor can the reader answer ``uncovered`` ones without a passage (for ΔSePer
+    only). Of the ``contexts`` with responses, ``unfinished`` ones have at least half cut at the maximum length,
+    ``empty`` ones half of them empty, and ``all_equal`` ones a single text. ``long_answers`` are questions without a
+    gold answer as short as a response.
 
     Args:
         labels: Label rows.
         column: Field of the labels.
         rejected: Number of input rows without labels.
         margin: Labels within this distance of 0 neither help nor harm.
-
-    Returns:
-        - ``questions``, ``passages``, ``truncated`` passages and ``rejected`` rows;
-        - ``helpful`` and ``harmful``: passages whose whole 95 % interval is above ``margin`` or below ``-margin``;
-        - ``unmoved``: questions that no passage helps (all intervals end at or below ``margin``), and ``uncovered``:
-          unmoved questions that the reader cannot answer without a passage (for ΔSePer only; no order of these
-          passages can help there);
-        - ``contexts`` with responses in the rows, and how many of them are ``unfinished`` (half of their responses
-          were cut at the maximum length), ``empty`` (half are empty) and ``all_equal`` (one text);
-        - ``long_answers``: questions without a gold answer as short as a response, if the reader reports it;
-        - ``sets``, if sets were labelled: ``labels`` of passages next to given ones, and ``reader_calls``;
-        - ``groups``: each with ``questions``, ``baseline_seper`` (for ΔSePer only), the mean label by role and the
-          number of ``passages`` by role.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
@@ -65,10 +56,9 @@ def _coverage(labels: Sequence[Mapping[str, Any]], column: str, margin: float) -
     unmoved = [
         row for row in labels if all(label_interval(passage, column)[1] <= margin for passage in row["passages"])
     ]
-    baselines = [row["baseline"]["seper"] for row in unmoved if "seper" in row.get("baseline", {})]
     return {
         "unmoved": len(unmoved),
-        **({"uncovered": sum(seper < KNOWN for seper in baselines)} if column == DELTA_SEPER else {}),
+        **({"uncovered": sum(seper < KNOWN for seper in baseline_sepers(unmoved))} if column == DELTA_SEPER else {}),
     }
 
 
@@ -173,7 +163,7 @@ def _summarize_group(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str
     for row in rows:
         for passage in row["passages"]:
             by_role[role_of(passage)].append(passage[column])
-    baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+    baselines = baseline_sepers(rows)
     return {
         "questions": len(rows),
         **({"baseline_seper": _mean(baselines)} if baselines else {}),

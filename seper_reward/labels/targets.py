@@ -52,21 +52,12 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     """Return the best reachable utility of each passage, hop by hop, along the best measured set of passages.
 
     A passage's label is the utility of the best measured set that contains the given passages and this one, less the
-    utility of the given passages alone. In the first hop, a passage that is useless alone but finds the answer with a
-    second one thus has the label of both: the first hop must find it all the same. (This is the optimal value of
-    reading the passage, for as many steps as sets have passages.) Later hops begin with any passages of the best set
-    that were measured, whichever were given: mostly the passage with the answer, although the first hop can also find
-    the passage that leads to it. Passages that should be read after others are not worth learning. A label above 0
-    does not imply that the passage is useful: next to a passage that suffices, a useless one leads as far. Lists of
-    such questions carry little information.
+    utility of the given passages alone. So a passage that finds the answer only with a second one has the label of
+    both in the first hop, but a useless passage next to one that suffices also has a label above 0. Later hops begin
+    with any passages of the best set that were measured, in its order.
 
-    The error of the given passages' measure replaces the error of the baseline: it is part of each label next to them,
-    and cancels in differences. Given passages are in the order of the best set; if a set was measured in several
-    orders, the first measure counts. Labels are as measured, and ``beyond_chance`` tests and shrinks them like others;
-    the maximum of noisy measures is biased upwards, more so for passages in more sets.
-
-    Args:
-        labeled: The labelled query, with ``sets``.
+    The error of the given passages' measure replaces the error of the baseline and cancels in differences. If a set
+    was measured in several orders, the first one counts. The maximum of noisy measures is biased upwards.
     """
     singles = zip(labeled.labels, labeled.passage_errors, strict=True)
     # by positions: the utility of a set over no passage, and the error of its measure

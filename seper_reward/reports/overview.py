@@ -108,16 +108,11 @@ def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -
 def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
     """Return how much of the variance of labels within questions is not chance.
 
-    Args:
-        labeled: The labelled queries; queries with a single passage are left out.
-
-    Returns:
-        ``questions`` with at least two passages; ``reliability``, 1 - mean squared error / variance of the labels
-        within questions, in [0, 1] (Lord and Novick, Statistical Theories of Mental Test Scores, 1968), where errors
-        are without the baseline's, which cancels; ``sure_pairs``, the share of the pairs of passages whose labels
-        differ by more than two standard errors of the difference; ``differing``, the share of questions whose passages
-        differ by more than chance (``heterogeneity_p_value`` of at most .1); and ``std_error``, the median. All but
-        ``questions`` are ``None`` if labels have no errors.
+    The number of ``questions`` with at least two passages, and over these, ``None`` if labels have no errors:
+    ``reliability``, 1 - mean squared error / variance, in [0, 1], without the baseline's error, which cancels (Lord
+    and Novick, Statistical Theories of Mental Test Scores, 1968); ``sure_pairs``, the share of the pairs of passages
+    whose labels differ by more than two standard errors; ``differing``, the share of questions whose passages differ
+    by more than chance (``heterogeneity_p_value`` of at most .1); and ``std_error``, the median.
     """
     several = [row for row in labeled if len(row.labels) > 1]
     if not several or not any(error for row in several for error in row.passage_errors):

@@ -15,6 +15,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from seper_reward.labels.rows import baseline_sepers
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
@@ -248,8 +249,7 @@ class LabelTracker:
 
     def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
         """Log histograms, a table of examples with clusters, the summary and the files of the folder."""
-        baselines = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
-        if baselines:
+        if baselines := baseline_sepers(rows):
             self._run.histogram("baseline_seper", baselines)
         self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
         shown = [(row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"]]

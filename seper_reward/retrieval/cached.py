@@ -7,20 +7,20 @@ from typing import Any
 from seper_reward.retrieval.base import Retriever
 from seper_reward.types import Passage
 
+_SIZE = 65536  # queries
+
 
 class CachedRetriever:
-    """Caches the results of a retriever for up to ``size`` queries, and sends it many queries in one call.
+    """Caches the results of a retriever, and sends it many queries in one call.
 
     A dense retriever embeds a batch of queries much faster than single queries. A batch consists of the queries that
     other threads sent during the previous search, as with ``AsyncGRPOTrainer``, and of queries announced by
     ``expect``, as ``prefetch_searches`` does for TRL's other trainers. Embeddings of a batch differ from those of
-    single queries in low digits, so near-ties can be ranked differently. A full cache is emptied.
+    single queries in low digits, so near-ties can be ranked differently. A full cache (65536 queries) is emptied.
     """
 
-    def __init__(self, retriever: Retriever, size: int = 65536) -> None:
-        if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}")
-        self._retriever, self._size = retriever, size
+    def __init__(self, retriever: Retriever) -> None:
+        self._retriever = retriever
         self._found: dict[tuple[str, int], tuple[Passage, ...]] = {}
         self._expected: dict[str, None] = {}  # in order, each once
         self._asking = threading.Lock()
@@ -43,7 +43,7 @@ class CachedRetriever:
             known, expected, self._expected = self._found, self._expected, {}
             missing = [each for each in dict.fromkeys([*questions, *expected]) if (each, top_k) not in known]
             if missing:
-                if len(known) + len(missing) > self._size:
+                if len(known) + len(missing) > _SIZE:
                     known = {key: known[key] for each in questions if (key := (each, top_k)) in known}
                 known |= self._ask(missing, set(questions), top_k)
                 self._found = known
@@ -61,4 +61,4 @@ class CachedRetriever:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the cache and the lock out of a pickle."""
-        return CachedRetriever, (self._retriever, self._size)
+        return CachedRetriever, (self._retriever,)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from seper_reward.retrieval.base import Retriever, checked_top_k
 from seper_reward.types import Passage
 
+_DEPTH = 100  # passages of each retriever, or more if more are wanted
 _DAMPING = 60  # the paper's constant: larger values flatten the weights of the first ranks
 
 
@@ -12,17 +13,17 @@ class FusedRetriever:
     """Merges the results of several retrievers by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
     A passage's score is the sum of 1 / (60 + rank) over the retrievers, all over the same corpus, that return it in
-    their ``depth`` best, >= 1 and at least ``top_k``.
+    their 100 (at least ``top_k``) best.
     """
 
-    def __init__(self, retrievers: Sequence[Retriever], depth: int = 100) -> None:
+    def __init__(self, retrievers: Sequence[Retriever]) -> None:
         if not retrievers:
             raise ValueError("expected at least one retriever to fuse, got none")
-        self._retrievers, self._depth = list(retrievers), checked_top_k(depth, depth)
+        self._retrievers = list(retrievers)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the best passages of each question as ``Retriever.retrieve``; in a tie, the passage found first."""
-        depth = max(self._depth, top_k)
+        depth = max(_DEPTH, top_k)
         checked_top_k(top_k, depth)
         found = [retriever.retrieve(questions, depth) for retriever in self._retrievers]
         return [reciprocal_rank_fusion(lists)[:top_k] for lists in zip(*found, strict=True)]

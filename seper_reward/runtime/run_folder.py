@@ -56,7 +56,7 @@ def check_settings(
     if changed:
         raise ValueError(
             f"output_dir={str(path.parent)!r} holds {holds}; changed: {'; '.join(changed)}. "
-            "Name another folder, or use the former settings to resume"
+            "Name another folder (and the same cache, if any), or use the former settings and versions to resume"
         )
 
 

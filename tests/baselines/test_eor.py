@@ -13,6 +13,7 @@ from seper_reward.baselines.consistency import consistency
 from seper_reward.baselines.eor import eor
 from seper_reward.baselines.voting import SIMILARITIES
 from seper_reward.cli import main
+from seper_reward.data.answers import exact_match
 from seper_reward.data.splits import fold_of
 from seper_reward.evaluate.win_ratios import Errors
 from seper_reward.runtime.json_files import read_json, read_lines, write_lines
@@ -50,24 +51,23 @@ class Asking:
 
 def test_votes_by_hand():
     result = asdict(eor(Asking(), QUERIES, SOURCES, folds=3))
-    assert (result["questions"], result["left_out"], result["folds"]) == (35, 1, 3)
+    assert (result["questions"], result["folds"]) == (35, 3)
     kinds = [query.id[-1] for query in QUERIES if query.id != "5c"]
     share = {kind: kinds.count(kind) / 35 for kind in "abcde"}
-    accuracies = {name: row["accuracy"]["mean"] for name, row in result["retrievers"].items()}
+    accuracies = {name: row["accuracy"]["mean"] for name, row in result["consistency"]["sources"].items()}
     assert accuracies["one"] == accuracies["two"] == pytest.approx(share["a"] + share["b"], abs=1e-4)
     assert accuracies["three"] == pytest.approx(share["c"], abs=1e-4)
     assert result["best_single"]["accuracy"]["mean"] == accuracies["three"]
     assert result["best_single"]["chosen"] == {"three": 3}
-    assert result["upper_bound"]["mean"] == pytest.approx(share["a"] + share["b"] + share["c"], abs=1e-4)
+    consistent = result["consistency"]
+    assert consistent["upper_bound"]["mean"] == pytest.approx(share["a"] + share["b"] + share["c"], abs=1e-4)
     # where the first two agree they win, and where none do the weight of the third decides: all can be right
     for name in ("eor_paper", "eor_official", "eor_default"):
         found = result["voters"][name]
-        assert found["accuracy"]["mean"] == result["upper_bound"]["mean"], name
+        assert found["accuracy"]["mean"] == consistent["upper_bound"]["mean"], name
         assert found["lead"]["lead"] == pytest.approx(share["a"] + share["b"], abs=1e-4)
         assert found["mrlr"] == 0.0
-    consistent = result["consistency"]
     assert (consistent["questions"], consistent["left_out"]) == (35, 1)
-    assert consistent["upper_bound"] == result["upper_bound"]
     assert consistent["win_ratio"]["three"]["one"] == pytest.approx(
         share["c"] / (1 - share["a"] - share["b"]), abs=1e-4
     )
@@ -95,7 +95,7 @@ def test_weights_are_of_other_folds():
         "accuracy": {"mean": 0.0, "interval": None},  # what is best on the one half is wrong on the other
         "chosen": {"one": 1, "three": 1},
     }
-    assert result["upper_bound"]["mean"] == 1.0
+    assert result["consistency"]["upper_bound"]["mean"] == 1.0
     # so are the votes; of their 12 errors the first two retrievers have the 5 of a right, the third the 7 of c
     assert list(result["voters"]) == ["eor_paper", "eor_official", "eor_default"]
     for name, row in result["voters"].items():
@@ -103,8 +103,8 @@ def test_weights_are_of_other_folds():
 
 
 def test_too_little_to_learn_from():
-    with pytest.raises(ValueError, match="at least two retrievers and two folds, got 1 and 5"):
-        eor(Asking(), QUERIES, {"one": SOURCES["one"]})
+    with pytest.raises(ValueError, match=r"at least two folds and sources, got 5 and \['bm25@1', 'bm25@1'\]"):
+        module.EoRConfig(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
         eor(Asking(), [], {name: [] for name in SOURCES})
 
@@ -123,8 +123,14 @@ ANSWERED = [  # with the answers without a passage and with one
 ]
 
 
+def compared(names, answered, left_out=0):
+    """Compare sources whose right answers are exact matches."""
+    right = np.array([[exact_match(text, query.answers) == 1 for text in texts] for query, _, texts in answered]).T
+    return consistency(names, answered, left_out, right)
+
+
 def test_consistency_by_hand():
-    result = asdict(consistency(["none", "one"], ANSWERED, left_out=1))
+    result = asdict(compared(["none", "one"], ANSWERED, left_out=1))
     assert (result["questions"], result["left_out"]) == (3, 1)
     none, one = result["sources"]["none"], result["sources"]["one"]
     # a list counts if all of it is stated: without a passage only b is right, with one only c
@@ -154,7 +160,7 @@ def test_consistency_by_hand():
 def test_errors_of_short_responses():
     passages = [(Passage("Ann Lee built it, says Carl."),)] * 2
     said = [("Carl", "Dora"), ("Ann Lee", "Dora"), ("Carl", "Ann Lee"), ("Dora", "it was built by Ann and Dora")]
-    result = consistency(["one", "two"], [(LANE[0], passages, texts) for texts in said])
+    result = compared(["one", "two"], [(LANE[0], passages, texts) for texts in said])
     # the last response of the second is a hallucination of 7 words, and not compared
     assert result.error_win_ratio["hallucination"] == {
         "one": {"one": None, "two": 1.0}, "two": {"one": None, "two": None},
@@ -165,16 +171,16 @@ def test_errors_of_short_responses():
 
 def test_right_by_meaning():
     answered = [(Query("q", "Who?", ("Ann Lee",)), [(), (Passage("A. Lee did."),)], ("Ms Lee", "Lee"))]
-    exact = consistency(["none", "one"], answered)
+    exact = compared(["none", "one"], answered)
     assert (exact.upper_bound["mean"], exact.sources["one"].errors["retriever"]) == (0.0, 1.0)
-    found = consistency(["none", "one"], answered, right=np.array([[True], [True]]))
+    found = consistency(["none", "one"], answered, 0, np.array([[True], [True]]))
     # a passage that holds a right response holds the answer
     assert (found.sources["none"].errors["retriever"], found.sources["one"].errors["retriever"]) == (1.0, 0.0)
     assert found.sources["one"].errors["wrong"] == 0.0
 
 
 def test_intervals_are_over_questions():
-    result = asdict(consistency(["none", "one"], ANSWERED * 4))
+    result = asdict(compared(["none", "one"], ANSWERED * 4))
     low, high = result["sources"]["one"]["mrwr"]["interval"]
     assert 0 <= low < 0.5 < high <= 1
     assert np.isclose(result["sources"]["one"]["mrwr"]["mean"], 0.5)

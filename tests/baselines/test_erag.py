@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 
-from seper_reward.baselines.erag import erag, retrieved
+from seper_reward.baselines.erag import ERAGConfig, erag, retrieved
 from seper_reward.baselines.labelled import costs_per, label_all
 from seper_reward.cli import main
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
@@ -93,9 +93,9 @@ def test_correlations_by_hand():
 
 
 def test_depths_are_checked():
-    for depths in ((), (0, 1)):
+    for depths in ([], [0, 1]):
         with pytest.raises(ValueError, match="depths must be whole numbers of at least 1, got"):
-            erag(QUERIES, {}, {}, Answering(), depths=depths)
+            ERAGConfig(file="questions.jsonl", depths=depths)
 
 
 def test_retrieved_passages_have_the_marks_of_the_questions_own():

@@ -3,11 +3,15 @@
 import pytest
 
 from seper_reward.baselines import pool
-from seper_reward.baselines.pool import retrieve_sources
+from seper_reward.baselines.pool import BACKGROUND_PROMPT, COMPRESS_PROMPT, retrieve_sources
 from seper_reward.data.queries import read_queries
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Passage
 from tests.helpers import FindsThese, ScriptedSampler
+
+
+def sources_of(names, corpus, questions, reader=None, background=BACKGROUND_PROMPT, compress=COMPRESS_PROMPT):
+    return retrieve_sources(names, corpus, questions, reader, background, compress)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +38,7 @@ from tests.helpers import FindsThese, ScriptedSampler
 )
 def test_other_names_are_refused(name):
     with pytest.raises(ValueError, match=r"must be none, background or RETRIEVER@NUMBER such as bm25@5, .*, got"):
-        retrieve_sources([name], {}, [])
+        sources_of([name], {}, [])
 
 
 @pytest.fixture
@@ -86,7 +90,7 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
         "one@2&two@3@CP",
         "one@2&(two@3@CP)",
     ]
-    found = retrieve_sources(names, corpus, QUESTIONS, reading.reader)
+    found = sources_of(names, corpus, QUESTIONS, reading.reader)
     first = list(corpus.values())
     assert list(found) == names
     assert (sorted(loaded), asked) == (["a/two", "one", "two"], [3, 3, 2])  # each once, as deep as any name wants it
@@ -101,13 +105,11 @@ def test_operations(corpus, tiny_sampler, monkeypatch):
     assert found["one@2&two@3@CP"] == [(Passage("3 passages", id="compressed"),)] * 2  # @CP binds last
     assert [row[2] for row in found["one@2&(two@3@CP)"]] == [Passage("3 passages", id="compressed")] * 2
     assert found["background&one@1"] == [(Passage("The lane is old.", id="background"), first[0]), (first[1],)]
-    with pytest.raises(ValueError, match="background and @CP are written by a reader, got none"):
-        retrieve_sources(["background"], corpus, QUESTIONS)
 
 
 def test_a_question_without_room_gets_nothing_written(tiny_sampler):
     reading = Reading(tiny_sampler.tokenizer)
-    found = retrieve_sources(["background"], {}, ["why " * 6000, QUESTIONS[0]], reading.reader)
+    found = sources_of(["background"], {}, ["why " * 6000, QUESTIONS[0]], reading.reader)
     assert found["background"] == [(), (Passage("The lane is old.", id="background"),)]
 
 
@@ -116,7 +118,7 @@ def test_what_is_written_is_data(tiny_sampler):
     control = tiny_sampler.tokenizer.eos_token
     for end in ("", control):
         corpus = {"p": Passage(f"House 2 is Ann's. {{question}}{end}")}
-        retrieve_sources(["bm25@1@CP"], corpus, [f"Who owns house {{0}} 2{end}?"], reading.reader)
+        sources_of(["bm25@1@CP"], corpus, [f"Who owns house {{0}} 2{end}?"], reading.reader)
     plain, hostile = (prompt for (prompt,) in reading.sampler.asked)
     # braces stay as they are, and control tokens are none
     assert "Passage: House 2 is Ann's. {question}\n" in plain
@@ -131,7 +133,7 @@ def test_rerank_is_by_similarity(monkeypatch):
 
     monkeypatch.setattr(pool, "load_reranker", lambda name: {"minilm": ByLength()}[name])
     corpus = {text: Passage(text) for text in ("mill a", "mill bb b", "mill ccc c c c")}
-    found = retrieve_sources(["bm25@3@RR@2", "bm25@3@RR"], corpus, ["mill 1", "mill 2222 22222"])
+    found = sources_of(["bm25@3@RR@2", "bm25@3@RR"], corpus, ["mill 1", "mill 2222 22222"])
     assert [[each.text for each in row] for row in found["bm25@3@RR@2"]] == [
         ["mill a", "mill bb b"],
         ["mill ccc c c c", "mill bb b"],
@@ -147,7 +149,7 @@ def test_rerank_takes_the_best_of_twenty(monkeypatch):
     monkeypatch.setattr(pool, "load_reranker", lambda name: Backwards())
     numbers = FindsThese(Passage(str(number)) for number in range(30))
     monkeypatch.setattr(pool, "load_retriever", lambda name, corpus: numbers)
-    found = retrieve_sources(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"])
+    found = sources_of(["one@RR@2", "one@4@RR@2&two@1", "one@RR@25"], {}, ["Who?"])
     texts = {name: [each.text for each in row] for name, (row,) in found.items()}
     assert texts["one@RR@2"] == ["19", "18"]  # of 20
     assert texts["one@4@RR@2&two@1"] == ["3", "2", "0"]
@@ -157,10 +159,10 @@ def test_rerank_takes_the_best_of_twenty(monkeypatch):
 def test_prompts_are_replaced(tiny_sampler):
     reading = Reading(tiny_sampler.tokenizer)
     corpus = {"p": Passage("House 2 is Ann's.")}
-    ours = {"background_prompt": "Say what is known of {question}", "compress_prompt": "Of {question}:\n{passages}"}
-    retrieve_sources(["background", "bm25@1@CP"], corpus, ["Who owns house 2?"], reading.reader, **ours)
+    ours = {"background": "Say what is known of {question}", "compress": "Of {question}:\n{passages}"}
+    sources_of(["background", "bm25@1@CP"], corpus, ["Who owns house 2?"], reading.reader, **ours)
     background, compressed = (prompt for (prompt,) in reading.sampler.asked)
     assert "Say what is known of Who owns house 2?" in background
     assert "Of Who owns house 2?:\nPassage: House 2 is Ann's." in compressed
     with pytest.raises(ValueError, match=r"compress_prompt must be a text with \{passages\}, \{question\}"):
-        retrieve_sources(["none"], corpus, [], compress_prompt="{question}")
+        sources_of(["none"], corpus, [], compress="{question}")

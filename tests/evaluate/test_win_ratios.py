@@ -90,10 +90,3 @@ def test_errors_add_up(rows):
     if possible:
         errors = decompose_errors(*zip(*possible, strict=True))
         assert identity(errors) == pytest.approx(errors.wrong)
-
-
-def test_errors_are_checked():
-    with pytest.raises(ValueError, match="expected at least one question"):
-        decompose_errors([], [], [])
-    with pytest.raises(ValueError, match="use one criterion for both"):
-        decompose_errors([True], [False], [True])

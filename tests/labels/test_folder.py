@@ -192,39 +192,14 @@ def upgrade(monkeypatch, **versions):
     monkeypatch.setattr(provenance, "version", lambda name: versions.get(name) or importlib.metadata.version(name))
 
 
-def test_other_versions_are_refused_or_accepted_and_named(folder, unfinished, tmp_path, monkeypatch):
-    begun = json.loads((unfinished / "provenance.json").read_text())
-    upgrade(monkeypatch, torch="98.1")
-    with pytest.raises(ValueError, match=r"torch was '[^']*', is '98.1'"):
-        LabelRun(unfinished, Counting(), QUERIES)
-    with pytest.raises(KeyboardInterrupt):
-        LabelRun(unfinished, Counting(0), QUERIES, accept_versions=True).run()
-    upgrade(monkeypatch, torch="98.2", transformers="99.0")
-    labeler = Counting()
-    run = LabelRun(unfinished, labeler, QUERIES, accept_versions=True)
-    run.run()
-    assert labeler.asked == ["q3"]
-    assert (unfinished / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
-    found = json.loads((unfinished / "provenance.json").read_text())
-    assert found == run.provenance
-    assert found["decides"] == begun["decides"]
-    assert found["resumed_with"] == [
-        {"torch": "98.1", "transformers": begun["decides"]["transformers"]},
-        {"torch": "98.2", "transformers": "99.0"},
-    ]
-    assert found["labels_hash"] != begun["labels_hash"]
-
-
-def test_accepting_versions_accepts_nothing_else_and_leaves_finished_runs_alone(folder, command, monkeypatch, capsys):
-    upgrade(monkeypatch, torch="98.1")
-    before = (folder / "provenance.json").read_bytes()
+@pytest.mark.parametrize("package", ["torch", "transformers", "seper-reward"])
+def test_other_versions_are_refused_and_named(folder, unfinished, command, monkeypatch, capsys, package):
+    upgrade(monkeypatch, **{package: "98.1"})
+    for begun in (unfinished, folder):
+        with pytest.raises(ValueError, match=rf"changed: {package} was '[^']*', is '98\.1'\. Name another folder"):
+            LabelRun(begun, Counting(0), QUERIES)
     assert main(command(folder)) == 2
-    assert "torch was" in capsys.readouterr().err
-    assert main([*command(folder), "--accept_versions", "true"]) == 0
-    assert (folder / "provenance.json").read_bytes() == before
-    upgrade(monkeypatch, **{"torch": "98.1", "seper-reward": "97"})
-    with pytest.raises(ValueError, match=r"changed: seper-reward was '[^']*', is '97'\. Name"):
-        LabelRun(folder, Counting(0), QUERIES, accept_versions=True)
+    assert "(and the same cache, if any), or use the former settings and versions" in capsys.readouterr().err
 
 
 def test_an_unfinished_folder_gives_the_same_bytes(folder, unfinished):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from seper_reward.retrieval import BM25Retriever, CachedRetriever
+from seper_reward.retrieval import BM25Retriever, CachedRetriever, cached
 from seper_reward.types import Passage
 from tests.reward.scripted import Counting
 
@@ -102,8 +102,9 @@ def test_what_is_refused_of_others_is_theirs():
     assert picky.asked == [["mill", "ox", "ferry"], ["mill"], ["ox"], ["ferry"]]
 
 
-def test_it_forgets_and_does_not_travel_with_its_memories(counting):
-    retriever = CachedRetriever(counting, size=2)
+def test_it_forgets_and_does_not_travel_with_its_memories(counting, monkeypatch):
+    monkeypatch.setattr(cached, "_SIZE", 2)
+    retriever = CachedRetriever(counting)
     for name in ("mill", "ferry", "barn", "barn", "mill"):
         assert ids(retriever.retrieve([name], 1)) == [[name]]
     assert counting.asked == [["mill"], ["ferry"], ["barn"], ["mill"]]
@@ -112,5 +113,3 @@ def test_it_forgets_and_does_not_travel_with_its_memories(counting):
     copy = pickle.loads(pickle.dumps(retriever))
     assert ids(copy.retrieve(["mill"], 1)) == [["mill"]]
     assert copy._retriever.asked[5:] == [["mill"]]
-    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
-        CachedRetriever(counting, size=0)

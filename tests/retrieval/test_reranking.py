@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seper_reward.retrieval import FusedRetriever, load_reranker, load_retriever
+from seper_reward.retrieval import FusedRetriever, fusion, load_reranker, load_retriever
 from seper_reward.retrieval.fusion import reciprocal_rank_fusion
 from seper_reward.retrieval.reranking import BiEncoderReranker, CrossEncoderReranker
 from seper_reward.types import Passage
@@ -56,9 +56,10 @@ def test_reciprocal_rank_fusion_by_hand():
     assert reciprocal_rank_fusion([(), ()]) == ()
 
 
-def test_mixed_retrievers_look_deeper_than_they_return():
+def test_mixed_retrievers_look_deeper_than_they_return(monkeypatch):
+    monkeypatch.setattr(fusion, "_DEPTH", 3)
     one, other = FindsThese([A, B, C]), FindsThese([B, D, A])
-    mixed = FusedRetriever([one, other], depth=3)
+    mixed = FusedRetriever([one, other])
     assert mixed.retrieve(["Who?", "Why?"], 2) == [(B, A), (B, A)]
     assert mixed.retrieve(["Who?"], 7) == [(B, A, D, C)]
     assert one.asked == other.asked == [(["Who?", "Why?"], 3), (["Who?"], 7)]

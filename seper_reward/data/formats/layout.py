@@ -2,27 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 Row = Mapping[str, Any]
 FIELDS = ("question", "answers", "passages")
-
-
-class Layout(Protocol):
-    """A layout of rows."""
-
-    @property
-    def name(self) -> str:
-        """Name of the layout, for messages."""
-
-    def fits(self, row: Row, needed: Collection[str]) -> bool:
-        """Return whether a row has this layout and the needed fields of ``FIELDS``."""
-
-    def read_from(self, row: Row) -> str:
-        """Return the source columns of the fields, for messages."""
-
-    def convert(self, row: Row) -> dict[str, Any]:
-        """Return the row as ``{id?, question, answers, passages}``; other columns stay, as metadata."""
 
 
 @dataclass(frozen=True)

@@ -170,38 +170,41 @@ def _beir(row: Row) -> dict[str, Any]:
     return {**own, "question": row["text"], **({"answers": answers[0]} if answers else {})}
 
 
-SQUAD = Published(
-    "SQuAD",
-    _is_squad,
-    "question from 'question', answers from 'answers.text', passages from 'context' and 'title'",
-    _squad,
+PUBLISHED = (
+    Published(
+        "SQuAD",
+        _is_squad,
+        "question from 'question', answers from 'answers.text', passages from 'context' and 'title'",
+        _squad,
+    ),
+    Published(
+        "HotpotQA",
+        _is_hotpotqa,
+        "answers from 'answer', passages from 'context', marks from 'supporting_facts'",
+        _hotpotqa,
+    ),
+    Published(
+        "MS MARCO",
+        _is_ms_marco,
+        "question from 'query', passages from 'passages.passage_text', marks from 'passages.is_selected'",
+        _ms_marco,
+    ),
+    Published(
+        "BoolQ",
+        _is_boolq,
+        "question from 'question', answers (yes, no) from 'answer', passages from 'passage'",
+        _boolq,
+    ),
+    Published(
+        "FEVER", _is_fever, "question from 'claim', answers (true, false) from 'label'", _fever, has_passages=False
+    ),
+    Published(
+        "MMLU",
+        _is_mmlu,
+        "question from 'question' and 'choices', answers from 'choices' and 'answer'",
+        _mmlu,
+        has_passages=False,
+    ),
 )
-HOTPOTQA = Published(
-    "HotpotQA",
-    _is_hotpotqa,
-    "answers from 'answer', passages from 'context', marks from 'supporting_facts'",
-    _hotpotqa,
-)
-MS_MARCO = Published(
-    "MS MARCO",
-    _is_ms_marco,
-    "question from 'query', passages from 'passages.passage_text', marks from 'passages.is_selected'",
-    _ms_marco,
-)
-BOOLQ = Published(
-    "BoolQ",
-    _is_boolq,
-    "question from 'question', answers (yes, no) from 'answer', passages from 'passage'",
-    _boolq,
-)
-FEVER = Published(
-    "FEVER", _is_fever, "question from 'claim', answers (true, false) from 'label'", _fever, has_passages=False
-)
-MMLU = Published(
-    "MMLU",
-    _is_mmlu,
-    "question from 'question' and 'choices', answers from 'choices' and 'answer'",
-    _mmlu,
-    has_passages=False,
-)
+# more general than our own layout
 BEIR = Published("BEIR", _is_beir, "question from 'text', answers from 'answers' or 'metadata.answer'", _beir)

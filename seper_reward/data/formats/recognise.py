@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from seper_reward.data.formats import ragas, ragchecker
-from seper_reward.data.formats.layout import FIELDS, Columns, Layout, Row
-from seper_reward.data.formats.published import BEIR, BOOLQ, FEVER, HOTPOTQA, MMLU, MS_MARCO, SQUAD
+from seper_reward.data.formats.layout import FIELDS, Columns, Row
+from seper_reward.data.formats.published import BEIR, PUBLISHED, Published
 from seper_reward.data.rows import BadRowError, BrokenRow, shown, stated_list
 
+Layout = Columns | Published
 _FIRST_ROWS = 100  # rows at the beginning of a source that are examined
 OURS = Columns("seper-reward", {name: (name,) for name in FIELDS})
 _KNOWN = ragchecker.RagChecker(
@@ -21,19 +22,7 @@ _KNOWN = ragchecker.RagChecker(
     },
 )
 #: Layouts, the most specific first; the last accepts columns of several libraries together.
-LAYOUTS: tuple[Layout, ...] = (
-    SQUAD,
-    HOTPOTQA,
-    MS_MARCO,
-    BOOLQ,
-    FEVER,
-    MMLU,
-    OURS,
-    BEIR,
-    ragchecker.RAGCHECKER,
-    ragas.RAGAS,
-    _KNOWN,
-)
+LAYOUTS: tuple[Layout, ...] = (*PUBLISHED, OURS, BEIR, ragchecker.RAGCHECKER, ragas.RAGAS, _KNOWN)
 
 
 @dataclass(frozen=True)

@@ -25,19 +25,9 @@ LoadScorer = Callable[[], SePerScorer]
 
 @dataclass(frozen=True)
 class LabelerOptions:
-    """Options of all labelers; each labeler ignores the options of the other ones.
+    """Options of all labelers, as in ``LabelerConfig``; each labeler ignores the options of the other ones.
 
-    Attributes:
-        label: Label of the labeler ``delta_seper``, see ``DeltaSePerLabeler``.
-        erag_preset: How eRAG's labels are computed, see ``ERAGOptions.preset``.
-        erag_metric: Metric of the labeler ``erag``, see ``answer_metric``.
-        item_preset: Published options of ITEM, see ``JudgmentOptions.preset``.
-        item_method: Method of ITEM, optionally with options of ``JudgmentOptions``, see ``parse_judge``.
-        item_prompts: YAML file with prompts that override the defaults; ``None`` for the defaults.
-        item_max_new_tokens: Longest judgment in tokens.
-
-    Raises:
-        ValueError: An option is not allowed.
+    Raises ``ValueError`` if an option is not allowed.
     """
 
     label: str | None = None

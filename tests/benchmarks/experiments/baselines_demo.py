@@ -77,7 +77,7 @@ def summarized(compared: Mapping[str, Any], eor: Mapping[str, Any]) -> dict[str,
         "ensemble": {
             "best_single": eor["best_single"]["accuracy"]["mean"],
             "eor": eor["voters"]["eor_paper"]["accuracy"]["mean"],
-            "upper_bound": eor["upper_bound"]["mean"],
+            "upper_bound": eor["consistency"]["upper_bound"]["mean"],
         },
     }
 

@@ -17,12 +17,12 @@ LABELER = {
 EOR = {
     "best_single": {"accuracy": {"mean": 0.45}},
     "voters": {name: {"accuracy": {"mean": value}} for name, value in (("eor_paper", 0.55), ("eor_default", 0.6))},
-    "upper_bound": {"mean": 0.75},
     "consistency": {
+        "upper_bound": {"mean": 0.75},
         "sources": {
             name: {"accuracy": {"mean": accuracy}, "mrwr": {"mean": accuracy / 2}, "mrlr": {"mean": accuracy / 4}}
             for name, accuracy in (("none", 0.25), ("bm25@1", 0.5))
-        }
+        },
     },
 }
 
