@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -387,11 +387,6 @@ class LabelerConfig:
         "Maximum length of a judgment in tokens, >= 1; longer judgments are invalid.",
         "labeler.item_max_new_tokens",
     )
-
-    @property
-    def labeler_options(self) -> dict[str, Any]:
-        """The fields of ``LabelerOptions``."""
-        return {each.name: getattr(self, each.name) for each in fields(LabelerConfig)}
 
 
 @dataclass

@@ -19,7 +19,7 @@ from seper_reward.config import RETRIEVER_HELP, LabelerConfig, load_scorer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
-from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, LabelerOptions, load_labeler
+from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, text_table
@@ -202,7 +202,7 @@ def end_to_end(
     ]
 
 
-def answering_labeler(scorer: SePerScorer, options: LabelerOptions, seed: int) -> ERAGLabeler:
+def answering_labeler(scorer: SePerScorer, options: LabelerConfig, seed: int) -> ERAGLabeler:
     """Return the labeler that scores whole lists as in eRAG's preset, also without a passage, with the given seed."""
     greedy = ERAGOptions.preset(options.erag_preset).greedy
     return ERAGLabeler(scorer.with_sampling(seed=seed), options.erag_metric, ERAGOptions(greedy=greedy))
@@ -250,15 +250,14 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline erag``."""
     config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
     with reporting("baseline erag", config) as report:
-        options = LabelerOptions(**config.labeler_options)
         queries, corpus = questions_and_corpus(config)
         scorer = load_scorer(config, config.seed)
         result = erag(
             queries,
             {name: load_retriever(name, corpus) for name in config.retrievers},
-            {name: load_labeler(name, lambda: scorer, options=options) for name in config.labelers},
+            {name: load_labeler(name, lambda: scorer, options=config) for name in config.labelers},
             # another seed: otherwise labels and answers would share their noise
-            answering_labeler(scorer, options, config.seed + 1),
+            answering_labeler(scorer, config, config.seed + 1),
             depths=config.depths,
             margin=config.margin,
         )

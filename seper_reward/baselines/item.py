@@ -11,7 +11,7 @@ from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.judgments import METHODS
-from seper_reward.labels.labelers import GoldLabeler, LabelerOptions, check_labeler, load_labeler
+from seper_reward.labels.labelers import GoldLabeler, check_labeler, item_labeler, judgment_options, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
@@ -283,16 +283,15 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline item``."""
     config = parse(ItemConfig, arguments, "seper-reward baseline item")
     with reporting("baseline item", config) as report:
-        options = LabelerOptions(**config.labeler_options)
         for name in {*config.judges, config.reference} - {"none"}:
-            options.judgments(name) if _is_method(name) else check_labeler(name)
+            judgment_options(config, name) if _is_method(name) else check_labeler(name)
         queries = marked_questions(config, config.file)
         scorer = load_scorer(config, config.seed)
 
         def judge(name: str) -> Any:
             if _is_method(name):
-                return options.item(scorer, name)
-            return load_labeler(name, lambda: scorer, options=options)
+                return item_labeler(scorer, config, name)
+            return load_labeler(name, lambda: scorer, options=config)
 
         result = judgments(
             scorer,

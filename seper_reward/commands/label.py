@@ -92,7 +92,7 @@ def command(arguments: list[str], name: str = "label") -> str:
     """Run ``seper-reward label``."""
     config = parse(LabelConfig, arguments, f"seper-reward {name}")
     from seper_reward.data.rows import BadRowError
-    from seper_reward.labels.labelers import LabelerOptions, check_labeler, load_labeler
+    from seper_reward.labels.labelers import check_labeler, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import forecast_lines
@@ -101,7 +101,6 @@ def command(arguments: list[str], name: str = "label") -> str:
 
     # fail early: loading the corpus is slow
     check_labeler(config.labeler)
-    options = LabelerOptions(**config.labeler_options)
     sets = None if config.set_options is None else SetOptions(**config.set_options)
     queries, rejected = _read(config)
     if rejected and config.strict:
@@ -114,7 +113,7 @@ def command(arguments: list[str], name: str = "label") -> str:
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
-    labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), sets, options)
+    labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), sets, config)
     run = LabelRun(
         config.output_dir,
         labeler,

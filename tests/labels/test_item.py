@@ -10,9 +10,10 @@ import yaml
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
+from seper_reward.config import LabelerConfig
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
-from seper_reward.labels.labelers import ItemLabeler, LabelerOptions, load_labeler
+from seper_reward.labels.labelers import ItemLabeler, item_labeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.reader.writer import Writer
 from seper_reward.runtime.cache import Cache
@@ -300,16 +301,16 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
 
 
 def test_options_reach_the_labeler(tiny_scorer):
-    options = LabelerOptions(item_preset="official", item_method="ar_r:top_k=2", item_max_new_tokens=40)
+    options = LabelerConfig(item_preset="official", item_method="ar_r:top_k=2", item_max_new_tokens=40)
     labeler = load_labeler("item", lambda: tiny_scorer, options=options)
     assert labeler.options == JudgmentOptions("ar_r", rounds=6, top_k=2, samples=6)
     assert labeler.writer.sampling["max_new_tokens"] == 40
     assert labeler.writer.sampling["temperature"] == 0.0
-    judge = options.item(tiny_scorer, "a_s:rounds=2,same_answer=0.9")
+    judge = item_labeler(tiny_scorer, options, "a_s:rounds=2,same_answer=0.9")
     assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=10, same_answer=0.9)
     assert judge.name == "a_s:rounds=2,same_answer=0.9"
     with pytest.raises(ValueError, match="method=ar_s orders the passages"):
-        LabelerOptions(item_method="ar_s:form=pointwise")
+        load_labeler("item", lambda: pytest.fail("loaded"), options=LabelerConfig(item_method="ar_s:form=pointwise"))
 
 
 def test_a_reader_that_judges_badly_has_its_questions_rejected(

@@ -6,13 +6,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from seper_reward.cli import main
+from seper_reward.config import LabelerConfig
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.dataset import label
 from seper_reward.labels.labelers import (
     LABELERS,
     ERAGLabeler,
     GoldLabeler,
-    LabelerOptions,
     load_labeler,
     needs_answers,
 )
@@ -215,10 +215,10 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
 
 
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
-    token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
+    token_f1, hard = LabelerConfig(erag_metric="token_f1"), LabelerConfig(label="delta_seper_hard")
     for name, options in (
-        ("delta_seper", LabelerOptions()), ("delta_seper", hard), ("erag", token_f1),
-        ("likelihood", LabelerOptions()), ("gold", LabelerOptions()),
+        ("delta_seper", LabelerConfig()), ("delta_seper", hard), ("erag", token_f1),
+        ("likelihood", LabelerConfig()), ("gold", LabelerConfig()),
     ):  # fmt: skip
         labeler = load_labeler(name, lambda: tiny_scorer, options=options)
         labeled = labeler.label(as_query(records(1)[0]))

@@ -19,7 +19,7 @@ from seper_reward.config import (
 )
 from seper_reward.data.queries import in_corpus, pool_passages, read_examples
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_rank, split_of, spread
-from seper_reward.labels.labelers import LabelerOptions, check_labeler
+from seper_reward.labels.labelers import check_labeler, judgment_options
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.settings import setting
@@ -125,7 +125,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
         super().__post_init__()
         self.eval_readers = [] if self.eval_readers == ["none"] else self.eval_readers
         check_labeler(self.labeler)
-        LabelerOptions(**self.labeler_options)  # raises before models are loaded
+        judgment_options(self)  # raises before models are loaded
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
             raise ValueError(
                 f"test_share must be above 0, dev_share at least 0, and their sum below 1, got "

@@ -12,7 +12,7 @@ from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.config import REPORT_TO_HELP, InputConfig, load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
-from seper_reward.labels.labelers import LabelerOptions, PassageLabeler, load_labeler
+from seper_reward.labels.labelers import PassageLabeler, load_labeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
@@ -101,7 +101,7 @@ def begin(
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
     """Return the configured labeler, of sets of passages if ``sets`` is set."""
     sets = None if config.set_options is None else SetOptions(**config.set_options)
-    return load_labeler(config.labeler, lambda: scorer, sets, LabelerOptions(**config.labeler_options))
+    return load_labeler(config.labeler, lambda: scorer, sets, config)
 
 
 def training_label(config: RankingConfig) -> str | None:

@@ -8,7 +8,14 @@ from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
-from seper_reward.labels.labelers.registry import LABELERS, LabelerOptions, check_labeler, load_labeler, needs_answers
+from seper_reward.labels.labelers.registry import (
+    LABELERS,
+    check_labeler,
+    item_labeler,
+    judgment_options,
+    load_labeler,
+    needs_answers,
+)
 
 __all__ = [
     "LABELERS",
@@ -19,10 +26,11 @@ __all__ = [
     "ERAGOptions",
     "GoldLabeler",
     "ItemLabeler",
-    "LabelerOptions",
     "LikelihoodLabeler",
     "PassageLabeler",
     "check_labeler",
+    "item_labeler",
+    "judgment_options",
     "load_labeler",
     "needs_answers",
 ]

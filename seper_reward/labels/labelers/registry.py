@@ -1,62 +1,26 @@
 """The registry of labelers, by the names in settings."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from seper_reward.estimators.seper import check_choice
+from seper_reward.config import LabelerConfig
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
-from seper_reward.labels.judgments import JudgmentOptions, JudgmentPreset, parse_judge
+from seper_reward.labels.judgments import JudgmentOptions, parse_judge
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions, ERAGPreset
+from seper_reward.labels.labelers.erag import ERAGLabeler, ERAGOptions
 from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
-
-
-@dataclass(frozen=True)
-class LabelerOptions:
-    """Options of all labelers, as in ``LabelerConfig``; each labeler ignores the options of the other ones.
-
-    Raises ``ValueError`` if an option is not allowed.
-    """
-
-    label: str | None = None
-    erag_preset: ERAGPreset = "default"
-    erag_metric: str = "exact_match"
-    item_preset: JudgmentPreset = "default"
-    item_method: str = "a_s"
-    item_prompts: str | None = None
-    item_max_new_tokens: int = 128
-
-    def __post_init__(self) -> None:
-        check_choice("label", self.label or DELTA_SEPER, tuple(SUFFIXES))
-        ERAGOptions.preset(self.erag_preset)
-        self.judgments()
-
-    def judgments(self, judge: str | None = None) -> JudgmentOptions:
-        """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``."""
-        method, changes = parse_judge(judge or self.item_method)
-        return JudgmentOptions.preset(self.item_preset, method, **changes)
-
-    def item(self, scorer: SePerScorer, judge: str | None = None) -> ItemLabeler:
-        """Return ITEM's labeler; a judge replaces ``item_method`` and names the labels."""
-        return ItemLabeler(
-            scorer,
-            self.judgments(judge),
-            JudgmentPrompts.load(self.item_prompts),
-            max_new_tokens=self.item_max_new_tokens,
-            name=judge or "item",
-        )
+_DEFAULTS = LabelerConfig()
 
 
 LABELERS: dict[str, type[PassageLabeler]] = {
@@ -83,7 +47,7 @@ def load_labeler(
     name: str,
     load_scorer: LoadScorer,
     sets: SetOptions | None = None,
-    options: LabelerOptions = LabelerOptions(),
+    options: LabelerConfig = _DEFAULTS,
 ) -> PassageLabeler:
     """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
 
@@ -91,13 +55,14 @@ def load_labeler(
         name: Name of the labeler, or a reranker's folder.
         load_scorer: Function that loads the scorer; called only for a labeler that needs one.
         sets: Sets of passages to label as well; ``None`` for none.
-        options: Options of labelers.
+        options: Options of labelers; each labeler ignores those of the other ones.
 
     Raises:
         ValueError: There is no such labeler, one of its options is not allowed, or it labels single passages only.
         OSError: A model cannot be loaded.
     """
     check_labeler(name)
+    judgment_options(options)  # raises before a model is loaded
     labeler: PassageLabeler
     match name:
         case "delta_seper":
@@ -107,7 +72,7 @@ def load_labeler(
         case "likelihood":
             labeler = LikelihoodLabeler(load_scorer())
         case "item":
-            labeler = options.item(load_scorer())
+            labeler = item_labeler(load_scorer(), options)
         case _:
             labeler = LABELERS[name]() if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
     if sets is None:
@@ -115,6 +80,26 @@ def load_labeler(
     if not isinstance(labeler, ReaderLabeler):
         raise ValueError(f"labeler {name!r} does not use a reader, which labels of sets need; use sets=none")
     return SetLabeler(labeler, sets)
+
+
+def judgment_options(options: LabelerConfig, judge: str | None = None) -> JudgmentOptions:
+    """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``.
+
+    Raises ``ValueError`` if there is no such method or option.
+    """
+    method, changes = parse_judge(judge or options.item_method)
+    return JudgmentOptions.preset(options.item_preset, method, **changes)
+
+
+def item_labeler(scorer: SePerScorer, options: LabelerConfig, judge: str | None = None) -> ItemLabeler:
+    """Return ITEM's labeler; a judge replaces ``item_method`` and names the labels."""
+    return ItemLabeler(
+        scorer,
+        judgment_options(options, judge),
+        JudgmentPrompts.load(options.item_prompts),
+        max_new_tokens=options.item_max_new_tokens,
+        name=judge or "item",
+    )
 
 
 def needs_answers(name: str) -> bool:

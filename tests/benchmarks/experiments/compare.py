@@ -18,7 +18,7 @@ from seper_reward.config import CommandConfig, LabelerConfig, load_scorer
 from seper_reward.data.marks import is_relevant, relevance_of, role_order
 from seper_reward.data.queries import read_examples
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.labels.labelers import ERAGLabeler, LabelerOptions, check_labeler, load_labeler, needs_answers
+from seper_reward.labels.labelers import ERAGLabeler, check_labeler, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.reports.figures import plot_intervals
@@ -199,7 +199,7 @@ class CompareRun:
         settings: Mapping[str, Any],
         load_scorer: Callable[[], SePerScorer],
         labelers: Sequence[str],
-        options: LabelerOptions,
+        options: LabelerConfig,
         *,
         depth: int,
         judging_seed: int,
@@ -361,7 +361,7 @@ def run(arguments: list[str]) -> None:
         asdict(config),
         lambda: load_scorer(config, config.seed),
         config.labelers,
-        LabelerOptions(**config.labeler_options),
+        config,
         depth=config.depth,
         judging_seed=config.seed + 1,
     )
