@@ -1,4 +1,4 @@
-"""The HTML pages of labels, evaluations and audits: each a single file, without network access or libraries."""
+"""The HTML pages of labels and audits: each a single file, without network access or libraries."""
 
 import base64
 import hashlib
@@ -18,15 +18,7 @@ from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
-from seper_reward.reports.evaluation_tables import (
-    Evaluation,
-    Table,
-    read_evaluations,
-    result_tables,
-    rollouts_table,
-    settings_table,
-    value_cell,
-)
+from seper_reward.reports.evaluation_tables import Table, settings_table, value_cell
 from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,
@@ -85,36 +77,19 @@ class Axis:
         return cls(math.floor(low / unit) * unit, math.ceil(high / unit) * unit)
 
 
-def write_page(
-    path: str | Path,
-    labels: str | Path | None = None,
-    evaluations: Sequence[str | Path] = (),
-    *,
-    margin: float = MARGIN,
-) -> None:
-    """Write labels and evaluations as one HTML page; data is always escaped.
+def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) -> None:
+    """Write labels as one HTML page; data is always escaped.
 
     Args:
         path: File to write; its folder is made if absent.
-        labels: Folder written by ``seper-reward label``; ``None`` for none.
-        evaluations: Files and folders of ``read_evaluations``.
+        labels: Folder written by ``seper-reward label``.
         margin: Value above which a label's 95 % interval is shown as help (harm: below ``-margin``).
 
     Raises:
         OSError: A file is missing, or cannot be written.
         ValueError: A file has other content, or there is nothing to show.
     """
-    found = read_evaluations(evaluations)
-    if labels is None and not found:
-        raise ValueError("expected a folder of labels or evaluations, got neither")
-    _write(
-        Path(path),
-        "report",
-        labels=None if labels is None else _labels(Path(labels), margin),
-        evaluations=[_evaluation(each) for each in found],
-        reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
-        unit=Axis(0.0, 1.0),
-    )
+    _write(Path(path), "report", labels=_labels(Path(labels), margin), unit=Axis(0.0, 1.0))
 
 
 def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapping[str, str]) -> None:
@@ -303,21 +278,6 @@ def _clusters(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     heavy = [segment for segment in segments if segment[0] >= _LEAST_MASS]
     named = sorted(heavy, key=lambda segment: -segment[0])[:_CLUSTERS]
     return {"segments": segments, "named": named, "unnamed": len(segments) - len(named)}
-
-
-def _reliability(evaluation: Evaluation) -> list[Mapping[str, Any]]:
-    """Return the rows of ``evaluate judge``'s reliability table; other evaluations have none."""
-    found = evaluation.result.get("people", evaluation.result).get("calibration")
-    return list(found.get("reliability", [])) if isinstance(found, Mapping) else []
-
-
-def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        "name": evaluation.name,
-        "tables": result_tables(evaluation.result),
-        "rollouts": rollouts_table(evaluation.rollouts) if evaluation.rollouts else None,
-        "settings": settings_table(evaluation.settings) if evaluation.settings else None,
-    }
 
 
 def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
