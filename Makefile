@@ -72,7 +72,7 @@ STUDIES := repeats transfer robustness
 TABLES  := retrievers compression correlation workflows $(STUDIES)
 tables: setup  ## make the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 for more cores
 	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
-	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --evaluations runs/tables --output runs/tables/report.html
+	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --output runs/tables/report.html
 
 runs/tables/%.md: configs/tables/%.yaml
 	mkdir -p $(@D)

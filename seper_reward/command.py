@@ -28,8 +28,8 @@ class ResultConfig:
     json: str | None = setting(None, "JSON file for the result, in addition to standard output (default: none).")
     report_to: Tracking = setting(
         "none",
-        "Trackers for the numbers of the result: none, wandb (also with WANDB_MODE=offline), tensorboard (into "
-        "runs/tensorboard), trackio, or all of these that are installed.",
+        "Tracker for the numbers of the result: none, or wandb (also with WANDB_MODE=offline). Only trainers take the "
+        "other trackers of transformers.",
     )
 
 
@@ -216,9 +216,9 @@ class Record:
 def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], None]]:
     """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
 
-    The trackers start with the block: a missing tracker fails before anything is measured. ``name`` is the command,
-    and the type of the run in the trackers. A result with a method ``plot`` is plotted into the setting of this name,
-    if there is one. Raises ``OSError`` if a tracker cannot start, or a file cannot be written.
+    The tracker starts with the block: a missing tracker fails before anything is measured. ``name`` is the command,
+    and the type of the run in W&B. A result with a method ``plot`` is plotted into the setting of this name,
+    if there is one. Raises ``OSError`` if the tracker cannot start, or a file cannot be written.
     """
     from seper_reward.reports.tracking import Run
     from seper_reward.runtime.distributed import process_state

@@ -21,7 +21,7 @@ from seper_reward.scorer import SePerScorer
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Prompt = Literal["paper", "brief", "few_shot"]
-Tracking = Literal["none", "wandb", "tensorboard", "trackio", "all"]
+Tracking = Literal["none", "wandb"]
 LearnFrom = Literal["singles", "paths"]
 INPUT_HELP = (
     "Questions: JSON, JSONL, CSV or Parquet, a folder of datasets or BEIR, or the id of a dataset on the hub "
@@ -48,8 +48,8 @@ RETRIEVER_HELP = (
     "results are merged: bm25+minilm."
 )
 REPORT_TO_HELP = (
-    "Trackers to log to: none, wandb (also with WANDB_MODE=offline), tensorboard (into output_dir/tensorboard), "
-    "trackio, or all of these that are installed. Resumed runs continue there."
+    "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
+    "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."
 )
 
 

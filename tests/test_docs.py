@@ -54,8 +54,7 @@ FOREIGN_FLAGS = {
     "--no-enable-chunked-prefill",
     "--logprobs-mode",
     "--enable-lora",
-    "--reload_multifile",
-}  # of vLLM and TensorBoard
+}  # of vLLM
 
 
 class Block(NamedTuple):

@@ -72,7 +72,7 @@ def test_what_travels(built):
     homes = {path if path.startswith("seper_reward/") else f"seper_reward/{path}" for path in present}
     assert homes == {name for name in names if ".dist-info/" not in name}
     assert all((built["sdist"] / path).is_file() for path in [*present, "docs/index.md", "README.md", "LICENSE"])
-    assert {"tensorboard", "trackio", "train", "wandb"} <= set(metadata.get_all("Provides-Extra"))
+    assert {"train", "wandb"} <= set(metadata.get_all("Provides-Extra"))
     assert metadata["Version"]
 
 

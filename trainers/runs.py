@@ -13,7 +13,7 @@ import torch
 import trl
 from transformers import Trainer, TrainerState, TrainingArguments
 
-from seper_reward.reports.tracking import PROJECT, Run
+from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
 from seper_reward.runtime.run_folder import lock_folder
@@ -51,12 +51,9 @@ class ThisMachine:
 
 
 def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
-    """Return a recipe's run in its trackers; a trainer created in its ``with`` block logs to the same run."""
-    project = PROJECT if arguments.project == TrainingArguments.project else arguments.project
+    """Return a recipe's run in W&B; a trainer created in its ``with`` block logs to the same run."""
     settings = {**asdict(config), **arguments.to_dict()}
-    run = Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name, project)
-    arguments.project, arguments.run_name = run.project, run.name
-    return run
+    return Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name)
 
 
 def decisive(arguments: TrainingArguments) -> dict[str, Any]:

@@ -34,16 +34,17 @@ class SearchAuditConfig(ResultConfig, CommandConfig):
     needed: float = setting(KNOWN, "Value of SePer without a passage below which a question needs a search.")
     margin: float = setting(MARGIN, "Value above which ΔSePer means a helpful search (harmful: below -margin), >= 0.")
     searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
-    plot: str | None = setting(
-        None,
-        "File for gains and prices: .html for a page of all measures and searches; svg, png or pdf for a plot; not "
-        "given: none.",
-    )
+    plot: str | None = setting(None, "File to plot gains and prices into: svg, png or pdf; not given: none.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.input:
             raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
+        if self.plot and self.plot.lower().endswith((".html", ".htm")):
+            raise ValueError(
+                f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
+                "FILE.jsonl writes all searches"
+            )
         check_least(self, margin=0)
         compile_answer_pattern(self.answer_pattern)
 

@@ -10,7 +10,6 @@ from seper_reward.command import check_least, parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
-    REPORT_TO_HELP,
     RETRIEVER_HELP,
     CommandConfig,
     InputConfig,
@@ -77,7 +76,11 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     )
     margin: float = setting(0.05, MARGIN_HELP)
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
-    report_to: Tracking = setting("none", REPORT_TO_HELP)
+    report_to: Tracking = setting(
+        "none",
+        "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only "
+        "trainers take the other trackers of transformers.",
+    )
     dry_run: bool = setting(
         False,
         "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",

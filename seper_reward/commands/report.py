@@ -1,9 +1,9 @@
-"""Write a page of labels and evaluations (.html), or a plot of the beliefs in one question."""
+"""Write a page of labels (.html), or a plot of the beliefs in one question."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from seper_reward.command import parse
 from seper_reward.runtime.settings import check_types, setting
@@ -11,16 +11,11 @@ from seper_reward.runtime.settings import check_types, setting
 
 @dataclass
 class ReportConfig:
-    """Show labels and evaluations on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
+    """Show labels on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
 
-    labels: str | None = setting(
-        None,
-        "Folder written by `seper-reward label` (default: runs/label, or no labels if there are evaluations).",
-    )
-    evaluations: list[str] = setting(
-        [],
-        "JSON files of `seper-reward evaluate ... --json` to show on the page, or folders of such files or trainings.",
-    )
+    former: ClassVar[Mapping[str, str]] = {"evaluations": "evaluations print their tables, and --json has all numbers"}
+
+    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     question: str | None = setting(
         None, "Id of the question to plot (default: the question whose labels differ most)."
     )
@@ -35,10 +30,6 @@ class ReportConfig:
         check_types(self)
         if self.page and self.question is not None:
             raise ValueError(f"question needs a plot as output (svg, png or pdf), got output={self.output!r}")
-        if self.evaluations and not self.page:
-            raise ValueError(f"evaluations need a page as output (.html), got output={self.output!r}")
-        if self.labels is None and not self.evaluations:
-            self.labels = "runs/label"
 
     @property
     def page(self) -> bool:
@@ -52,13 +43,13 @@ def command(arguments: list[str]) -> str:
     if config.page:
         from seper_reward.reports.html import write_page
 
-        write_page(config.output, config.labels, config.evaluations, margin=config.margin)
+        write_page(config.output, config.labels, margin=config.margin)
         print(f"{config.output}: open it in a browser")
-        return f"seper-reward export --labels {config.labels} --output lists.jsonl" if config.labels else ""
+        return f"seper-reward export --labels {config.labels} --output lists.jsonl"
     from seper_reward.labels.rows import DELTA_SEPER, labeler_of, read_label_rows
     from seper_reward.reports.figures import plot_belief
 
-    rows = {row["id"]: row for row in read_label_rows(str(config.labels)).values()}
+    rows = {row["id"]: row for row in read_label_rows(config.labels).values()}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")
     if not rows:

@@ -10,7 +10,6 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.labels.summary import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.html import PAGES, write_searches_page
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.scorer import SePerScorer
@@ -102,14 +101,11 @@ class SearchAudit:
         )
 
     def plot(self, path: Path) -> None:
-        """Plot the gains of searches, and the net gain of a rollout by the price of a search; or write a page (.html).
+        """Plot the gains of searches, and the net gain of a rollout by the price of a search.
 
         Raises:
-            OSError: matplotlib is not installed, which a page does not need, or the path cannot be written.
+            OSError: matplotlib is not installed, or the path cannot be written.
         """
-        if path.suffix.lower() in PAGES:
-            write_searches_page(path, asdict(self), _TITLES)
-            return
         rows, rollouts = self.by_search, self.rollouts
         figure = new_figure(10, 3.8)
         gains, net = figure.subplots(1, 2)

@@ -1,7 +1,8 @@
-"""The HTML pages of labels, evaluations and audits: each a single file, without network access or libraries."""
+"""The HTML page of labels: a single file, without network access or libraries."""
 
 import base64
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,17 +17,15 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE
-from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeled_queries, labeler_of, read_label_rows
-from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
-from seper_reward.reports.evaluation_tables import (
-    Evaluation,
-    Table,
-    read_evaluations,
-    result_tables,
-    rollouts_table,
-    settings_table,
-    value_cell,
+from seper_reward.labels.rows import (
+    DELTA_SEPER,
+    LABELS,
+    baseline_sepers,
+    labeled_queries,
+    labeler_of,
+    read_label_rows,
 )
+from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
 from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,
@@ -39,10 +38,9 @@ from seper_reward.reports.overview import (
 )
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
 from seper_reward.runtime.hashing import file_hash
-from seper_reward.runtime.json_files import naming, read_json
+from seper_reward.runtime.json_files import leaves, naming, read_json
 from seper_reward.types import answer_text
 
-PAGES = (".html", ".htm")  # extensions of pages
 _PAGE = Path(__file__).parent / "page"
 _LINES = 250  # maximum number of intervals in a plot
 _POINTS = 2000  # maximum number of points in all panels together
@@ -51,7 +49,6 @@ _EXAMPLES = 5  # number of most helpful, and of most harmful, passages
 _CLUSTERS = 6  # maximum number of named clusters
 _LEAST_MASS = 0.005  # of a named cluster
 _BINS = 20
-_ROWS = 500  # maximum number of rows of a table
 _MARK_BINS = (-1.0, -0.5, -0.2, -0.05, 0.05, 0.2, 0.5, 1.0)
 
 
@@ -85,118 +82,29 @@ class Axis:
         return cls(math.floor(low / unit) * unit, math.ceil(high / unit) * unit)
 
 
-def write_page(
-    path: str | Path,
-    labels: str | Path | None = None,
-    evaluations: Sequence[str | Path] = (),
-    *,
-    margin: float = MARGIN,
-) -> None:
-    """Write labels and evaluations as one HTML page; data is always escaped.
+def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) -> None:
+    """Write labels as one HTML page; data is always escaped.
 
     Args:
         path: File to write; its folder is made if absent.
-        labels: Folder written by ``seper-reward label``; ``None`` for none.
-        evaluations: Files and folders of ``read_evaluations``.
+        labels: Folder written by ``seper-reward label``.
         margin: Value above which a label's 95 % interval is shown as help (harm: below ``-margin``).
 
     Raises:
         OSError: A file is missing, or cannot be written.
         ValueError: A file has other content, or there is nothing to show.
     """
-    found = read_evaluations(evaluations)
-    if labels is None and not found:
-        raise ValueError("expected a folder of labels or evaluations, got neither")
-    _write(
-        Path(path),
-        "report",
-        labels=None if labels is None else _labels(Path(labels), margin),
-        evaluations=[_evaluation(each) for each in found],
-        reliability=[(each.name, rows) for each in found if (rows := _reliability(each))],
-        unit=Axis(0.0, 1.0),
-    )
-
-
-def write_searches_page(path: str | Path, audit: Mapping[str, Any], titles: Mapping[str, str]) -> None:
-    """Write an audit of searches as one HTML page; data is always escaped.
-
-    ``audit`` has the fields of ``evaluate.search_audit.SearchAudit``, and ``titles`` the title of each measure.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
-    margin, searches = audit["margin"], audit["by_search"]
-    points = [
-        LabeledPassage(
-            question=row["rollout"],
-            place=row["search"] - 1,
-            label=row["delta_seper"],
-            low=row["low"],
-            high=row["high"],
-            verdict="helpful" if row["low"] > margin else "harmful" if row["high"] < -margin else "unsure",
-            group="all",
-            role="all",
-            relevant=None,
-            baseline=row["seper_before"],
-        )
-        for row in searches
-    ]
-    axis = Axis(-1.0, 1.0)
-    edges = _edges(axis)
-    _write(
-        Path(path),
-        "audit-searches",
-        audit=audit,
-        axis=axis,
-        bins=list(zip(edges, edges[1:], histogram(points, edges), strict=False)),
-        verdicts=VERDICTS,
-        intervals=spread(sorted(points, key=lambda each: each.label), _LINES),
-        measures=_records(
-            [{"": titles[name], "mean and 95 % interval": row} for name, row in audit["measures"].items()],
-            ("", "mean and 95 % interval"),
-        ),
-        kinds=_records(
-            [
-                {
-                    "kind": kind,
-                    "searches": row["searches"],
-                    "share": {"mean": row["mean"], "interval": row["interval"]},
-                    "surely so": row.get("surely"),
-                }
-                for kind, row in audit["kinds"].items()
-            ],
-            ("kind", "searches", "share", "surely so"),
-        ),
-        searches=_records(
-            searches, ("question", "search", "query", "seper_before", "needed", "delta_seper", "low", "high", "kind")
-        ),
-    )
-
-
-def _records(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
-    """Return a table of rows with these fields, named like the fields."""
-    header = tuple(name.replace("_", " ").replace("delta seper", "ΔSePer").replace("seper", "SePer") for name in names)
-    return Table("", header, tuple(tuple(value_cell(row[name]) for name in names) for row in rows))
-
-
-def _edges(axis: Axis) -> list[float]:
-    """Return the edges of the bins of a histogram."""
-    return [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
-
-
-def _write(path: Path, command: str, **data: Any) -> None:
-    """Write the page of a command, from ``page/COMMAND.html.jinja``."""
-    script = _asset("report.js")
+    path, script = Path(path), _asset("report.js")
     page = (
         _environment()
-        .get_template(f"{command}.html.jinja")
+        .get_template("report.html.jinja")
         .render(
-            command=command,
+            labels=_labels(Path(labels), margin),
+            unit=Axis(0.0, 1.0),
             style=_asset("report.css"),
             script=script,
             # browsers run only this script on the page, and load nothing
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            **data,
         )
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +124,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
-    edges = _edges(axis)
+    edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
     summary = summarize(rows, column, margin=margin)
     provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
     return {
@@ -256,7 +164,7 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
 
 
 def _mean_baseline(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    known = [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+    known = baseline_sepers(rows)
     return sum(known) / len(known) if known else None
 
 
@@ -305,21 +213,6 @@ def _clusters(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"segments": segments, "named": named, "unnamed": len(segments) - len(named)}
 
 
-def _reliability(evaluation: Evaluation) -> list[Mapping[str, Any]]:
-    """Return the rows of ``evaluate judge``'s reliability table; other evaluations have none."""
-    found = evaluation.result.get("people", evaluation.result).get("calibration")
-    return list(found.get("reliability", [])) if isinstance(found, Mapping) else []
-
-
-def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
-    return {
-        "name": evaluation.name,
-        "tables": result_tables(evaluation.result),
-        "rollouts": rollouts_table(evaluation.rollouts) if evaluation.rollouts else None,
-        "settings": settings_table(evaluation.settings) if evaluation.settings else None,
-    }
-
-
 def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
     others = {name: provenance[name] for name in ("versions", "platform", "processes") if name in provenance}
     return {
@@ -328,15 +221,20 @@ def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
             (f"SHA-256 of {LABELS}", file_hash(folder / LABELS)),
         ],
         "tables": [
-            (title, settings_table(table))
-            for title, table in (
+            (title, [(path, _value(value)) for path, value in leaves(settings)])
+            for title, settings in (
                 ("Everything that affects a label", provenance.get("decides", {})),
                 ("Settings of the command", provenance.get("settings", {})),
                 ("Versions and platform", others),
             )
-            if table
+            if settings
         ],
     }
+
+
+def _value(value: Any) -> str:
+    """Return a setting as it is in the JSON file, texts without quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _environment() -> jinja2.Environment:
@@ -355,7 +253,6 @@ def _environment() -> jinja2.Environment:
         "sum_counts": Counter.total,
     }
     environment.filters |= filters
-    environment.globals["most_rows"] = _ROWS
     return environment
 
 

@@ -1,8 +1,6 @@
-"""Trackers of a run (W&B, TensorBoard and Trackio) through Accelerate: numbers, tables, histograms, files.
+"""Runs in W&B through Accelerate: numbers, tables, histograms, figures, files.
 
-Environment variables of the trackers override arguments: W&B's (``WANDB_PROJECT``, ``WANDB_NAME``,
-``WANDB_MODE=offline``, ...), Trackio's (``TRACKIO_SPACE_ID``, ``TRACKIO_SERVER_URL``, ``TRACKIO_DIR``) and, as in
-transformers, ``TENSORBOARD_LOGGING_DIR``.
+W&B's environment variables (``WANDB_PROJECT``, ``WANDB_NAME``, ``WANDB_MODE=offline``, ...) override arguments.
 """
 
 import os
@@ -13,42 +11,34 @@ from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Any
 
-from tabulate import tabulate
-
 from seper_reward.labels.rows import baseline_sepers
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.imports import need
-from seper_reward.runtime.json_files import leaves, read_json, write_json
+from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.types import answer_items
 
 PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
 _LONGEST_TEXT = 300  # characters of a passage in that table
 _IDENTITIES = "tracking.json"  # identity of the run in each tracker, for resuming
-_TRACKERS = ("wandb", "tensorboard", "trackio")
-_LOGGING_DIR = "TENSORBOARD_LOGGING_DIR"
+_WANDB = "wandb"
 
 
 class Run:
-    """A run in trackers, as a context manager; without trackers all methods do nothing.
+    """A run in W&B, as a context manager; without W&B all methods do nothing.
 
-    A trainer of transformers inside the ``with`` block continues the same run: W&B's run belongs to the process,
-    TensorBoard's folder is in the environment, and Trackio's run is found by ``name``.
+    A trainer of transformers inside the ``with`` block continues the same run, which belongs to the process.
 
     Args:
-        report_to: Trackers by name: ``"wandb"``, ``"tensorboard"``, ``"trackio"``, ``"all"`` for all installed ones,
-            or a list; other names in a list are left to the trainer.
+        report_to: ``"wandb"``, ``"none"``, or a list of trackers; names other than W&B's are left to the trainer.
         job_type: Kind of the run, such as ``"label"``.
         config: The run's settings.
-        folder: Folder of the outputs, with the identity of the run in the trackers, for resuming, and TensorBoard's
-            files; ``None`` for a new run.
-        name: Name of a new run; ``None`` lets the trackers choose one.
-        project: Project of Trackio; W&B's is ``$WANDB_PROJECT``, else this default.
+        folder: Folder of the outputs, with the identity of the run, for resuming; ``None`` for a new run.
+        name: Name of a new run; ``None`` lets W&B choose one.
 
     Raises:
-        OSError: A tracker is not installed, or fails to start a run.
+        OSError: W&B is not installed, or fails to start a run.
     """
 
     def __init__(
@@ -58,167 +48,88 @@ class Run:
         config: Mapping[str, Any],
         folder: Path | None = None,
         name: str | None = None,
-        project: str = PROJECT,
     ) -> None:
-        self.name, self.project = name, project
-        self._lent: str | None = None  # environment variable that is set during the run
-        self._trackers: list[Any] = []
-        named = _trackers(report_to) if process_state().is_main_process else []
-        if not named:
+        self._tracker: Any = None
+        asked = [report_to] if isinstance(report_to, str) else report_to
+        if _WANDB not in asked or not process_state().is_main_process:
             return
+        from accelerate.tracking import WandBTracker, get_available_trackers
+
+        if _WANDB not in map(str, get_available_trackers()):
+            raise OSError("--report_to wandb needs wandb; run: pip install 'seper-reward[wandb]'")
         path = None if folder is None else folder / _IDENTITIES
         known = read_json(path) if path is not None and path.is_file() else {}
-        for each in named:
-            tracker = self._start(each, job_type, known.get(each), folder)
-            if each != "tensorboard" or each not in known:  # else the settings of each start would be logged
-                tracker.store_init_configuration(_flat(config) if each == "tensorboard" else dict(config))
-            known[each] = _identity(tracker)
-            self._trackers.append(tracker)
+        options = {"job_type": job_type} | ({} if name is None else {"name": name})
+        if path is not None:
+            options["resume"] = os.environ.get("WANDB_RESUME", "allow")
+            if _WANDB in known and "WANDB_RUN_ID" not in os.environ:
+                options["id"] = known[_WANDB]
+        self._tracker = WandBTracker(os.environ.get("WANDB_PROJECT", PROJECT), **options)
+        try:
+            self._tracker.start()
+        except Exception as error:  # the library raises its own errors, such as wandb.Error
+            hint = "run `wandb login`, set WANDB_MODE=offline, or omit --report_to wandb"
+            raise OSError(f"wandb cannot start a run: {error}; {hint}") from error
+        self._tracker.store_init_configuration(dict(config))
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, known)
-
-    def _start(self, name: str, job_type: str, identity: str | None, folder: Path | None) -> Any:
-        """Start one of Accelerate's trackers, and resume ``identity`` if given."""
-        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-
-        project, options = self.project, dict[str, Any]()
-        if name == "wandb":
-            project = os.environ.get("WANDB_PROJECT", PROJECT)
-            options = {"job_type": job_type} | ({} if self.name is None else {"name": self.name})
-            if folder is not None:
-                options["resume"] = os.environ.get("WANDB_RESUME", "allow")
-                options |= {"id": identity} if identity and "WANDB_RUN_ID" not in os.environ else {}
-        elif name == "trackio":
-            options = {"name": identity or self.name, "group": job_type, "resume": "allow"}
-        else:
-            place = self._logging_dir(folder)
-            project, options = place.name, {"logging_dir": place.parent}
-        tracker = LOGGER_TYPE_TO_CLASS[name](project, **options)
-        try:
-            tracker.start()
-        except Exception as error:  # each library raises its own errors, such as wandb.Error
-            hint = "run `wandb login`, set WANDB_MODE=offline, or " if name == "wandb" else ""
-            raise OSError(f"{name} cannot start a run: {error}; {hint}omit --report_to {name}") from error
-        if name == "trackio":
-            self.name = tracker.tracker.name
-        return tracker
-
-    def _logging_dir(self, folder: Path | None) -> Path:
-        """Return the folder of TensorBoard, also for trainers, which would create a new one at each start."""
-        if _LOGGING_DIR not in os.environ:
-            self._lent = _LOGGING_DIR
-            os.environ[_LOGGING_DIR] = str((folder or Path("runs")) / "tensorboard")
-        return Path(os.environ[_LOGGING_DIR]).expanduser()
+            write_json(path, {**known, _WANDB: str(self._tracker.tracker.id)})
 
     def __enter__(self) -> "Run":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for tracker in self._trackers:
-            if tracker.name == "wandb" and kind is not None:
-                tracker.tracker.finish(exit_code=1)
-            else:
-                tracker.finish()
-        if self._lent is not None:
-            del os.environ[self._lent]
+        if self._tracker is not None:
+            self._tracker.tracker.finish(**({} if kind is None else {"exit_code": 1}))
 
-    def log(self, row: Mapping[str, Any], step: int | None = None) -> None:
-        """Log numbers, at a step of TensorBoard; other trackers count steps themselves, also in resumed runs."""
-        for tracker in self._trackers:
-            tracker.log(_flat(row), step=step if tracker.name == "tensorboard" else None)
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Log numbers; ``None`` is left out. W&B counts steps itself, also in resumed runs."""
+        if self._tracker is not None:
+            self._tracker.log({name: value for name, value in row.items() if value is not None})
 
     def histogram(self, name: str, values: Sequence[float]) -> None:
         """Log the distribution of values."""
-        import torch
+        if self._tracker is not None:
+            import wandb
 
-        for tracker in self._trackers:
-            if tracker.name == "tensorboard":
-                tracker.tracker.add_histogram(f"histogram/{name}", torch.tensor(list(values)))
-            else:
-                tracker.log({f"histogram/{name}": _library(tracker).Histogram(list(values))})
+            self._tracker.log({f"histogram/{name}": wandb.Histogram(list(values))})
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log rows with equal keys as a table; values other than numbers and texts are converted to text."""
-        if not rows:
-            return
-        columns = list(rows[0])
-        data = [[_cell(row[column]) for column in columns] for row in rows]
-        for tracker in self._trackers:
-            if tracker.name == "tensorboard":
-                tracker.log({name: tabulate(data, columns, tablefmt="github")})
-            else:
-                tracker.log({name: _library(tracker).Table(columns=columns, data=data)})
+        if self._tracker is not None and rows:
+            import wandb
+
+            data = [[_cell(row[column]) for column in rows[0]] for row in rows]
+            self._tracker.log({name: wandb.Table(columns=list(rows[0]), data=data)})
 
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
-        """Log a figure, if matplotlib is installed; TensorBoard gets none.
+        """Log a figure, if matplotlib is installed.
 
         ``plot`` writes the figure to a path, in the format of its suffix.
         """
-        trackers = [tracker for tracker in self._trackers if tracker.name != "tensorboard"]
-        if not trackers or find_spec("matplotlib") is None:
+        if self._tracker is None or find_spec("matplotlib") is None:
             return
+        import wandb
+
         with TemporaryDirectory() as folder:
             path = Path(folder) / "figure.png"
             plot(path)
-            for tracker in trackers:
-                tracker.log({name: _library(tracker).Image(str(path))})
+            self._tracker.log({name: wandb.Image(str(path))})
 
     def summary(self, values: Mapping[str, Any]) -> None:
-        """Set the run's summary; for trackers without a summary, log its numbers."""
-        for tracker in self._trackers:
-            if tracker.name == "wandb":
-                tracker.tracker.summary.update(dict(values))
-            else:
-                numbers = ((path, value) for path, value in leaves(values) if isinstance(value, (int, float)))
-                tracker.log({f"summary/{path}": value for path, value in numbers})
+        """Set the run's summary."""
+        if self._tracker is not None:
+            self._tracker.tracker.summary.update(dict(values))
 
     def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
-        """Log files and folders as one artifact, with ``kind`` as its type and ``about`` as its metadata.
+        """Log files and folders as one artifact, with ``kind`` as its type and ``about`` as its metadata."""
+        if self._tracker is not None:
+            import wandb
 
-        TensorBoard has no artifacts.
-        """
-        for tracker in self._trackers:
-            if tracker.name != "tensorboard":
-                artifact = _library(tracker).Artifact(name, type=kind, metadata=dict(about or {}))
-                for path in paths:
-                    (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
-                tracker.tracker.log_artifact(artifact)
-
-
-def _trackers(report_to: str | Sequence[str]) -> list[str]:
-    """Return the supported trackers among the requested ones; ``OSError`` if one is not installed."""
-    from accelerate.tracking import get_available_trackers
-
-    asked = [report_to] if isinstance(report_to, str) else report_to
-    installed = set(map(str, get_available_trackers()))
-    if "all" in asked:
-        return [name for name in _TRACKERS if name in installed]
-    named = [name for name in _TRACKERS if name in asked]
-    for name in named:
-        if name not in installed:
-            raise OSError(f"--report_to {name} needs {name}; run: pip install 'seper-reward[{name}]'")
-    return named
-
-
-def _identity(tracker: Any) -> str:
-    """Return the identity of a run in a tracker, for resuming: W&B's id, Trackio's name, TensorBoard's folder."""
-    run = tracker.tracker
-    return str(run.id if tracker.name == "wandb" else run.name if tracker.name == "trackio" else run.log_dir)
-
-
-def _library(tracker: Any) -> Any:
-    """Return the module of W&B or of Trackio, which have the same names for tables, histograms and artifacts."""
-    return need(tracker.name, tracker.name)
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested values as numbers and texts, under keys joined by dots; ``None`` is left out."""
-    return {
-        name: value if isinstance(value, (int, float)) else str(value)
-        for name, value in leaves(values)
-        if value is not None and not isinstance(value, Mapping)
-    }
+            artifact = wandb.Artifact(name, type=kind, metadata=dict(about or {}))
+            for path in paths:
+                (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
+            self._tracker.tracker.log_artifact(artifact)
 
 
 class LabelTracker:
@@ -245,7 +156,7 @@ class LabelTracker:
             record["baseline_seper"] = row["baseline"]["seper"]
         if self._cache is not None:
             record |= {"cache/hits": self._cache.hits, "cache/misses": self._cache.misses}
-        self._run.log(record, self._questions)
+        self._run.log(record)
 
     def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
         """Log histograms, a table of examples with clusters, the summary and the files of the folder."""

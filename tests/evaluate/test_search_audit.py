@@ -1,9 +1,6 @@
 """The audit of an agent's searches: by hand with scripted beliefs, and the command on real rollouts."""
 
-import html
 import json
-import re
-from dataclasses import replace
 
 import pytest
 
@@ -118,30 +115,6 @@ def test_counts_have_whole_numbers(scripted, tmp_path, monkeypatch):
     assert all(tick == int(tick) for tick in figures[0].axes[0].get_yticks())
 
 
-ATTACK = "<script>document.title = 'owned'</script>"
-
-
-def test_a_page_shows_measures_and_searches_as_text(scripted, tmp_path):
-    found = audit_searches(None, ROLLOUTS)
-    attacked = [replace(found.by_search[0], query=ATTACK), *found.by_search[1:]]
-    replace(found, by_search=attacked).plot(tmp_path / "audit.html")
-    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert page.count("<script") == 1
-    assert html.escape(ATTACK, quote=False).replace("'", "&#39;") in page
-    assert not re.search(r"https?://|url\(|@import|<link|<iframe", page)
-    assert "price at which the searches break even (mean ΔSePer)" in page
-    assert page.count("<circle") == 4  # one for each search
-    assert "(1 left out)" in page
-    assert ">0.225" in page  # the break-even price
-
-
-def test_a_page_of_an_agent_that_never_searches(scripted, tmp_path):
-    audit_searches(None, [played("new", answer="")]).plot(tmp_path / "audit.html")
-    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert "Audit of 0 searches" in page
-    assert 'id="distribution"' not in page
-
-
 def test_ratios_resample_questions():
     """Three rows of one question are one piece of evidence."""
     alone = ratio_over_questions(["a", "a", "a"], [(1, 1), (0, 1), (1, 1)])
@@ -202,3 +175,5 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
     assert main(["audit-searches"]) == 2
     assert "input is required: seper-reward audit-searches rollouts.jsonl" in capsys.readouterr().err
+    assert main(["audit-searches", str(log), "--plot", "page.html"]) == 2
+    assert "plot must be svg, png or pdf, got 'page.html'; the measures are printed" in capsys.readouterr().err

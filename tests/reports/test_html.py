@@ -65,34 +65,10 @@ def labels(tmp_path):
 
 
 @pytest.fixture
-def evaluations(tmp_path):
-    folder = tmp_path / "evaluations"
-    folder.mkdir()
-    result = {
-        "retrievers": {
-            "bm25": {"mrr": 0.5, "n": 9, ATTACK: ATTACK},
-            "minilm": {"mrr": 0.25, "n": 10, ATTACK: 1},
-            "mixed": {"mrr": None, "n": 100, ATTACK: 1},
-        },
-        "calibration": {
-            "ece": 0.1,
-            "reliability": [
-                {"mean_probability": 0.1, "share_true": 0.2, "n": 5},
-                {"mean_probability": 0.9, "share_true": 0.8, "n": 15},
-            ],
-        },
-        "settings": {"seed": 0},
-    }
-    (folder / "equivalence.json").write_text(json.dumps(result))
-    return folder
-
-
-@pytest.fixture
-def page(labels, evaluations, tmp_path):
-    """The page of both, by the command."""
+def page(labels, tmp_path):
+    """The page, by the command."""
     path = tmp_path / "out" / "report.html"
-    words = ["report", "--labels", str(labels), "--evaluations", str(evaluations), "--output", str(path)]
-    assert cli.main(words) == 0
+    assert cli.main(["report", "--labels", str(labels), "--output", str(path)]) == 0
     return path
 
 
@@ -120,14 +96,13 @@ SAY = "document.body.dataset.said = JSON.stringify({})"
 
 def test_the_page_holds_everything(page):
     text = page.read_text(encoding="utf-8")
-    for part in ("distribution", "groups", "baseline", "passages", "reliability", "evaluations", "provenance"):
+    for part in ("distribution", "groups", "baseline", "passages", "reliability", "provenance"):
         assert f'id="{part}"' in text
-    assert text.count("<circle") == 12 + 3 + 12 + 2  # passages, means by role, passages by role, bins of reliability
+    assert text.count("<circle") == 12 + 3 + 12  # passages, means by role, passages by role
     assert "abc123" in text
     assert "Most helpful" in text
     assert "0.88 Ida" in text  # two responses of one cluster
     assert "the whole passage" in text
-    assert "equivalence.json" in text
 
 
 def test_the_page_loads_nothing(page):
@@ -151,19 +126,19 @@ def test_a_browser_runs_none_of_the_data(page):
 
 def test_a_browser_sorts_tables(page):
     script = (
-        "const table = [...document.querySelectorAll('table')].find(t => t.textContent.includes('minilm'));"
-        "const names = () => [...table.tBodies[0].rows].map(r => r.cells[0].textContent);"
+        "const table = document.querySelector('#groups table');"
+        "const names = () => [...table.tBodies[0].rows].map(r => r.cells[1].textContent.split(' ')[0]);"
         "const head = [...table.tHead.rows[0].cells].find(c => c.textContent == 'HEAD').querySelector('button');"
         "head.click(); const up = names(); head.click();" + SAY.format("[up, names()]")
     )
-    # by value, not by letters; what has no number is last both ways
-    assert said(browse(page, script.replace("HEAD", "n"))) == [
-        ["bm25", "minilm", "mixed"],
-        ["mixed", "minilm", "bm25"],
+    # by value, not by letters
+    assert said(browse(page, script.replace("HEAD", "mean"))) == [
+        ["misleading", "unrelated", "supporting"],
+        ["supporting", "unrelated", "misleading"],
     ]
-    assert said(browse(page, script.replace("HEAD", "mrr"))) == [
-        ["minilm", "bm25", "mixed"],
-        ["bm25", "minilm", "mixed"],
+    assert said(browse(page, script.replace("HEAD", "passages"))) == [
+        ["misleading", "supporting", "unrelated"],
+        ["unrelated", "supporting", "misleading"],
     ]
 
 
@@ -183,36 +158,6 @@ def test_the_colours_follow_the_browser(page, scheme, colours):
     assert said(browse(page, script, scheme=scheme)) == colours
 
 
-def test_evaluations_alone(evaluations, tmp_path):
-    path = tmp_path / "report.html"
-    assert cli.main(["report", "--evaluations", str(evaluations), "--output", str(path)]) == 0
-    text = path.read_text(encoding="utf-8")
-    assert "<h1>Evaluations</h1>" in text
-    assert 'id="distribution"' not in text
-
-
-def test_rollouts_of_a_policy(tmp_path):
-    """The rollouts after training are shown, not those before it or of a rule."""
-    episode = {"id": "q1", "needed": True, "accuracy": 1.0, "seper": 0.875, "reward": 1.25, "tokens": 12}
-    rows = [
-        {"by": "before", "question": "Who?", "queries": [], "answer": "Bob", **episode},
-        {"by": "after", "question": f"Who? {ATTACK}", "queries": ["mill", ATTACK], "answer": ATTACK, **episode},
-        {"by": "always_search", "question": "Who?", "queries": ["the rule"], "answer": "", **episode},
-    ]
-    (tmp_path / "results_held_out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "results.json").write_text(json.dumps({"before": {"accuracy": 0.5}, "after": {"accuracy": 1.0}}))
-    path = tmp_path / "page" / "report.html"
-    assert cli.main(["report", "--evaluations", str(tmp_path), "--output", str(path)]) == 0
-    text = path.read_text(encoding="utf-8")
-    assert "held-out rollouts of the policy after training" in text
-    assert "mill · &lt;script&gt;" in text
-    assert text.count("<script") == 1
-    assert "<img" not in text
-    assert "Bob" not in text
-    assert "the rule" not in text
-    assert ">0.875<" in text
-
-
 def test_labels_without_beliefs(tmp_path):
     passages = (Passage("Ann did.", id="a", metadata={"relevant": True}), Passage("Corn.", id="b"))
     LabelRun(tmp_path / "gold", GoldLabeler(), [Query("q", "Who?", ("Ann",), passages)]).run()
@@ -229,8 +174,7 @@ def test_labels_without_beliefs(tmp_path):
     [
         (["--labels", "absent", "--output", "x.html"], "absent/labels.jsonl: no such file"),
         (["--output", "x.html", "--question", "q1"], "question needs a plot"),
-        (["--output", "x.svg", "--evaluations", "runs"], "evaluations need a page"),
-        (["--output", "x.html", "--evaluations", "absent"], "No such file or directory: 'absent'"),
+        (["--evaluations", "runs"], "'--evaluations', which was removed; evaluations print their tables"),
     ],
 )
 def test_what_cannot_be_shown_is_said(words, message, tmp_path, monkeypatch, capsys):

@@ -179,7 +179,7 @@ def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers
 def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
     """Write model card, results and plot into the folder, log them with the saved model, and print a table.
 
-    The folder contains the saved ``model/`` and ``labels.jsonl``; ``name`` is the model's name in the trackers.
+    The folder contains the saved ``model/`` and ``labels.jsonl``; ``name`` is the model's name in W&B.
     """
     (folder / "model" / "README.md").write_text(card, encoding="utf-8")
     write_json(folder / RESULTS, results)
