@@ -23,10 +23,10 @@ from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.runtime import pretrained
 from seper_reward.runtime.pretrained import LoadOptions, base_of_adapter
 from seper_reward.types import Query
+from tests.benchmarks.experiments.policy_seeds import main as print_over_seeds
 from tests.helpers import cells, run_block
 from trainers import policy
 from trainers.models import name_base
-from trainers.policy_eval import main as print_over_seeds
 from trainers.runs import locked
 
 ROOT = Path(__file__).parents[2]
