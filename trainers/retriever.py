@@ -26,6 +26,7 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import Router
 from torch import Tensor
 
+from seper_reward.command import check_least
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.runtime.distributed import process_state, together
@@ -113,10 +114,7 @@ class RetrieverConfig(RankingConfig):
                 f"contrastive_weight must be at least 0, and 0 with loss {' or '.join(map(repr, _WITH_OTHERS))}, got "
                 f"{self.contrastive_weight} with loss {self.loss!r}"
             )
-        if self.max_seq_length is not None and self.max_seq_length < 1:
-            raise ValueError(f"max_seq_length must be at least 1, got {self.max_seq_length}")
-        if self.rounds < 1 or self.lora_r < 0:
-            raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
+        check_least(self, max_seq_length=1, rounds=1, lora_r=0)
         if not self.teacher_temperature > 0:
             raise ValueError(f"teacher_temperature must be above 0, got {self.teacher_temperature}")
 
