@@ -317,13 +317,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             claim_policy_folder(folder, config, arguments, scorer, questions)
         with tracked_run(config, arguments, "policy"):
             learn(config, arguments, loaded, scorer, questions)
-    model = (
-        f"--init_adapter {folder / 'model'}" if config.lora_r else f"--init_adapter none --model {folder / 'model'}"
-    )
-    # the default group of a file's questions is its name
-    own = "--evaluate_only true --input YOURS.jsonl --groups YOURS --output_dir runs/yours"
-    report = f"seper-reward report --evaluations {folder / 'evaluation.json'} --output report.html"
-    suggest(report if config.evaluate_only else f"the same command with {model} {own}")
+    if not config.evaluate_only:
+        model = folder / "model"
+        start = f"--init_adapter {model}" if config.lora_r else f"--init_adapter none --model {model}"
+        # the default group of a file's questions is its name
+        own = "--input YOURS.jsonl --groups YOURS --output_dir runs/yours"
+        suggest(f"the same command with {start} --evaluate_only true {own}")
     return 0
 
 

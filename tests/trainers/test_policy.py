@@ -175,8 +175,7 @@ def test_evaluation_only(settings, tmp_path, capsys):
     assert policy.main([*settings, "--evaluate_only", "true"]) == 0
     found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
     assert {"before", "threshold"} < set(found)
-    report = f"report --evaluations {tmp_path / 'run' / 'evaluation.json'} --output report.html\n"
-    assert capsys.readouterr().err.endswith(f"next: seper-reward {report}")
+    assert "next: " not in capsys.readouterr().err
     assert "after" not in found
     assert not (tmp_path / "run" / "model").exists()
     assert not (tmp_path / "run" / "results.json").exists()
