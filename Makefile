@@ -177,7 +177,7 @@ policy-qwen: runs/policy-qwen-warm/$(WARM)  ## train a policy of Qwen2.5-Coder-0
 
 policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## compare credit per turn with one reward per rollout for up to two searches, into runs/policy-two-hop-*
 	for credit in turn rollout; do $(BIN)/python -m trainers.policy --config configs/policy/two-hop.yaml --credit $$credit --output_dir runs/policy-two-hop-$$credit || exit 1; done
-	$(BIN)/python -m trainers.policy_eval --runs runs/policy-two-hop-turn --against runs/policy-two-hop-rollout --plot runs/policy-two-hop.svg
+	$(BIN)/python -m tests.benchmarks.experiments.policy_seeds --runs runs/policy-two-hop-turn --against runs/policy-two-hop-rollout --plot runs/policy-two-hop.svg
 
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real

@@ -8,7 +8,6 @@ Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YA
 
 import hashlib
 import math
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -318,34 +317,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             claim_policy_folder(folder, config, arguments, scorer, questions)
         with tracked_run(config, arguments, "policy"):
             learn(config, arguments, loaded, scorer, questions)
-    suggest(next_command(sys.argv[1:] if argv is None else argv, config, folder))
+    if not config.evaluate_only:
+        model = folder / "model"
+        start = f"--init_adapter {model}" if config.lora_r else f"--init_adapter none --model {model}"
+        # the default group of a file's questions is its name
+        own = "--input YOURS.jsonl --groups YOURS --output_dir runs/yours"
+        suggest(f"the same command with {start} --evaluate_only true {own}")
     return 0
-
-
-def next_command(words: Sequence[str], config: PolicyConfig, folder: Path) -> str:
-    """Return the command that measures a trained policy on other questions, or shows an evaluation."""
-    if config.evaluate_only:
-        return f"seper-reward report --evaluations {folder / 'evaluation.json'} --output report.html"
-    model = ["--init_adapter", str(folder / "model")]
-    if not config.lora_r:
-        model = ["--model", str(folder / "model"), "--init_adapter", "none"]
-    new = [*model, "--evaluate_only", "true", "--input", "YOURS.jsonl", "--output_dir", "runs/yours"]
-    return f"seper-reward train policy {shlex.join([*without_flags(words, new[::2]), *new])}"
-
-
-def without_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the words of a command line without some flags and their values.
-
-    >>> without_flags(["--config", "a.yaml", "--input", "a", "b", "--seed=1", "--price", "-1"], ["--input", "--seed"])
-    ['--config', 'a.yaml', '--price', '-1']
-    """
-    kept, dropping = list[str](), False
-    for word in words:
-        if word.startswith("--"):
-            dropping = word.partition("=")[0] in flags
-        if not dropping:
-            kept.append(word)
-    return kept
 
 
 def learn(

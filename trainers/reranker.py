@@ -20,6 +20,7 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncode
 from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
+from seper_reward.command import check_least
 from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
@@ -68,8 +69,7 @@ class RerankerConfig(RankingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.pair_tokens is not None and self.pair_tokens < 2:
-            raise ValueError(f"pair_tokens must be at least 2, got {self.pair_tokens}")
+        check_least(self, pair_tokens=2)
 
 
 @dataclass

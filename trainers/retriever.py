@@ -26,6 +26,7 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import Router
 from torch import Tensor
 
+from seper_reward.command import check_least
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.runtime.distributed import process_state, together
@@ -79,7 +80,10 @@ _WITH_OTHERS = ("contrastive", "kl_regularized")  # already use the passages of 
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
 
-    former: ClassVar[Mapping[str, str]] = {"student_temperature": "leave it out; similarities are divided by 0.05"}
+    former: ClassVar[Mapping[str, str]] = {
+        "student_temperature": "leave it out; similarities are divided by 0.05",
+        "false_negative_margin": "leave it out; passages of other questions are all negatives",
+    }
 
     model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
     rounds: int = setting(
@@ -90,11 +94,6 @@ class RetrieverConfig(RankingConfig):
         0.0,
         "Weight of an additional contrastive loss, >= 0, whose negatives are the passages of other questions; it also "
         "trains the distance to passages that are not candidates.",
-    )
-    false_negative_margin: float | None = setting(
-        None,
-        "Margin, >= 0, by which a passage of another question must be less similar than the question's positive to be "
-        "a negative; more similar ones may be relevant (default: all are negatives).",
     )
     teacher_temperature: float = setting(
         0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
@@ -115,18 +114,7 @@ class RetrieverConfig(RankingConfig):
                 f"contrastive_weight must be at least 0, and 0 with loss {' or '.join(map(repr, _WITH_OTHERS))}, got "
                 f"{self.contrastive_weight} with loss {self.loss!r}"
             )
-        if self.false_negative_margin is not None:
-            if self.false_negative_margin < 0:
-                raise ValueError(f"false_negative_margin must be at least 0, got {self.false_negative_margin}")
-            if self.loss != "contrastive" and not self.contrastive_weight:
-                raise ValueError(
-                    f"false_negative_margin needs negatives of other questions, which loss {self.loss!r} lacks; set "
-                    "contrastive_weight above 0, or loss 'contrastive'"
-                )
-        if self.max_seq_length is not None and self.max_seq_length < 1:
-            raise ValueError(f"max_seq_length must be at least 1, got {self.max_seq_length}")
-        if self.rounds < 1 or self.lora_r < 0:
-            raise ValueError(f"expected rounds >= 1 and lora_r >= 0, got {self.rounds} and {self.lora_r}")
+        check_least(self, max_seq_length=1, rounds=1, lora_r=0)
         if not self.teacher_temperature > 0:
             raise ValueError(f"teacher_temperature must be above 0, got {self.teacher_temperature}")
 
@@ -144,7 +132,7 @@ class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
 
 def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
     """Return the configured loss for a model."""
-    in_batch = partial(contrastive, margin=config.margin, false_negative_margin=config.false_negative_margin)
+    in_batch = partial(contrastive, margin=config.margin)
     if config.loss == "contrastive":
         return ListLoss(model, in_batch, in_batch=True)
     base = LOSSES[config.loss]

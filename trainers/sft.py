@@ -19,6 +19,7 @@ from datasets import Dataset
 from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
+from seper_reward.command import check_least
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
@@ -64,8 +65,7 @@ class SftScriptConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        if self.limit is not None and self.limit < 1:
-            raise ValueError(f"limit must be at least 1, got {self.limit}")
+        check_least(self, limit=1)
 
 
 @dataclass

@@ -5,7 +5,6 @@ the path cannot be written.
 """
 
 import itertools
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ from seper_reward.types import answer_text
 _MOST_PASSAGES = 4  # in a plot of beliefs
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
 Point = tuple[float, float]
-#: Measures of the training of a policy, by the trainer's names.
-TRAINING_MEASURES = ("reward", "seper/exact_match", "seper/searches")
-_WINDOW = 8  # number of steps that each point averages, since one step has few questions
 
 
 def plot_belief(row: Mapping[str, Any], path: Path) -> None:
@@ -164,40 +160,6 @@ def plot_tradeoff(rules: Mapping[str, Point], policy: Sequence[Point], path: Pat
     axes.set_ylim(0, 1)
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
-
-
-def plot_training(arms: Mapping[str, Sequence[Sequence[Mapping[str, float]]]], path: Path) -> None:
-    """Plot ``TRAINING_MEASURES`` over steps, one panel per measure: thin lines are runs, thick lines their means.
-
-    Args:
-        arms: By name of the compared setting, the logs of its runs (one per seed): rows of ``step`` and measures. Rows
-            without a measure are left out of its panel.
-        path: Image file.
-    """
-    figure = new_figure(4.2 * len(TRAINING_MEASURES), 3.6)
-    panels = figure.subplots(1, len(TRAINING_MEASURES), squeeze=False)[0]
-    for axes, measure in zip(panels, TRAINING_MEASURES, strict=True):
-        for number, (name, logs) in enumerate(arms.items()):
-            lines = [smoothed(log, measure, _WINDOW) for log in logs]
-            for line in lines:
-                axes.plot(list(line), list(line.values()), color=f"C{number}", linewidth=0.7, alpha=0.5)
-            shared = [step for step in lines[0] if all(step in line for line in lines)]
-            means = [statistics.fmean(line[step] for line in lines) for step in shared]
-            axes.plot(shared, means, color=f"C{number}", linewidth=2, label=name)
-        axes.set_xlabel(f"step (means over {_WINDOW})")
-        axes.set_title(measure, fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
-    legend_beside(panels[-1])
-    save_figure(figure, path)
-
-
-def smoothed(log: Sequence[Mapping[str, float]], measure: str, window: int) -> dict[float, float]:
-    """Return the mean of a measure over each step and the steps before it, ``window`` in all, by step."""
-    rows = [(row["step"], row[measure]) for row in log if measure in row]
-    return {
-        step: statistics.fmean(value for _, value in rows[max(0, at + 1 - window) : at + 1])
-        for at, (step, _) in enumerate(rows)
-    }
 
 
 def center(value: Any) -> float | None:

@@ -18,9 +18,10 @@ from scipy.stats import chi2
 from seper_reward.estimators.draws import drawn_by_weight, estimate
 from seper_reward.labels.heterogeneity import heterogeneity_p_value, shrunk
 from seper_reward.labels.targets import informative
-from seper_reward.statistics import interval_over_questions, interval_over_questions_and_seeds
+from seper_reward.statistics import interval_over_questions
 from seper_reward.types import LabeledQuery, Passage, Query, Responses
 from tests.benchmarks.common import finish, parser
+from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 
 RIGHT, WRONG, JITTER = 0.95, 0.05, 0.03  # support by right and by wrong responses, and its standard deviation
 MIN_SPREAD = 0.05

@@ -68,15 +68,14 @@ def test_contrastive_by_hand():
     assert float(found) == pytest.approx(sum(losses) / 3, abs=1e-6)
 
 
-def slow_contrastive(scores, labels, others, temperature, margin, false_negative_margin):
+def slow_contrastive(scores, labels, others, temperature, margin):
     """One positive at a time, with its negatives in a list."""
     losses = []
     for own, wanted, foreign in zip(scores.tolist(), labels.tolist(), others.tolist(), strict=True):
         for score, label in zip(own, wanted, strict=True):
             if label >= margin:
                 lower = [other for other, lesser in zip(own, wanted, strict=True) if label - lesser >= margin]
-                negatives = [*lower, *(each for each in foreign if each <= score - false_negative_margin)]
-                losses.append(-math.log(softmax([each / temperature for each in [score, *negatives]])[0]))
+                losses.append(-math.log(softmax([each / temperature for each in [score, *lower, *foreign]])[0]))
     return sum(losses) / len(losses)
 
 
@@ -85,7 +84,7 @@ def test_contrastive_equals_the_slow_loop():
     for _ in range(20):
         scores, labels, others = (torch.randn(size, generator=generator) for size in ((5, 4), (5, 4), (5, 9)))
         labels[0, 0], labels[1, 2:], others[2, 3] = 1.0, NAN, -torch.inf
-        given = {"temperature": 0.7, "margin": 0.3, "false_negative_margin": 0.2}
+        given = {"temperature": 0.7, "margin": 0.3}
         found = contrastive(scores, labels, others, **given)
         assert float(found) == pytest.approx(slow_contrastive(scores, labels, others, **given), abs=1e-5)
 
@@ -199,14 +198,14 @@ def test_list_loss_scores_each_passage_with_its_own_question(encoder):
 )
 def test_a_weighted_contrastive_loss_is_added_to_another(encoder, name, own):
     settings = {"loss": name, "teacher_temperature": 0.5, "margin": 0.2}
-    config = RetrieverConfig(**settings, contrastive_weight=0.7, false_negative_margin=0.1)
+    config = RetrieverConfig(**settings, contrastive_weight=0.7)
     seen = []
     scale = 0.5 if name == "reverse_kl" else 1.0
     features, labels = batch(encoder)
     found = list_loss(config, encoder)(features, labels)
     ListLoss(encoder, lambda *given: seen.extend(given) or given[0].sum(), in_batch=True)(features, labels)
     scores, labels, others = seen
-    in_batch = contrastive(scores, labels, others, margin=0.2, false_negative_margin=0.1)
+    in_batch = contrastive(scores, labels, others, margin=0.2)
     alone = own(scores, labels / scale)
     assert in_batch > 0.01
     assert found.item() == pytest.approx((alone + 0.7 * in_batch).item(), abs=1e-6)
@@ -255,15 +254,4 @@ def test_positives_of_about_equal_labels_are_not_set_against_each_other():
     scores, labels = torch.tensor([[0.9, 0.6, 0.2]]), torch.tensor([[0.8, 0.75, 0.0]])
     losses = [-math.log(softmax([score / 0.5, 0.2 / 0.5, 0.3 / 0.5])[0]) for score in (0.9, 0.6)]
     found = contrastive(scores, labels, torch.tensor([[0.3]]), temperature=0.5, margin=0.1)
-    assert float(found) == pytest.approx(sum(losses) / 2, abs=1e-6)
-
-
-def test_false_negatives_are_left_out_by_hand():
-    others = torch.tensor([[0.86, 0.84, 0.3], [0.44, 0.46, -torch.inf]])
-    labels = torch.tensor([[0.8, 0.0, -0.5], [0.0, 0.6, NAN]])
-    losses = [
-        -math.log(softmax([0.9 / 0.5, 0.1 / 0.5, 0.4 / 0.5, 0.84 / 0.5, 0.3 / 0.5])[0]),  # .86 > .9 - .05
-        -math.log(softmax([0.5 / 0.5, 0.2 / 0.5, 0.44 / 0.5])[0]),  # .46 > .5 - .05
-    ]
-    found = contrastive(SCORES, labels, others, temperature=0.5, margin=0.25, false_negative_margin=0.05)
     assert float(found) == pytest.approx(sum(losses) / 2, abs=1e-6)

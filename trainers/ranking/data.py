@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
+from seper_reward.command import check_least
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -141,21 +142,15 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
                 f"sets={self.sets} measures sets of passages, which learn_from=singles does not use; learn from "
                 "paths, or leave sets out"
             )
-        if self.list_size is not None and self.list_size < 2:
-            raise ValueError(f"list_size must be at least 2, got {self.list_size}")
-        for name in ("margin", "resolution", "min_spread"):
-            if getattr(self, name) < 0 or (name == "margin" and not self.margin):
-                bound = "above" if name == "margin" else "at least"
-                raise ValueError(f"{name} must be {bound} 0, got {getattr(self, name)}")
+        check_least(self, list_size=2, top_k=1, hops=1, eval_top_k=1, limit=1, resolution=0, min_spread=0)
+        if not self.margin > 0:
+            raise ValueError(f"margin must be above 0, got {self.margin}")
         if not 0 < self.heterogeneity <= 1:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
         if len({Path(name).name for name in self.eval_readers}) < len(self.eval_readers):
             raise ValueError(f"eval_readers must have different names, got {self.eval_readers}; rename a folder")
         if self.reader in self.eval_readers:
             raise ValueError(f"eval_readers must not contain the labelling reader, {self.reader!r}; leave it out")
-        for name in ("top_k", "hops", "eval_top_k", "limit"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
 
     @property
     def embeddings_folder(self) -> Path | None:

@@ -70,13 +70,7 @@ def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE,
 
 
 def contrastive(
-    scores: Tensor,
-    labels: Tensor,
-    others: Tensor,
-    *,
-    temperature: float = TEMPERATURE,
-    margin: float = 0.1,
-    false_negative_margin: float | None = None,
+    scores: Tensor, labels: Tensor, others: Tensor, *, temperature: float = TEMPERATURE, margin: float = 0.1
 ) -> Tensor:
     """InfoNCE with helpful passages as positives (arXiv:1807.03748), mean over the positives of the batch.
 
@@ -91,10 +85,6 @@ def contrastive(
             positions.
         temperature: Number that divides the similarities, > 0.
         margin: Minimum label of a positive, and minimum distance to its negatives, > 0.
-        false_negative_margin: Margin, >= 0, by which in-batch negatives must be less similar to the question than the
-            positive; more similar passages may be unknown positives (TopK-MarginPos of NV-Retriever,
-            arXiv:2407.15831). The paper compares similarities of a teacher, this loss those of the model in training.
-            ``None`` uses all in-batch negatives.
 
     Returns:
         Scalar >= 0, in nats; 0 (with a zero gradient) if no question has a positive.
@@ -103,12 +93,9 @@ def contrastive(
     # (Q, P, P): is the second a negative of the first?
     negatives = positives[:, :, None] & (labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING)
     own = (scores[:, None, :] / temperature).masked_fill(~negatives, _NOTHING).logsumexp(-1)  # (Q, P)
-    foreign = (others / temperature).clamp(min=_NOTHING)[:, None, :].expand(-1, scores.shape[1], -1)  # (Q, P, N)
-    if false_negative_margin is not None:
-        too_similar = others[:, None, :] > scores[:, :, None] - false_negative_margin
-        foreign = foreign.masked_fill(too_similar, _NOTHING)
+    foreign = (others / temperature).clamp(min=_NOTHING).logsumexp(-1, keepdim=True)  # (Q, 1)
     scaled = scores / temperature
-    losses = torch.logaddexp(scaled, torch.logaddexp(own, foreign.logsumexp(-1))) - scaled
+    losses = torch.logaddexp(scaled, torch.logaddexp(own, foreign)) - scaled
     return losses.masked_fill(~positives, 0.0).sum() / positives.sum().clamp(min=1)
 
 

@@ -32,7 +32,7 @@ from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import setting
-from seper_reward.statistics import interval_over_questions_and_seeds, rounded
+from seper_reward.statistics import rounded
 from seper_reward.types import Query
 from tests.benchmarks.experiments.label_table import (
     UNTRAINED,
@@ -47,6 +47,7 @@ from tests.benchmarks.experiments.label_table import (
 )
 from tests.benchmarks.experiments.only_head import HeadConfig, HeadRun, retriever_of
 from tests.benchmarks.experiments.questions import ExperimentConfig, as_known, read_questions
+from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from tests.benchmarks.experiments.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
 from trainers.models import load_encoder
 from trainers.ranking.candidates import propose
