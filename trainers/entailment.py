@@ -27,7 +27,7 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.estimators.statements import Statement, StatementEncoder
-from seper_reward.evaluate.verdicts import Verdict, best_alias_probs, calibration
+from seper_reward.evaluate.judge import Verdict, best_alias_probs, calibration
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
@@ -259,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (config,) = parse_settings((EntailmentTrainingConfig,), argv, "seper-reward train entailment", __doc__)
     with locked(Path(config.output_dir)):
         make(config)
-    suggest(f"seper-reward evaluate judge --entailment {config.output_dir}")
+    suggest(f"seper-reward evaluate judge --entailment {config.output_dir} --file VERDICTS.jsonl")
     return 0
 
 

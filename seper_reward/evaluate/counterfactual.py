@@ -56,7 +56,7 @@ def command(arguments: list[str]) -> str:
     queries = marked_questions(config, config.file)
     with reporting(_NAME, config) as report:
         report(counterfactual(load_scorer(config, config.seed), queries))
-    return f"seper-reward evaluate judge --entailment {config.entailment}"
+    return f"seper-reward evaluate judge --entailment {config.entailment} --file VERDICTS.jsonl"
 
 
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:

@@ -1,202 +1,144 @@
-"""Measure how often the judge supports wrong answers and rejects right ones.
+"""Agreement of the judge and other scores with people on whether a response states the gold answer.
 
-The judge is measured as labels and rewards use it: labels use the forward entailment of the gold answer by a
-response, and rewards the mutual support of the answer that a completion states last.
+The scores are entailment, lexical match, token F1, cosine similarity of embeddings, BERTScore and a language model's
+verdict (SePer, arXiv:2503.01478, Table 1). People's verdicts come from EVOUNA (Wang et al., arXiv:2305.12421) or from
+the user's own files.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
 from seper_reward.config import entailment_options
-from seper_reward.data.stated import stated_answer
+from seper_reward.data.rows import BadRowError, read_valid_rows
+from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.judge_cases import SHIFTS, Case, fact_cases, near_cases, own_cases
 from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
-from seper_reward.evaluate.verdicts import Agreement, equivalence, read_verdicts
+from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
 from seper_reward.reports.figures import new_figure, save_figure
-from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.reports.tables import markdown_table
+from seper_reward.runtime.imports import need
+from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.settings import setting
 from seper_reward.statistics import mean
 
 _NAME = "evaluate judge"
-GOLDS = 60  # gold answers per kind of value
-SUPPORTED, PAID, HALF_PAID = 0.5, 0.05, 0.5
-_CHUNK = 256  # texts that are judged together
-_TRAPS = ("gibberish", "echo", "shotgun", "not_gold")
-_COLUMNS = {
-    "wrong": "wrong texts",
-    "false_support": "supported (labels)",
-    "false_pay": "paid (rewards)",
-    "mean_pay": "mean pay",
-    "right": "right texts",
-    "false_refusal": "refused (labels)",
-    "unpaid": "unpaid (rewards)",
-}
-_COLORS = ("#c0392b", "#e08e3a")
+LLM_JUDGE = "llm_judge"
+_TWO_VALUES = {"lexical": 0.5, LLM_JUDGE: 0.5}  # fixed thresholds of scores that are 0 or 1
+_CHUNK = 512  # verdicts that are judged together
+_BINS = 10  # of equal width, of the reliability table; the last includes 1
+EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
 @dataclass
 class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
-    """Measure how often the judge supports or rewards wrong answers and rejects right ones, by kind of text."""
+    """Compare the judge, and other scores of responses, with people's verdicts."""
 
-    former: ClassVar[Mapping[str, str]] = {"column_by": "name that field 'system'"}
+    former: ClassVar[Mapping[str, str]] = {
+        "column_by": "name that field 'system'",
+        "seed": "leave it out; in a checkout, `python -m tests.benchmarks.judge.texts` measures traps",
+    }
 
     file: list[str] = setting(
         [],
-        "Files with people's verdicts to compare with: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, "
-        "answers, response, equivalent, system?}, with a column of results per system; of several files, columns are "
-        "named after file and system (default: none).",
+        "Files with people's verdicts: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, response, "
+        "equivalent, system?}, with a column of results per system; of several files, columns are named after file "
+        "and system. Required.",
     )
     threshold: float | None = setting(
         None,
         "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
         "with the best F1 on a train split by SHA-1 of the question, and results on the test split only).",
     )
-    seed: int = setting(0, "Seed of the values near gold answers.")
-    plot: str | None = setting(
-        None, "Image file to plot near values into, and F1 and reliability if there are verdicts (default: none)."
-    )
+    plot: str | None = setting(None, "Image file to plot F1 and reliability into (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.llm_judge != "none" and not self.file:
-            raise ValueError("llm_judge judges the responses of --file; give one, or leave it out")
+        if not self.file:
+            raise ValueError(
+                "--file is required: people's verdicts on responses; in a checkout, `python -m "
+                "tests.benchmarks.judge.texts` measures a judge on our own traps"
+            )
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A judged text: its forward entailment (labels) and its mutual support (rewards), both in [0, 1]."""
+class Verdict:
+    """A person's verdict on whether a response states one of the gold answers."""
 
-    case: Case
-    support: float
-    reward: float
-
-
-@dataclass(frozen=True)
-class Rates(Record):
-    """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text."""
-
-    optional = tuple(_COLUMNS)
-    wrong: int | None = None  # number of wrong texts
-    false_support: float | None = None  # share of wrong texts with a support above 0.5
-    false_pay: float | None = None  # share of wrong texts with a reward above 0.05
-    mean_pay: float | None = None  # mean reward of wrong texts
-    right: int | None = None  # number of right texts
-    false_refusal: float | None = None  # share of right texts with a support below 0.5
-    unpaid: float | None = None  # share of right texts with a reward below 0.5
-
-    def cell(self, name: str) -> str:
-        """Return a field as a cell of a table, empty if it is ``None``."""
-        value = getattr(self, name)
-        if value is None:
-            return ""
-        if isinstance(value, int):
-            return str(value)
-        if name == "mean_pay":
-            return cell(value)
-        count = f" ({round(value * (self.wrong or 0))})" if name == "false_pay" else ""
-        return f"{100 * value:.0f} %{count}"
+    question: str
+    answers: tuple[str, ...]  # aliases of the gold answer
+    response: str
+    equivalent: bool  # whether the response states the answer, by the person
+    column: str = "response"  # column of the results that the verdict counts in
 
 
 @dataclass(frozen=True)
-class Traps:
-    """Mean support of the gold answer, in [0, 1], on the trap kinds of ``seper_reward/data/demo/equivalence.jsonl``.
+class Agreement(Record):
+    """Agreement of scores with people's verdicts."""
 
-    All fields except ``stated`` should be 0.
-    """
-
-    unrelated: Mapping[str, float]  # by prose without any relation to the question, by its length in tokens
-    gibberish: float
-    echo: float  # by repeated words of the question
-    shotgun: float  # by the gold answer among many others
-    not_gold: float  # by a denial of the gold answer
-    politeness_shift: float  # mean absolute change of SePer by politeness around the question
-    question_mark_shift: float  # the same by the question mark
-    stated: float  # by responses that state the gold answer, which should be 1
-
-    def rows(self) -> list[tuple[str, float]]:
-        """Return the name and the number of each trap, unrelated prose once for each length."""
-        found = asdict(self)
-        lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in found.pop("unrelated").items()]
-        return [*lengths, *((name.replace("_", " "), value) for name, value in found.items())]
-
-
-@dataclass(frozen=True)
-class JudgeErrors(Record):
-    """The errors of a judge by kind of text."""
-
-    optional = ("people", *Agreement.optional, *Rates.optional)
-    people: Agreement | None  # agreement with people's verdicts; None if there are none
-    kinds: Mapping[str, Rates]  # on the project's own rows by kind, and of `all`
-    guesses: Mapping[str, Rates]  # on several answers at once by form, and of `all`
-    qualifiers: Mapping[str, Rates]  # on the gold answer next to a word that changes it by form, and of `all`
-    wordings: Mapping[str, Rates]  # on right wordings by kind, and of `all`
-    near: Mapping[str, Mapping[str, Rates]]  # on near values by kind and distance of the value
-    traps: Traps
-    # by section the mean support by `wrong` and `right` texts: the range of labels in practice
-    support: Mapping[str, Mapping[str, float]]
+    optional = (LLM_JUDGE,)
+    # by column the number `n` of verdicts, `f1` and `accuracy` of entailment, and `{method}_f1` and
+    # `{method}_accuracy` of the other methods, in %; None if they are undefined
+    columns: Mapping[str, Mapping[str, float | None]]
+    thresholds: Mapping[str, float]  # least score of a response that counts as equivalent, by method
+    calibration: Mapping[str, Any]  # of the entailment probabilities
+    # means of the entailment over `wrong` and `right` responses; None without such responses
+    support: Mapping[str, float | None]
+    # responses that the model was `asked` about, and replies `not_understood`, whose responses are left out of its
+    # column; None without such a judge
+    llm_judge: Mapping[str, int] | None = None
 
     def table(self) -> str:
-        """Return the errors by kind of text, after the agreement with people if it was measured."""
-        near = {
-            f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}": row
-            for kind, distances in self.near.items()
-            for distance, row in distances.items()
-        }
-        people: dict[str, Any] = {} if self.people is None else {"people": self.people.support}
-        return "\n\n".join(
-            [
-                *([] if self.people is None else [self.people.table()]),
-                _rates_table("own rows", self.kinds),
-                markdown_table(
-                    ["trap", "support or shift"], [[trap, cell(value)] for trap, value in self.traps.rows()]
-                ),
-                _rates_table("near values", near),
-                _rates_table("guesses", self.guesses),
-                _rates_table("qualifiers", self.qualifiers),
-                _rates_table("right wordings", self.wordings),
-                markdown_table(
-                    ["mean support of the gold answer", "by wrong texts", "by right texts"],
-                    [
-                        [name, cell(row.get("wrong")), cell(row.get("right"))]
-                        for name, row in {**people, **self.support}.items()
-                    ],
-                ),
-                "Labels use the forward entailment, rewards the mutual support. Supported: above .5; refused: below "
-                ".5; paid: above .05; unpaid: below .5 (in brackets: number of texts). The best value is 0, except 1 "
-                "for stated and for support by right texts.",
-            ]
-        )
+        """Return F1 and accuracy by column and method as Markdown."""
+        rows = [
+            [column, str(row["n"]), *(_percents(row, _prefix(each)) for each in self.thresholds)]
+            for column, row in self.columns.items()
+        ]
+        thresholds = ", ".join(f"{name} {value:.2f}" for name, value in self.thresholds.items())
+        error = f"expected calibration error {self.calibration['ece']:.3f}"
+        table = markdown_table(["verdicts of people", "n", *self.thresholds], rows)
+        support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
+        text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
+        if self.llm_judge is not None:
+            lost, asked = self.llm_judge["not_understood"], self.llm_judge["asked"]
+            text += f"; {lost} of {asked} replies of the LLM judge not understood"
+        return text
 
     def plot(self, path: Path) -> None:
-        """Plot near values that the judge accepts as the gold answer, and its agreement with people if measured."""
-        figure = new_figure(16 if self.people else 7, 5)
-        panels = figure.subplots(1, 3 if self.people else 1, squeeze=False)[0]
-        near = [
-            (f"{kind}, {distance}", row)
-            for kind, distances in self.near.items()
-            for distance, row in distances.items()
-            if row.wrong is not None and not distance.endswith("spelling")
-        ]
-        keys = {"false_support": "supported (labels)", "false_pay": "paid (rewards)"}
-        for place, (key, label) in enumerate(keys.items()):
-            heights = [at + 0.4 * place - 0.2 for at in range(len(near))]
-            panels[0].barh(heights, [getattr(row, key) for _, row in near], 0.38, color=_COLORS[place], label=label)
-        panels[0].set_yticks(range(len(near)), [name for name, _ in near], fontsize=6)
-        panels[0].set_ylim(len(near) - 0.5, -0.5)
-        panels[0].set_xlim(0, 1)
-        panels[0].set_xlabel("share of wrong values, by their distance from the right one")
-        panels[0].legend(fontsize=8)
-        if self.people:
-            self.people.plot(panels[1], panels[2])
-        for axes in panels:
+        """Plot F1 by column and method, and the reliability of the entailment probabilities."""
+        figure = new_figure(11, 5)
+        bars, curve = figure.subplots(1, 2)
+        step = 0.8 / len(self.thresholds)
+        for place, name in enumerate(self.thresholds):
+            measured = [row[f"{_prefix(name)}f1"] for row in self.columns.values()]
+            heights = [math.nan if height is None else height for height in measured]
+            places = [at + step * (place - (len(self.thresholds) - 1) / 2) for at in range(len(self.columns))]
+            bars.bar(places, heights, width=0.95 * step, label=name)
+        bars.set_xticks(range(len(self.columns)), list(self.columns))
+        bars.set_ylabel("F1 against human verdicts, %")
+        bars.legend(ncols=4, loc="lower center", fontsize=8)
+        table = self.calibration["reliability"]
+        curve.plot([0, 1], [0, 1], color="#d5d8dc")
+        curve.plot([row["mean_probability"] for row in table], [row["share_true"] for row in table], color="#4c9f70")
+        curve.scatter(
+            [row["mean_probability"] for row in table],
+            [row["share_true"] for row in table],
+            s=[10 + 300 * row["n"] / sum(other["n"] for other in table) for row in table],
+            color="#4c9f70",
+        )
+        curve.set_xlabel("entailment probability (area: number of responses)")
+        curve.set_ylabel("share that people call equivalent")
+        curve.set_title(f"expected calibration error {self.calibration['ece']:.3f}", fontsize=10)
+        for axes in (bars, curve):
             axes.spines[["top", "right"]].set_visible(False)
         save_figure(figure, path)
 
@@ -211,123 +153,232 @@ def command(arguments: list[str]) -> str:
     ]
     with reporting(_NAME, config) as report:
         scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
-        people = None
-        if verdicts:
-            model = load_llm_judge(config)
-            judge = None if model is None else LLMJudge(model)
-            people = equivalence(scorer, verdicts, threshold=config.threshold, llm_judge=judge)
-        report(measure_judge(BeliefJudge(scorer, Estimator(), cache=None), people, seed=config.seed))
+        model = load_llm_judge(config)
+        judge = None if model is None else LLMJudge(model)
+        report(equivalence(scorer, verdicts, threshold=config.threshold, llm_judge=judge))
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
-def measure_judge(judge: BeliefJudge, people: Agreement | None = None, *, seed: int = 0) -> JudgeErrors:
-    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
+def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
+    """Read rows of ``{question, answers, response, equivalent}``, or EVOUNA's rows except ``improper`` ones.
 
     Args:
-        judge: The judge.
-        people: Its agreement with people's verdicts, if it was measured.
-        seed: Seed of the near values.
+        path: JSON, JSONL (both also as .gz), Parquet or a saved dataset folder.
+        column_by: Field of a row with the name of its column in the results; rows without it are in ``response``.
+
+    Raises:
+        BadRowError: A row is unusable; the message names file, row and field.
+        ValueError: The file has no verdicts.
+        OSError: The file is missing or cannot be read.
     """
-    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
-    sections = _parts(found, 0)
-    del sections["plain"]  # for the shifts only
-    by_kind = {section: _parts(rows, 1) for section, rows in sections.items()}
-    near = {kind: _rates_by_name(_parts(rows, 2)) for kind, rows in by_kind.pop("near").items()}
-    return JudgeErrors(
-        people=people,
-        near=near,
-        traps=_trap_means([row.case for row in found], [row.support for row in found]),
-        support={section: _mean_support(rows) for section, rows in sections.items()},
-        **{section: _rates_by_name(parts) | {"all": rates(sections[section])} for section, parts in by_kind.items()},
-    )
+    verdicts: list[Verdict] = []
+    for where, row in read_valid_rows(path):
+        try:
+            verdicts += _evouna(row) if "golden_answer" in row else [_own(row, column_by)]
+        except BadRowError as error:
+            raise BadRowError(f"{where}: {error}") from error
+    if not verdicts:
+        raise ValueError(f"{path}: expected rows with verdicts, got none")
+    return verdicts
 
 
-def traps(judge: BeliefJudge) -> Traps:
-    """Measure a judge on the traps alone, in this process."""
-    kinds = {"unrelated", *_TRAPS, *SHIFTS}
-    cases = [case for case in own_cases() if case.group[1] in kinds]
-    return _trap_means(cases, supports(judge, cases))
+def equivalence(
+    scorer: EntailmentScorer,
+    verdicts: Sequence[Verdict],
+    *,
+    threshold: float | None = None,
+    llm_judge: LLMJudge | None = None,
+) -> Agreement:
+    """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
+    Args:
+        scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
+        verdicts: People's verdicts.
+        threshold: Least score, in (0, 1], of a response that counts as equivalent; then all verdicts are reported.
+            ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
+            and reports the test split only. (A judge that was trained on that split is too confident on it.)
+        llm_judge: Language model that also judges the reported responses.
 
-def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
-    """Judge texts as responses, by forward entailment of the best alias, and as completions; processes share them."""
-
-    def measure(chunk: Sequence[Case]) -> list[Judged]:
-        rewards = judge.mutual_supports([(case.question, stated_answer(case.text), case.answers) for case in chunk])
-        return [Judged(*each) for each in zip(chunk, supports(judge, chunk), rewards, strict=True)]
-
-    return measure_shared(list(cases), measure, "judging", size=_CHUNK, unit="text")
-
-
-def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
-    """Return the forward entailment of the alias that each text entails most, as in labels, in [0, 1]."""
-    entailment: dict[tuple[str, str, str], float] = {}
-    for question in dict.fromkeys(case.question for case in cases):
-        asked = [case for case in cases if case.question == question]
-        pairs = {(case.text, alias) for case in asked for alias in case.answers}
-        entailment |= {(question, *pair): prob for pair, prob in judge.entailment(question, pairs).items()}
-    return [max(entailment[case.question, case.text, alias] for alias in case.answers) for case in cases]
-
-
-def rates(rows: Sequence[Judged]) -> Rates:
-    """Return the error rates of a judge on texts."""
-    wrong, right = [row for row in rows if not row.case.right], [row for row in rows if row.case.right]
-    found: dict[str, Any] = {}
-    if wrong:
-        found |= {
-            "wrong": len(wrong),
-            "false_support": mean([row.support > SUPPORTED for row in wrong]),
-            "false_pay": mean([row.reward > PAID for row in wrong]),
-            "mean_pay": mean([row.reward for row in wrong]),
-        }
-    if right:
-        found |= {
-            "right": len(right),
-            "false_refusal": mean([row.support < SUPPORTED for row in right]),
-            "unpaid": mean([row.reward < HALF_PAID for row in right]),
-        }
-    return Rates(**found)
-
-
-def _parts(rows: Iterable[Judged], place: int) -> dict[str, list[Judged]]:
-    """Return judged texts by one part of their groups' names, in order of appearance."""
-    parts: dict[str, list[Judged]] = {}
-    for row in rows:
-        parts.setdefault(row.case.group[place], []).append(row)
-    return parts
-
-
-def _rates_by_name(parts: Mapping[str, Sequence[Judged]]) -> dict[str, Rates]:
-    return {name: rates(rows) for name, rows in parts.items()}
-
-
-def _trap_means(cases: Sequence[Case], support: Sequence[float]) -> Traps:
-    by_group: dict[tuple[str, ...], list[float]] = {}
-    for case, value in zip(cases, support, strict=True):
-        by_group.setdefault(case.group, []).append(value)
-    lengths = sorted((group[2] for group in by_group if group[:2] == ("kinds", "unrelated")), key=int)
-    means: dict[str, Any] = {"unrelated": {length: mean(by_group["kinds", "unrelated", length]) for length in lengths}}
-    means |= {kind: mean(by_group["kinds", kind]) for kind in _TRAPS}
-    for kind in SHIFTS:
-        pairs = zip(by_group["kinds", kind], by_group["plain", kind], strict=True)
-        means[f"{kind}_shift"] = mean([abs(changed - plain) for changed, plain in pairs])
-    stated = [value for case, value in zip(cases, support, strict=True) if case.group[0] == "plain" and case.right]
-    return Traps(**means, stated=mean(stated))
-
-
-def _mean_support(rows: Sequence[Judged]) -> dict[str, float]:
-    return {
-        name: mean([row.support for row in rows if row.case.right == right])
-        for name, right in (("wrong", False), ("right", True))
-        if any(row.case.right == right for row in rows)
+    Raises:
+        ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
+            threshold is out of range.
+    """
+    if threshold is not None and not 0 < threshold <= 1:
+        raise ValueError(f"threshold must be in (0, 1], got {threshold}")
+    fit = [] if threshold is not None else [row for row in verdicts if split_of(row.question) == "train"]
+    reported = [row for row in verdicts if threshold is not None or split_of(row.question) == "test"]
+    if not reported or (threshold is None and not fit):
+        raise ValueError(
+            f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
+            f"{len(reported)} of {len(verdicts)}; give a fixed threshold to report all of them"
+        )
+    scores = method_scores(scorer, [*fit, *reported])
+    equivalent = [row.equivalent for row in fit]
+    reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
+    if llm_judge is not None:
+        reported_scores[LLM_JUDGE] = measure_shared(
+            reported, partial(_model_verdicts, llm_judge), "asking the LLM judge", size=_CHUNK, unit="response"
+        )
+    thresholds = {
+        name: _TWO_VALUES.get(name) or threshold or best_threshold(scores[name][: len(fit)], equivalent)
+        for name in reported_scores
     }
-
-
-def _rates_table(title: str, rows: Mapping[str, Rates]) -> str:
-    """Return rates by name, without columns that are empty in all rows."""
     columns = {
-        key: text for key, text in _COLUMNS.items() if any(getattr(row, key) is not None for row in rows.values())
+        column: _column(
+            [at for at, row in enumerate(reported) if row.column == column], reported, reported_scores, thresholds
+        )
+        for column in dict.fromkeys(row.column for row in reported)
     }
-    return markdown_table(
-        [title, *columns.values()], [[name, *(row.cell(key) for key in columns)] for name, row in rows.items()]
+    support: dict[bool, list[float]] = {False: [], True: []}
+    for row, score in zip(reported, reported_scores["entailment"], strict=True):
+        support[row.equivalent].append(score)
+    return Agreement(
+        columns=columns,
+        thresholds={name: round(value, 4) for name, value in thresholds.items()},
+        calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported]),
+        support={
+            name: mean(support[right]) if support[right] else None
+            for name, right in (("wrong", False), ("right", True))
+        },
+        llm_judge=None if llm_judge is None else llm_judge.counts(),
     )
+
+
+def _model_verdicts(llm_judge: LLMJudge, verdicts: Sequence[Verdict]) -> list[float]:
+    """Return 1 for each response that is right by the model, 0 for a wrong one, NaN if its reply is unparsable."""
+    asked: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in verdicts:
+        asked.setdefault((row.question, row.answers), []).append(row.response)
+    found = {key: llm_judge.verdicts(*key, responses) for key, responses in asked.items()}
+    return [found[row.question, row.answers].get(row.response, math.nan) for row in verdicts]
+
+
+def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
+    """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
+
+    def entailment(chunk: Sequence[Verdict]) -> list[float]:
+        scores: list[float] = best_alias_probs(scorer, chunk)[:, 0].tolist()
+        return scores
+
+    pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
+    found = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
+    for name in SIMILARITIES:  # fast: each process computes all of them
+        similarity = load_similarity(name, scorer.device)
+        scores = itertools.chain.from_iterable(map(similarity, in_batches(pairs, _CHUNK)))
+        found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
+    return found
+
+
+def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> Tensor:
+    """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the alias that is entailed most.
+
+    Each process computes all of them; the verdicts themselves are not used.
+    """
+    best: list[Tensor] = []
+    for rows in in_batches(verdicts, _CHUNK):
+        pairs = [(row.response, alias) for row in rows for alias in row.answers]
+        probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
+        best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
+    return torch.stack(best)
+
+
+def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
+    """Return the threshold with the best F1; a score of at least the threshold counts as equivalent.
+
+    Raises:
+        ValueError: The verdicts are all equal.
+    """
+    if len(set(equivalent)) < 2:
+        raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; set the threshold")
+    metrics = need("sklearn.metrics", "evaluation")
+    precision, recall, thresholds = metrics.precision_recall_curve(equivalent, scores)
+    f1 = 2 * precision * recall / (precision + recall).clip(min=1e-12)
+    return float(thresholds[f1[:-1].argmax()])
+
+
+def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, Any]:
+    """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
+
+    Args:
+        probs: ``(n,)`` probabilities in [0, 1].
+        outcomes: ``(n,)`` whether the predicted outcome is true.
+
+    Returns:
+        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: for each non-empty
+        bin of ten ``mean_probability``, ``share_true`` and ``n``.
+    """
+    members: dict[int, list[int]] = {}
+    for at, prob in enumerate(probs):
+        members.setdefault(min(int(prob * _BINS), _BINS - 1), []).append(at)
+    table = [
+        {
+            "mean_probability": sum(probs[at] for at in rows) / len(rows),
+            "share_true": sum(outcomes[at] for at in rows) / len(rows),
+            "n": len(rows),
+        }
+        for _, rows in sorted(members.items())
+    ]
+    error = sum(row["n"] * abs(row["share_true"] - row["mean_probability"]) for row in table) / len(probs)
+    return {"ece": round(error, 4), "reliability": [{k: round(v, 4) for k, v in row.items()} for row in table]}
+
+
+def _column(
+    places: Sequence[int],
+    verdicts: Sequence[Verdict],
+    scores: Mapping[str, Sequence[float]],
+    thresholds: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return one column of the results: ``n``, and F1 and accuracy (%) by method, over the verdicts at ``places``."""
+    metrics = need("sklearn.metrics", "evaluation")
+    column: dict[str, Any] = {"n": len(places)}
+    for method, values in scores.items():
+        known = [at for at in places if not math.isnan(values[at])]
+        equivalent = [verdicts[at].equivalent for at in known]
+        predictions = [values[at] >= thresholds[method] for at in known]
+        f1, accuracy = (
+            round(100 * float(metric(equivalent, predictions, **options)), 1) if known else None
+            for metric, options in ((metrics.f1_score, {"zero_division": 0}), (metrics.accuracy_score, {}))
+        )
+        column |= {f"{_prefix(method)}f1": f1, f"{_prefix(method)}accuracy": accuracy}
+    return column
+
+
+def _percents(row: Mapping[str, Any], prefix: str) -> str:
+    f1, accuracy = row[f"{prefix}f1"], row[f"{prefix}accuracy"]
+    return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
+
+
+def _prefix(method: str) -> str:
+    """Return the prefix of a method's numbers in a column."""
+    return "" if method == "entailment" else f"{method}_"
+
+
+def aliases_of(row: Mapping[str, Any]) -> list[str]:
+    """Return the gold answers of a row of EVOUNA."""
+    return [alias.strip() for alias in row["golden_answer"].split("/") if alias.strip()]
+
+
+def _evouna(row: Mapping[str, Any]) -> Iterator[Verdict]:
+    if row.get("improper"):
+        return
+    for name in ("question", "golden_answer"):
+        if not isinstance(row.get(name), str) or not row[name].strip(" /"):
+            raise BadRowError(f"expected {name!r} as a text, got {row.get(name)!r}; fill it in")
+    for system in EVOUNA_SYSTEMS:
+        response, verdict = row.get(f"answer_{system}"), row.get(f"judge_{system}")
+        if verdict is not None and not isinstance(verdict, bool):
+            raise BadRowError(f"expected 'judge_{system}' as true, false or null, got {verdict!r}; repair it")
+        if response and verdict is not None:
+            yield Verdict(row["question"], tuple(aliases_of(row)), response, verdict, system)
+
+
+def _own(row: Mapping[str, Any], column_by: str) -> Verdict:
+    fields = {"question": str, "answers": list, "response": str, "equivalent": bool}
+    for name, kind in fields.items():
+        if not isinstance(row.get(name), kind):
+            raise BadRowError(f"expected {name!r} as {kind.__name__}, got {row.get(name)!r}; fill it in")
+    answers = row["answers"]
+    if not answers or not all(isinstance(answer, str) and answer.strip() for answer in answers):
+        raise BadRowError(f"answers must be a list of at least one text, got {answers!r}; repair or drop it")
+    column = "response" if row.get(column_by) is None else str(row[column_by])
+    return Verdict(row["question"], tuple(answers), row["response"], row["equivalent"], column)

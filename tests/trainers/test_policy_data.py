@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS as CORPUS_OF_THE_DEMO
-from seper_reward.data.demo import EQUIVALENCE, QUESTIONS
+from seper_reward.data.demo import QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import shared_keys
 from seper_reward.reader.loading import embedded_reader_folder
@@ -23,6 +23,7 @@ from seper_reward.reward.environment import search_environment
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import states
+from tests.benchmarks.judge import EQUIVALENCE
 from tests.helpers import OneByOne
 from trainers.policy import no_room
 from trainers.policy_data import read_policy_questions, rollout_lengths, row_of, trained_on, warm_up_rows

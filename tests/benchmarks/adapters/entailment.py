@@ -19,13 +19,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.splits import split_of
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.judge import Traps, traps
-from seper_reward.evaluate.verdicts import equivalence, read_verdicts
+from seper_reward.evaluate.judge import equivalence, read_verdicts
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.run_folder import claim_settings
@@ -39,6 +37,8 @@ from tests.benchmarks.adapters.entailment_data import (
     training_pairs,
     trap_verdicts,
 )
+from tests.benchmarks.judge import EQUIVALENCE
+from tests.benchmarks.judge.texts import Traps, traps
 from trainers.entailment import (
     CHECKPOINTS,
     LABELS,
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     (stage,) = parse_settings((StageConfig,), argv, "python -m tests.benchmarks.adapters.entailment", __doc__)
     with locked(Path(stage.output_dir)):
         make(stage)
-    suggest(f"seper-reward evaluate judge --entailment {stage.output_dir}")
+    suggest(f"python -m tests.benchmarks.judge.texts --entailment {stage.output_dir}")
     return 0
 
 

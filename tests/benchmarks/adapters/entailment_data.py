@@ -9,7 +9,7 @@ from typing import Any
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.verdicts import EVOUNA_SYSTEMS, Verdict, aliases_of
+from seper_reward.evaluate.judge import EVOUNA_SYSTEMS, Verdict, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from tests.benchmarks.adapters.answer_forms import (
     Fact,

@@ -3,9 +3,9 @@
 import random
 import re
 
-from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.rows import read_valid_rows
 from tests.benchmarks.adapters.answer_modifiers import modified_forms
+from tests.benchmarks.judge import EQUIVALENCE
 
 FORMS = list(modified_forms(6000, random.Random(0)))
 

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from seper_reward.data.demo import EQUIVALENCE
 from seper_reward.data.rows import read_valid_rows
 from tests.benchmarks.adapters.answer_forms import Fact, any_of
 from tests.benchmarks.adapters.answer_traps import (
@@ -16,6 +15,7 @@ from tests.benchmarks.adapters.answer_traps import (
     prose_forms,
     shotgun_forms,
 )
+from tests.benchmarks.judge import EQUIVALENCE
 
 FACTS = [
     Fact("Who built the mill?", ("Ida Voss",), ("Ben Hale", "Ann Reed", "Max Holt", "Eve Lund", "Tom Beck")),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from seper_reward.data.demo import EQUIVALENCE, WORDINGS
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.evaluate.near_values import near_values
+from tests.benchmarks.judge import EQUIVALENCE, WORDINGS
+from tests.benchmarks.judge.near_values import near_values
 
 #: Kinds of own rows whose texts are judged again with the plain question.
 SHIFTS = ("politeness", "question_mark")

@@ -1,0 +1,303 @@
+"""Measure how often a judge supports wrong answers and rejects right ones, on the project's own texts.
+
+The judge is measured as labels and rewards use it: labels use the forward entailment of the gold answer by a
+response, and rewards the mutual support of the answer that a completion states last.
+
+    python -m tests.benchmarks.judge.texts --json runs/judge.json    # --entailment FOLDER for another judge
+"""
+
+import itertools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from seper_reward.batching import measure_shared
+from seper_reward.cli import run
+from seper_reward.command import Record, ResultConfig, parse, reporting
+from seper_reward.config import JudgeConfig, entailment_options
+from seper_reward.data.stated import stated_answer
+from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.estimators.judge import BeliefJudge
+from seper_reward.estimators.seper import Estimator
+from seper_reward.reports.figures import new_figure, save_figure
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.runtime.settings import setting
+from seper_reward.statistics import mean
+from tests.benchmarks.judge.cases import SHIFTS, Case, fact_cases, near_cases, own_cases
+
+_NAME = "judge texts"
+GOLDS = 60  # gold answers per kind of value
+SUPPORTED, PAID, HALF_PAID = 0.5, 0.05, 0.5
+_CHUNK = 256  # texts that are judged together
+_TRAPS = ("gibberish", "echo", "shotgun", "not_gold")
+_COLUMNS = {
+    "wrong": "wrong texts",
+    "false_support": "supported (labels)",
+    "false_pay": "paid (rewards)",
+    "mean_pay": "mean pay",
+    "right": "right texts",
+    "false_refusal": "refused (labels)",
+    "unpaid": "unpaid (rewards)",
+}
+_COLORS = ("#c0392b", "#e08e3a")
+
+
+@dataclass
+class JudgeTextsConfig(JudgeConfig, ResultConfig):
+    """Measure how often the judge supports or rewards wrong answers and rejects right ones, by kind of text."""
+
+    seed: int = setting(0, "Seed of the values near gold answers.")
+    plot: str | None = setting(None, "Image file to plot near values into (default: none).")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A judged text: its forward entailment (labels) and its mutual support (rewards), both in [0, 1]."""
+
+    case: Case
+    support: float
+    reward: float
+
+
+@dataclass(frozen=True)
+class Rates(Record):
+    """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text."""
+
+    optional = tuple(_COLUMNS)
+    wrong: int | None = None  # number of wrong texts
+    false_support: float | None = None  # share of wrong texts with a support above 0.5
+    false_pay: float | None = None  # share of wrong texts with a reward above 0.05
+    mean_pay: float | None = None  # mean reward of wrong texts
+    right: int | None = None  # number of right texts
+    false_refusal: float | None = None  # share of right texts with a support below 0.5
+    unpaid: float | None = None  # share of right texts with a reward below 0.5
+
+    def cell(self, name: str) -> str:
+        """Return a field as a cell of a table, empty if it is ``None``."""
+        value = getattr(self, name)
+        if value is None:
+            return ""
+        if isinstance(value, int):
+            return str(value)
+        if name == "mean_pay":
+            return cell(value)
+        count = f" ({round(value * (self.wrong or 0))})" if name == "false_pay" else ""
+        return f"{100 * value:.0f} %{count}"
+
+
+@dataclass(frozen=True)
+class Traps:
+    """Mean support of the gold answer, in [0, 1], on the trap kinds of ``equivalence.jsonl``.
+
+    All fields except ``stated`` should be 0.
+    """
+
+    unrelated: Mapping[str, float]  # by prose without any relation to the question, by its length in tokens
+    gibberish: float
+    echo: float  # by repeated words of the question
+    shotgun: float  # by the gold answer among many others
+    not_gold: float  # by a denial of the gold answer
+    politeness_shift: float  # mean absolute change of SePer by politeness around the question
+    question_mark_shift: float  # the same by the question mark
+    stated: float  # by responses that state the gold answer, which should be 1
+
+    def rows(self) -> list[tuple[str, float]]:
+        """Return the name and the number of each trap, unrelated prose once for each length."""
+        found = asdict(self)
+        lengths = [(f"unrelated, {tokens} tokens", value) for tokens, value in found.pop("unrelated").items()]
+        return [*lengths, *((name.replace("_", " "), value) for name, value in found.items())]
+
+
+@dataclass(frozen=True)
+class JudgeErrors(Record):
+    """The errors of a judge by kind of text."""
+
+    optional = Rates.optional
+    kinds: Mapping[str, Rates]  # on the project's own rows by kind, and of `all`
+    guesses: Mapping[str, Rates]  # on several answers at once by form, and of `all`
+    qualifiers: Mapping[str, Rates]  # on the gold answer next to a word that changes it by form, and of `all`
+    wordings: Mapping[str, Rates]  # on right wordings by kind, and of `all`
+    near: Mapping[str, Mapping[str, Rates]]  # on near values by kind and distance of the value
+    traps: Traps
+    # by section the mean support by `wrong` and `right` texts: the range of labels in practice
+    support: Mapping[str, Mapping[str, float]]
+
+    def table(self) -> str:
+        """Return the errors by kind of text."""
+        near = {
+            f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}": row
+            for kind, distances in self.near.items()
+            for distance, row in distances.items()
+        }
+        return "\n\n".join(
+            [
+                _rates_table("own rows", self.kinds),
+                markdown_table(
+                    ["trap", "support or shift"], [[trap, cell(value)] for trap, value in self.traps.rows()]
+                ),
+                _rates_table("near values", near),
+                _rates_table("guesses", self.guesses),
+                _rates_table("qualifiers", self.qualifiers),
+                _rates_table("right wordings", self.wordings),
+                markdown_table(
+                    ["mean support of the gold answer", "by wrong texts", "by right texts"],
+                    [[name, cell(row.get("wrong")), cell(row.get("right"))] for name, row in self.support.items()],
+                ),
+                "Labels use the forward entailment, rewards the mutual support. Supported: above .5; refused: below "
+                ".5; paid: above .05; unpaid: below .5 (in brackets: number of texts). The best value is 0, except 1 "
+                "for stated and for support by right texts.",
+            ]
+        )
+
+    def plot(self, path: Path) -> None:
+        """Plot near values that the judge accepts as the gold answer."""
+        figure = new_figure(7, 5)
+        axes = figure.subplots()
+        near = [
+            (f"{kind}, {distance}", row)
+            for kind, distances in self.near.items()
+            for distance, row in distances.items()
+            if row.wrong is not None and not distance.endswith("spelling")
+        ]
+        keys = {"false_support": "supported (labels)", "false_pay": "paid (rewards)"}
+        for place, (key, label) in enumerate(keys.items()):
+            heights = [at + 0.4 * place - 0.2 for at in range(len(near))]
+            axes.barh(heights, [getattr(row, key) for _, row in near], 0.38, color=_COLORS[place], label=label)
+        axes.set_yticks(range(len(near)), [name for name, _ in near], fontsize=6)
+        axes.set_ylim(len(near) - 0.5, -0.5)
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("share of wrong values, by their distance from the right one")
+        axes.legend(fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        save_figure(figure, path)
+
+
+def command(arguments: list[str]) -> str:
+    """Measure the judge of the settings, and return what to run next."""
+    config = parse(JudgeTextsConfig, arguments, "python -m tests.benchmarks.judge.texts")
+    with reporting(_NAME, config) as report:
+        scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+        report(measure_judge(BeliefJudge(scorer, Estimator(), cache=None), seed=config.seed))
+    return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
+
+
+def measure_judge(judge: BeliefJudge, *, seed: int = 0) -> JudgeErrors:
+    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
+
+    Args:
+        judge: The judge.
+        seed: Seed of the near values.
+    """
+    found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
+    sections = _parts(found, 0)
+    del sections["plain"]  # for the shifts only
+    by_kind = {section: _parts(rows, 1) for section, rows in sections.items()}
+    near = {kind: _rates_by_name(_parts(rows, 2)) for kind, rows in by_kind.pop("near").items()}
+    return JudgeErrors(
+        near=near,
+        traps=_trap_means([row.case for row in found], [row.support for row in found]),
+        support={section: _mean_support(rows) for section, rows in sections.items()},
+        **{section: _rates_by_name(parts) | {"all": rates(sections[section])} for section, parts in by_kind.items()},
+    )
+
+
+def traps(judge: BeliefJudge) -> Traps:
+    """Measure a judge on the traps alone, in this process."""
+    kinds = {"unrelated", *_TRAPS, *SHIFTS}
+    cases = [case for case in own_cases() if case.group[1] in kinds]
+    return _trap_means(cases, supports(judge, cases))
+
+
+def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
+    """Judge texts as responses, by forward entailment of the best alias, and as completions; processes share them."""
+
+    def measure(chunk: Sequence[Case]) -> list[Judged]:
+        rewards = judge.mutual_supports([(case.question, stated_answer(case.text), case.answers) for case in chunk])
+        return [Judged(*each) for each in zip(chunk, supports(judge, chunk), rewards, strict=True)]
+
+    return measure_shared(list(cases), measure, "judging", size=_CHUNK, unit="text")
+
+
+def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
+    """Return the forward entailment of the alias that each text entails most, as in labels, in [0, 1]."""
+    entailment: dict[tuple[str, str, str], float] = {}
+    for question in dict.fromkeys(case.question for case in cases):
+        asked = [case for case in cases if case.question == question]
+        pairs = {(case.text, alias) for case in asked for alias in case.answers}
+        entailment |= {(question, *pair): prob for pair, prob in judge.entailment(question, pairs).items()}
+    return [max(entailment[case.question, case.text, alias] for alias in case.answers) for case in cases]
+
+
+def rates(rows: Sequence[Judged]) -> Rates:
+    """Return the error rates of a judge on texts."""
+    wrong, right = [row for row in rows if not row.case.right], [row for row in rows if row.case.right]
+    found: dict[str, Any] = {}
+    if wrong:
+        found |= {
+            "wrong": len(wrong),
+            "false_support": mean([row.support > SUPPORTED for row in wrong]),
+            "false_pay": mean([row.reward > PAID for row in wrong]),
+            "mean_pay": mean([row.reward for row in wrong]),
+        }
+    if right:
+        found |= {
+            "right": len(right),
+            "false_refusal": mean([row.support < SUPPORTED for row in right]),
+            "unpaid": mean([row.reward < HALF_PAID for row in right]),
+        }
+    return Rates(**found)
+
+
+def _parts(rows: Iterable[Judged], place: int) -> dict[str, list[Judged]]:
+    """Return judged texts by one part of their groups' names, in order of appearance."""
+    parts: dict[str, list[Judged]] = {}
+    for row in rows:
+        parts.setdefault(row.case.group[place], []).append(row)
+    return parts
+
+
+def _rates_by_name(parts: Mapping[str, Sequence[Judged]]) -> dict[str, Rates]:
+    return {name: rates(rows) for name, rows in parts.items()}
+
+
+def _trap_means(cases: Sequence[Case], support: Sequence[float]) -> Traps:
+    by_group: dict[tuple[str, ...], list[float]] = {}
+    for case, value in zip(cases, support, strict=True):
+        by_group.setdefault(case.group, []).append(value)
+    lengths = sorted((group[2] for group in by_group if group[:2] == ("kinds", "unrelated")), key=int)
+    means: dict[str, Any] = {"unrelated": {length: mean(by_group["kinds", "unrelated", length]) for length in lengths}}
+    means |= {kind: mean(by_group["kinds", kind]) for kind in _TRAPS}
+    for kind in SHIFTS:
+        pairs = zip(by_group["kinds", kind], by_group["plain", kind], strict=True)
+        means[f"{kind}_shift"] = mean([abs(changed - plain) for changed, plain in pairs])
+    stated = [value for case, value in zip(cases, support, strict=True) if case.group[0] == "plain" and case.right]
+    return Traps(**means, stated=mean(stated))
+
+
+def _mean_support(rows: Sequence[Judged]) -> dict[str, float]:
+    return {
+        name: mean([row.support for row in rows if row.case.right == right])
+        for name, right in (("wrong", False), ("right", True))
+        if any(row.case.right == right for row in rows)
+    }
+
+
+def _rates_table(title: str, rows: Mapping[str, Rates]) -> str:
+    """Return rates by name, without columns that are empty in all rows."""
+    columns = {
+        key: text for key, text in _COLUMNS.items() if any(getattr(row, key) is not None for row in rows.values())
+    }
+    return markdown_table(
+        [title, *columns.values()], [[name, *(row.cell(key) for key in columns)] for name, row in rows.items()]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return 0, or 2 after a message if a setting is at fault."""
+    return run("judge texts", command, sys.argv[1:] if argv is None else list(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
