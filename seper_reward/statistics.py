@@ -209,20 +209,12 @@ class PooledPearson:
 
 
 def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
-    """Return rank correlations of two measures, with 95 % bootstrap intervals over questions.
+    """Return rank correlations of two measures of the same questions, with 95 % bootstrap intervals over questions.
 
-    Args:
-        values: ``(Q,)`` numbers.
-        others: ``(Q,)`` numbers of the same questions.
-        resamples: Number of resamples per interval.
-
-    Returns:
-        ``kendall`` (tau-b; Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with
-        ``value`` and ``interval``. Both are ``None`` if a measure is constant over questions; an interval is ``None``
-        if ``interval_over_questions`` has none.
-
-    Raises:
-        ValueError: The numbers of questions differ.
+    ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
+    Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with ``value`` and
+    ``interval``. Both are ``None`` if a measure is constant; an interval is ``None`` if ``interval_over_questions``
+    has none.
     """
     # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
     columns = [np.asarray(each, dtype=float).round(12) for each in (values, others)]
@@ -265,17 +257,9 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
 def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
     """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
-    Args:
-        values: ``(R, Q)`` numbers of R systems on the same Q questions.
-        others: ``(R, Q)`` numbers of the other measure.
-        resamples: Number of resamples of questions for the interval.
-
-    Returns:
-        ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` if a measure has the same mean for all
-        systems, in particular for a single system.
-
-    Raises:
-        ValueError: The shapes differ.
+    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``.
+    Returns ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` if a measure has the same mean for
+    all systems, in particular for a single system.
     """
     columns = [np.asarray(each, dtype=float) for each in (values, others)]
     if columns[0].shape != columns[1].shape or columns[0].ndim != 2:

@@ -127,15 +127,7 @@ class ThoughtFormat:
 
 
 class ChatTemplate:
-    """The chat template of one tokenizer.
-
-    Args:
-        tokenizer: The reader's tokenizer, with or without a chat template.
-        options: Options of rendering.
-
-    Attributes:
-        options: Options of rendering.
-        thought: Markup of thoughts; ``None`` if the reader answers without thinking.
+    """The chat template of one tokenizer, which may have none; ``thought`` is ``None`` if the reader does not think.
 
     Raises:
         ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system
