@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import DegenerateDataWarning, bootstrap, pearsonr, t
+from scipy.stats import DegenerateDataWarning, bootstrap, pearsonr, rankdata, t
 
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
@@ -225,29 +225,22 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
         )
     if not questions or any(each.min() == each.max() for each in columns):
         return {name: {"value": None, "interval": None} for name in ("kendall", "spearman")}
-    # in a resample, a pair of questions counts as often as both are drawn together
     first, second = (np.sign(each[:, None] - each[None, :]) for each in columns)
 
-    def counts(numbers: Any) -> Any:
-        return np.stack([np.bincount(row, minlength=questions) for row in np.atleast_2d(numbers)]).astype(float)
-
+    # scipy's kendalltau is 30 times slower; here a pair of questions counts as often as both are drawn together
     def kendall(numbers: Any) -> Any:
-        drawn = counts(numbers)  # (R, Q)
+        drawn = np.stack([np.bincount(row, minlength=questions) for row in numbers]).astype(float)  # (R, Q)
         products = (first * second, first**2, second**2)
         both, one, other = (((drawn @ each) * drawn).sum(-1) for each in products)
         with np.errstate(invalid="ignore"):
             return both / np.sqrt(one * other)
 
     def spearman(numbers: Any) -> Any:
-        drawn = counts(numbers)
-        one, other = (drawn @ each.T for each in (first, second))  # twice the ranks, minus a constant
-        covariance, own, others_own = ((drawn * each).sum(-1) for each in (one * other, one**2, other**2))
-        with np.errstate(invalid="ignore"):
-            return covariance / np.sqrt(own * others_own)
+        return pearsonr(*(rankdata(each[numbers], axis=-1) for each in columns), axis=-1).statistic
 
     return {
         name: {
-            "value": rounded(float(statistic(np.arange(questions))[0])),
+            "value": rounded(float(statistic(np.arange(questions)[None])[0])),
             "interval": interval_over_questions(statistic, questions, resamples=resamples, vectorized=True),
         }
         for name, statistic in (("kendall", kendall), ("spearman", spearman))
