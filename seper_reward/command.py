@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
 from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 
 if TYPE_CHECKING:
     from seper_reward.data.queries import Examples
@@ -89,14 +89,6 @@ class RetrievalConfig(MarkedConfig):
         super().__post_init__()
         if self.run:  # judged passages that the run lacks would count as not relevant
             raise ValueError("input.run names passages, but here retrievers find them; leave it out")
-
-
-def check_least(config: object, **least: float) -> None:
-    """Raise ``ValueError`` if a setting of this name is below its least value; ``None`` is allowed."""
-    for name, bound in least.items():
-        value = getattr(config, name)
-        if value is not None and not value >= bound:
-            raise ValueError(f"{name} must be at least {bound}, got {value}")
 
 
 def check_depths(depths: Sequence[int]) -> None:

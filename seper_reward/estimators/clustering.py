@@ -6,7 +6,8 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from seper_reward.estimators.seper import Clusters, check_choice
+from seper_reward.estimators.seper import Clusters
+from seper_reward.runtime.settings import check_choice
 
 
 def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:

@@ -11,6 +11,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor
 
+from seper_reward.runtime.settings import check_choice
+
 Weighting = Literal["mass", "uniform", "sequence", "mean_token"]
 EndToken = Literal["counted", "left_out"]
 Aliases = Literal["mean", "max", "any"]
@@ -292,9 +294,3 @@ def match_clusters(
     if counts is not None:
         members = members * counts.clamp(min=1).to(members)
     return members @ support / members.sum(1, keepdim=True) >= threshold
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

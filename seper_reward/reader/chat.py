@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from seper_reward.runtime.settings import check_choice, check_least
+
 Thinking = Literal["auto", "off", "on"]
 
 _TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason)\w*\|?[>\]▷]"
@@ -87,10 +89,8 @@ class ChatOptions:
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.thinking not in get_args(Thinking):
-            raise ValueError(f"thinking must be one of {', '.join(get_args(Thinking))}, got {self.thinking!r}")
-        if self.max_thinking_tokens < 1:
-            raise ValueError(f"max_thinking_tokens must be at least 1, got {self.max_thinking_tokens}")
+        check_choice("thinking", self.thinking, get_args(Thinking))
+        check_least(self, max_thinking_tokens=1)
         try:
             datetime.date.fromisoformat(self.prompt_date)
         except ValueError:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from seper_reward.estimators.seper import check_choice
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import JudgmentOptions, JudgmentPreset, parse_judge
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
@@ -18,6 +17,7 @@ from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
+from seper_reward.runtime.settings import check_choice
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]

@@ -24,12 +24,12 @@ from seper_reward.config import load_scorer
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
-from seper_reward.estimators.seper import Estimator, check_choice
+from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_choice, setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
