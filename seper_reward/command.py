@@ -2,16 +2,16 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
 from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 
 if TYPE_CHECKING:
     from seper_reward.data.queries import Examples
@@ -89,14 +89,6 @@ class RetrievalConfig(MarkedConfig):
         super().__post_init__()
         if self.run:  # judged passages that the run lacks would count as not relevant
             raise ValueError("input.run names passages, but here retrievers find them; leave it out")
-
-
-def check_least(config: object, **least: float) -> None:
-    """Raise ``ValueError`` if a setting of this name is below its least value; ``None`` is allowed."""
-    for name, bound in least.items():
-        value = getattr(config, name)
-        if value is not None and not value >= bound:
-            raise ValueError(f"{name} must be at least {bound}, got {value}")
 
 
 def check_depths(depths: Sequence[int]) -> None:
@@ -186,18 +178,6 @@ def corpus_flag(config: RetrievalConfig) -> str:
     return f" --corpus {config.corpus}" if config.corpus else ""
 
 
-class Result(Protocol):
-    """The frozen result of an evaluation."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file, without the settings."""
-        ...
-
-    def table(self) -> str:
-        """Return the tables that are printed."""
-        ...
-
-
 class Record:
     """A frozen dataclass of a result, with its fields in the JSON file."""
 
@@ -211,9 +191,13 @@ class Record:
 
         return asdict(cast(Any, self), dict_factory=known)
 
+    def table(self) -> str:
+        """Return the tables that are printed, for a result of a command."""
+        raise NotImplementedError
+
 
 @contextmanager
-def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], None]]:
+def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Record], None]]:
     """Yield the function that prints a result, writes it, plots it and logs it, on the main process only.
 
     The tracker starts with the block: a missing tracker fails before anything is measured. ``name`` is the command,
@@ -225,11 +209,12 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
 
     with Run(config.report_to, name, asdict(config)) as run:
 
-        def report(result: Result) -> None:
+        def report(result: Record) -> None:
             if not process_state().is_main_process:
                 return
             print(result.table())
-            write_result(result.as_dict(), config)
+            if config.json:
+                write_json(Path(config.json), without_nan({**result.as_dict(), "settings": asdict(config)}))
             plot: Callable[[Path], None] | None = getattr(result, "plot", None)
             if plot is not None:
                 if path := getattr(config, "plot", None):
@@ -239,9 +224,3 @@ def reporting(name: str, config: ResultConfig) -> Iterator[Callable[[Result], No
             run.log({path: value for path, value in values if isinstance(value, (int, float))})
 
         yield report
-
-
-def write_result(result: Mapping[str, Any], config: ResultConfig) -> None:
-    """Write a result with its settings to the JSON file in the settings, if any."""
-    if config.json:
-        write_json(Path(config.json), without_nan({**result, "settings": asdict(config)}))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import DegenerateDataWarning, bootstrap, pearsonr
+from scipy.stats import DegenerateDataWarning, bootstrap, pearsonr, rankdata
 
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
@@ -160,20 +160,12 @@ class PooledPearson:
 
 
 def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
-    """Return rank correlations of two measures, with 95 % bootstrap intervals over questions.
+    """Return rank correlations of two measures of the same questions, with 95 % bootstrap intervals over questions.
 
-    Args:
-        values: ``(Q,)`` numbers.
-        others: ``(Q,)`` numbers of the same questions.
-        resamples: Number of resamples per interval.
-
-    Returns:
-        ``kendall`` (tau-b; Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with
-        ``value`` and ``interval``. Both are ``None`` if a measure is constant over questions; an interval is ``None``
-        if ``interval_over_questions`` has none.
-
-    Raises:
-        ValueError: The numbers of questions differ.
+    ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
+    Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with ``value`` and
+    ``interval``. Both are ``None`` if a measure is constant; an interval is ``None`` if ``interval_over_questions``
+    has none.
     """
     # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
     columns = [np.asarray(each, dtype=float).round(12) for each in (values, others)]
@@ -184,29 +176,22 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
         )
     if not questions or any(each.min() == each.max() for each in columns):
         return {name: {"value": None, "interval": None} for name in ("kendall", "spearman")}
-    # in a resample, a pair of questions counts as often as both are drawn together
     first, second = (np.sign(each[:, None] - each[None, :]) for each in columns)
 
-    def counts(numbers: Any) -> Any:
-        return np.stack([np.bincount(row, minlength=questions) for row in np.atleast_2d(numbers)]).astype(float)
-
+    # scipy's kendalltau is 30 times slower; here a pair of questions counts as often as both are drawn together
     def kendall(numbers: Any) -> Any:
-        drawn = counts(numbers)  # (R, Q)
+        drawn = np.stack([np.bincount(row, minlength=questions) for row in numbers]).astype(float)  # (R, Q)
         products = (first * second, first**2, second**2)
         both, one, other = (((drawn @ each) * drawn).sum(-1) for each in products)
         with np.errstate(invalid="ignore"):
             return both / np.sqrt(one * other)
 
     def spearman(numbers: Any) -> Any:
-        drawn = counts(numbers)
-        one, other = (drawn @ each.T for each in (first, second))  # twice the ranks, minus a constant
-        covariance, own, others_own = ((drawn * each).sum(-1) for each in (one * other, one**2, other**2))
-        with np.errstate(invalid="ignore"):
-            return covariance / np.sqrt(own * others_own)
+        return pearsonr(*(rankdata(each[numbers], axis=-1) for each in columns), axis=-1).statistic
 
     return {
         name: {
-            "value": rounded(float(statistic(np.arange(questions))[0])),
+            "value": rounded(float(statistic(np.arange(questions)[None])[0])),
             "interval": interval_over_questions(statistic, questions, resamples=resamples, vectorized=True),
         }
         for name, statistic in (("kendall", kendall), ("spearman", spearman))
@@ -216,17 +201,9 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
 def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
     """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
-    Args:
-        values: ``(R, Q)`` numbers of R systems on the same Q questions.
-        others: ``(R, Q)`` numbers of the other measure.
-        resamples: Number of resamples of questions for the interval.
-
-    Returns:
-        ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` if a measure has the same mean for all
-        systems, in particular for a single system.
-
-    Raises:
-        ValueError: The shapes differ.
+    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``.
+    Returns ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` if a measure has the same mean for
+    all systems, in particular for a single system.
     """
     columns = [np.asarray(each, dtype=float) for each in (values, others)]
     if columns[0].shape != columns[1].shape or columns[0].ndim != 2:

@@ -30,10 +30,11 @@ PURE = {
     "estimators/belief.py", "estimators/utility.py", "reader/in_process/gumbel.py",
     "labels/targets.py", "labels/heterogeneity.py", "labels/plans.py", "labels/judgments.py", "labels/replies.py",
     "statistics.py", "evaluate/list_metrics.py", "evaluate/win_ratios.py", "baselines/voting.py",
+    "runtime/settings.py",
 }  # fmt: skip
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",
-    "numpy", "scipy", "re", "operator", "warnings",
+    "numpy", "scipy", "re", "operator", "warnings", "types",
 }  # fmt: skip
 
 

@@ -150,8 +150,6 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
     assert capsys.readouterr().err.endswith("next: seper-reward export --labels runs/label --output lists.jsonl\n")
     assert cli.main(["export", "--format", "trec", "--output", "qrels"]) == 0
     assert capsys.readouterr().err == "next: ir_measures qrels RUN.trec nDCG@10\n"
-    assert cli.main(["export", "--format", "sentence-transformers-triplets", "--output", "triplets.tsv"]) == 0
-    assert 'load_dataset("csv", sep="\\t", data_files="triplets.tsv")' in capsys.readouterr().err
     assert cli.main(["report"]) == 2
     assert "runs/label has labels of 'gold'" in capsys.readouterr().err
 

@@ -82,7 +82,8 @@ def test_formulas_load_no_model_code():
     modules = loaded("from seper_reward.estimators import response_weights, seper_soft, seper_hard")
     assert packages(modules) & MODELS == {"torch"}
     ours = {name for name in modules if name.startswith("seper_reward")}
-    assert ours == {"seper_reward", *(f"seper_reward.estimators{each}" for each in ("", ".clustering", ".seper"))}
+    own = ("estimators", "estimators.clustering", "estimators.seper", "runtime", "runtime.settings")
+    assert ours == {"seper_reward", *(f"seper_reward.{each}" for each in own)}
 
 
 def test_errors_name_extras_that_exist():

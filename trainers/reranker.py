@@ -20,7 +20,6 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncode
 from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
-from seper_reward.command import check_least
 from seper_reward.estimators.entailment import load_entailment
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
@@ -29,7 +28,7 @@ from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import base_name, load_encoder, model_device

@@ -26,14 +26,13 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import Router
 from torch import Tensor
 
-from seper_reward.command import check_least
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import EMBEDDED
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 

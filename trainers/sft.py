@@ -19,7 +19,6 @@ from datasets import Dataset
 from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
-from seper_reward.command import check_least
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
@@ -27,7 +26,7 @@ from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
-from seper_reward.runtime.settings import check_types, setting
+from seper_reward.runtime.settings import check_least, check_types, setting
 
 from .generator_cards import sft_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged

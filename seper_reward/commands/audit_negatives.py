@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Literal
 
-from seper_reward.command import check_least, parse
+from seper_reward.command import parse
 from seper_reward.config import CommandConfig, load_scorer
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 
 
 @dataclass

@@ -4,12 +4,12 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from seper_reward.command import ResultConfig, check_least, parse, reporting
+from seper_reward.command import ResultConfig, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
 from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.labels.summary import MARGIN
 from seper_reward.runtime.messages import say_once
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 from seper_reward.types import KNOWN
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from seper_reward.command import parse
@@ -59,14 +58,10 @@ class ExportConfig:
 _WITHOUT_GRADES = {"likelihood", "cross_encoder", "delta_log_odds"}  # labels without bounds
 
 _AFTER_EXPORT = {
-    "sentence-transformers": 'in Python: load_dataset({kind}, data_files="{output}"), for losses such as LambdaLoss',
-    "sentence-transformers-triplets": 'in Python: load_dataset({kind}, data_files="{output}"), for MarginMSELoss',
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",
     "flagembedding": "torchrun -m FlagEmbedding.finetune.embedder.encoder_only.base --train_data {output} ...",
     "trec": "ir_measures {output} RUN.trec nDCG@10",
 }
-
-_LOADERS = {".parquet": '"parquet"', ".csv": '"csv"', ".tsv": '"csv", sep="\\t"'}
 
 
 def command(arguments: list[str]) -> str:
@@ -97,5 +92,4 @@ def command(arguments: list[str]) -> str:
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = "questions by hop" if config.learn_from == "paths" else "questions"
     print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")
-    kind = _LOADERS.get(Path(config.output).suffix, '"json"')
-    return _AFTER_EXPORT.get(config.format, "").format(output=config.output, kind=kind)
+    return _AFTER_EXPORT.get(config.format, "").format(output=config.output)

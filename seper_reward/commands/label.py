@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seper_reward.command import check_least, parse, read_input
+from seper_reward.command import parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -18,7 +18,7 @@ from seper_reward.config import (
     Tracking,
     load_scorer,
 )
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler

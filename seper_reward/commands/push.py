@@ -1,7 +1,6 @@
-"""Upload labels or a trained model to the Hugging Face hub."""
+"""Upload labels to the Hugging Face hub."""
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from seper_reward.command import parse
@@ -10,9 +9,9 @@ from seper_reward.runtime.settings import check_types, setting
 
 @dataclass
 class PushConfig:
-    """Upload a label folder, as a dataset with a card, or a model's folder to the Hugging Face hub."""
+    """Upload a label folder, as a dataset with a card, to the Hugging Face hub."""
 
-    folder: str = setting("", "Folder written by `seper-reward label`, or of a model, such as a trainer's. Required.")
+    folder: str = setting("", "Folder written by `seper-reward label`. Required.")
     repo_id: str = setting("", "Repository on the hub, org/name; made if absent. Required.")
     private: bool = setting(True, "Whether a new repository is private; false shows it to everyone.")
     revision: str | None = setting(None, "Branch, made if absent (default: the main branch).")
@@ -34,26 +33,14 @@ def command(arguments: list[str]) -> str:
     config = parse(PushConfig, arguments, "seper-reward push")
     from seper_reward.labels.hub import is_label_folder
     from seper_reward.labels.load import load_labels
-    from seper_reward.runtime.hub import is_model_folder, upload
 
-    folder = Path(config.folder)
-    if is_label_folder(folder):
-        address = load_labels(folder).push_to_hub(
-            config.repo_id,
-            label=config.label,
-            margin=config.margin,
-            private=config.private,
-            revision=config.revision,
-        )
-    elif is_model_folder(folder):
-        message = f"Model by seper-reward {version('seper-reward')}"
-        address = upload(
-            folder, config.repo_id, "model", message=message, private=config.private, revision=config.revision
-        )
-    else:
+    if not is_label_folder(Path(config.folder)):
         raise ValueError(
-            f"{folder}: expected labels.jsonl of a finished run, or a model's config.json, modules.json or "
-            "adapter_config.json; name the folder that contains them"
+            f"{config.folder}: expected a folder with labels.jsonl of a finished run; a model's folder is uploaded by "
+            f"`hf upload {config.repo_id} {config.folder} --private`"
         )
+    address = load_labels(config.folder).push_to_hub(
+        config.repo_id, label=config.label, margin=config.margin, private=config.private, revision=config.revision
+    )
     print(address)
-    return f'in Python: {"load_dataset" if is_label_folder(folder) else "from_pretrained"}("{config.repo_id}")'
+    return f'in Python: load_dataset("{config.repo_id}")'

@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from seper_reward.command import check_least, parse
+from seper_reward.command import parse
 from seper_reward.commands.label import MARGIN_HELP, after_labels, show_summary
 from seper_reward.config import EstimatorConfig, entailment_options
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 
 
 @dataclass

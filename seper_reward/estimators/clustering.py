@@ -6,27 +6,21 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from seper_reward.estimators.seper import Clusters, check_choice
+from seper_reward.estimators.seper import Clusters
+from seper_reward.runtime.settings import check_choice
 
 
 def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     """Group responses that mean the same, by mutual entailment.
 
+    ``equivalent``, ``(S, S)`` bool, is whether response i entails response j; a link needs both directions, and each
+    response is linked to itself. Returns ``(S,)`` integers in [0, C), numbered in order of first appearance; a matrix
+    that is not square raises ``ValueError``.
+
     ``components`` are the connected components, in any order of the samples. ``complete`` and ``greedy`` depend on the
     order. With ``complete``, a sample joins the first cluster with all of whose members it is linked, or opens a new
     one: all pairs of a cluster are equivalent (arXiv:2503.01478, eq. 4). With ``greedy``, as in the official code,
     each sample without a cluster opens one, and all later samples linked to it join, even from an earlier cluster.
-
-    Args:
-        equivalent: ``(S, S)`` bool, whether response i entails response j; a link needs both directions, and each
-            response is linked to itself.
-        clusters: ``"components"``, ``"complete"`` or ``"greedy"``.
-
-    Returns:
-        ``(S,)`` integers in [0, C), numbered in order of first appearance.
-
-    Raises:
-        ValueError: The matrix is not square, or ``clusters`` is unknown.
 
     >>> cluster_ids(torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 1]], dtype=torch.bool))
     tensor([0, 1, 0])

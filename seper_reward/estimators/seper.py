@@ -1,18 +1,7 @@
 """Belief in the gold answers from sampled responses (SePer, arXiv:2503.01478): pure functions on tensors.
 
-Paper and official code (sepermetric/seper) differ. Each difference is a named option, and both are presets:
-
-| option         | paper        | official           | meaning                                              |
-|----------------|--------------|--------------------|------------------------------------------------------|
-| `weighting`    | `sequence`   | `mean_token`       | the probability of a sampled response (eq. 7)        |
-| `end_token`    | `counted`    | `left_out`         | whether the token that ends a response is part of it |
-| `aliases`      | `mean`       | `max`              | how several gold answers are combined (eq. 10)       |
-| `hard_aliases` | as `aliases` | `any`              | the same for hard SePer                              |
-| `kernel`       | `forward`    | `max`              | which direction of entailment supports an answer     |
-| `match`        | `equivalent` | `no_contradiction` | when a response matches an answer (hard SePer)       |
-| `clusters`     | `complete`   | `greedy`           | how responses that mean the same are grouped         |
-| `judged_by`    | `members`    | `first`            | which members decide whether a cluster is gold       |
-| `judged_texts` | `cleaned`    | `verbatim`         | the texts that the entailment model reads            |
+Paper and official code (sepermetric/seper) differ; each difference is an option of ``Estimator``, which has both as
+presets.
 """
 
 from collections.abc import Sequence
@@ -21,6 +10,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
+
+from seper_reward.runtime.settings import check_choice
 
 Weighting = Literal["mass", "uniform", "sequence", "mean_token"]
 EndToken = Literal["counted", "left_out"]
@@ -38,27 +29,24 @@ class Estimator:
     """The options of SePer; the defaults have the smallest error (docs/results.md).
 
     Attributes:
-        weighting: Estimate of the probability of a response. ``"mass"`` uses the probability of its draw, and divides
-            the mass of undrawn responses among the nearest ones (``draws.drawn_by_mass``); it falls back to
-            ``"uniform"`` if the probabilities are unknown. For the other values see ``response_weights``.
-        end_token: Whether the token that ends a response (end-of-sequence or the end of a stop string) counts in its
-            probability (``"counted"``) or not (``"left_out"``, see ``without_end_token``).
-        aliases: For each response the gold answer that it supports best (``"any"``), the mean over the answers
-            (``"mean"``, eq. 10), or the single answer with the most mass (``"max"``), which scores right responses
-            with two different aliases as half right. If the answer is a list, its items are scored one by one and
-            averaged.
+        weighting: Probability of a response (``response_weights``). ``"mass"`` uses the probability of its draw and
+            divides the mass of undrawn responses among the nearest ones (``draws.drawn_by_mass``); if probabilities
+            are unknown, it is ``"uniform"``.
+        end_token: Whether the token that ends a response counts in its probability (``without_end_token``).
+        aliases: How gold answers are combined (``join_answers``); ``"max"`` scores right responses with two different
+            aliases as half right.
         hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer
             (default: ``aliases``).
-        kernel: Direction of entailment that supports an answer; see ``entailment_kernel``.
+        kernel: Direction of entailment that supports an answer (``entailment_kernel``).
         floor: Support, in [0, 1), that counts as 0: soft SePer uses max(0, (k - floor) / (1 - floor)) for k.
-        match: Condition under which a response matches an answer in hard SePer: the kernel reaches ``threshold``;
-            each entails the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8);
-            entailment is the most probable class (``"argmax"``); or ``no_contradiction``. ``"equivalent"`` and
+        match: Condition under which a response matches an answer in hard SePer: the kernel reaches ``threshold``; each
+            entails the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8); entailment is
+            the most probable class (``"argmax"``); or ``no_contradiction``. ``"equivalent"`` and
             ``"no_contradiction"`` read both directions whatever the kernel. Two responses mean the same if each
             entails the other, with probability ``threshold`` or as the most probable class.
         threshold: The threshold τ of ``match="threshold"`` and ``"equivalent"``, in (0, 1].
-        clusters: Grouping of responses that mean the same; see ``cluster_ids``.
-        judged_by: Members that decide whether a cluster is gold; see ``match_clusters``.
+        clusters: Grouping of responses that mean the same (``cluster_ids``).
+        judged_by: Members that decide whether a cluster is gold (``match_clusters``).
         judged_texts: ``"cleaned"`` drops characters that never change an answer (quotes, a full stop at the end) and
             decides about equal and blank texts without the entailment model. ``"verbatim"`` passes all texts
             unchanged, after the question, which gets a ``?`` if it has none.
@@ -176,16 +164,8 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
 def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> Tensor:
     """Combine entailment of answer by response and of response by answer into support k(r, a).
 
-    Args:
-        forward: ``(S, A)`` E(response → answer), in [0, 1].
-        backward: ``(S, A)`` E(answer → response); may be ``None`` for ``"forward"``.
-        kernel: ``"forward"``, ``"max"`` of both directions (official code) or ``"bidirectional"`` (their minimum).
-
-    Returns:
-        ``(S, A)`` support in [0, 1].
-
-    Raises:
-        ValueError: The kernel is unknown, or it needs ``backward``, which is missing.
+    Tensors are ``(S, A)``, in [0, 1]. The kernel is ``"forward"``, ``"max"`` of both directions (official code) or
+    ``"bidirectional"`` (their minimum); without ``backward``, the last two raise ``ValueError``.
     """
     check_choice("kernel", kernel, get_args(Kernel))
     if kernel == "forward":
@@ -198,23 +178,13 @@ def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> 
 def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     """Decide whether two texts match by the official code's rule for gold answers.
 
-    The likeliest class must not be contradiction in either direction, nor neutral in both.
-
-    Args:
-        forward: ``(..., K)`` class probabilities of one direction: entailment, neutral, contradiction, any others.
-        backward: ``(..., K)`` class probabilities of the other direction.
-
-    Returns:
-        ``(...)`` bool.
-
-    Raises:
-        ValueError: There are fewer than three classes.
+    The likeliest class must not be contradiction in either direction, nor neutral in both. Class probabilities of both
+    directions, ``(..., K)`` in the order entailment, neutral, contradiction, any others, give ``(...)`` bool. Fewer
+    than three classes raise ``ValueError``.
 
     >>> entails, neutral, contradicts = torch.eye(3)
-    >>> [bool(no_contradiction(entails, other)) for other in (entails, neutral, contradicts)]
-    [True, True, False]
-    >>> bool(no_contradiction(neutral, neutral))
-    False
+    >>> [bool(no_contradiction(neutral, other)) for other in (entails, neutral, contradicts)]
+    [True, False, False]
     """
     if forward.shape[-1] < 3:
         raise ValueError(
@@ -244,8 +214,6 @@ def join_answers(weights: Tensor, support: Tensor, aliases: str, items: Sequence
     Raises:
         ValueError: The sample axes differ, there is no answer, ``aliases`` is unknown, or ``items`` do not divide A.
 
-    >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any")
-    tensor([1.0000, 0.5000])
     >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any", items=[1, 1])
     tensor([0.5000, 0.2500])
     """
@@ -271,17 +239,7 @@ def _join_aliases(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
 def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean", items: Sequence[int] = ()) -> Tensor:
     """Belief mass on the gold answers (SePer_S, arXiv:2503.01478, eq. 9-10).
 
-    Args:
-        weights: ``(S,)`` response probabilities, sum to 1.
-        support: ``(S, A)`` entailment of answer by response, in [0, 1].
-        aliases: How answers are combined; see ``join_answers``.
-        items: Number of aliases of each item of a list answer; see ``join_answers``.
-
-    Returns:
-        Scalar in [0, 1]; higher means a stronger belief.
-
-    Raises:
-        ValueError: As ``join_answers``.
+    Arguments and errors are those of ``join_answers``. Returns a scalar in [0, 1]; higher means a stronger belief.
 
     >>> support = torch.tensor([[0.9, 0.1], [0.4, 0.2], [0.0, 0.7]])
     >>> round(float(seper_soft(torch.tensor([0.5, 0.3, 0.2]), support)), 6)
@@ -295,19 +253,10 @@ def seper_hard(
 ) -> Tensor:
     """Belief mass of the clusters that match the gold answers (SePer_H, arXiv:2503.01478, eq. 9-10).
 
-    Args:
-        weights: ``(S,)`` response probabilities, sum to 1.
-        cluster_ids: ``(S,)`` integers in [0, C).
-        cluster_support: ``(C, A)`` bool, whether the cluster matches the answer (``match_clusters``).
-        aliases: How answers are combined, as in ``join_answers``; ``"any"`` sums over the clusters that match some
-            answer (official code).
-        items: Number of aliases of each item of a list answer; a cluster counts by the share of items that it matches.
-
-    Returns:
-        Scalar in [0, 1].
-
-    Raises:
-        ValueError: The axes do not fit, there is no answer, or ``aliases`` is unknown.
+    Arguments, errors and the scalar are those of ``seper_soft``, with clusters in place of responses: ``"any"`` sums
+    over the clusters that match some answer (official code), and a cluster counts by the share of ``items`` that it
+    matches. ``cluster_ids``, ``(S,)``, are integers in [0, C); ``cluster_support``, ``(C, A)`` bool, is whether the
+    cluster matches the answer (``match_clusters``).
 
     >>> ids, gold = torch.tensor([0, 1, 0]), torch.tensor([[True], [False]])
     >>> round(float(seper_hard(torch.tensor([0.5, 0.3, 0.2]), ids, gold)), 6)
@@ -337,9 +286,6 @@ def match_clusters(
 
     Returns:
         ``(C, A)`` bool.
-
-    Raises:
-        ValueError: ``judged_by`` is unknown.
     """
     check_choice("judged_by", judged_by, get_args(JudgedBy))
     members = torch.nn.functional.one_hot(cluster_ids).to(support).T  # (C, S)
@@ -348,9 +294,3 @@ def match_clusters(
     if counts is not None:
         members = members * counts.clamp(min=1).to(members)
     return members @ support / members.sum(1, keepdim=True) >= threshold
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

@@ -1,10 +1,11 @@
 """Audit of an agent's searches: ΔSePer of each search, the decision to search, and the break-even price."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seper_reward.command import Record
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
@@ -54,7 +55,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class SearchAudit:
+class SearchAudit(Record):
     """Effect of an agent's searches on a reader's belief in the gold answer.
 
     ``measures`` (``_TITLES``) are each a ``mean`` and a 95 % bootstrap ``interval`` over questions. ``uncovered`` is a
@@ -76,7 +77,7 @@ class SearchAudit:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without single searches."""
-        return {name: value for name, value in asdict(self).items() if name != "by_search"}
+        return {name: value for name, value in super().as_dict().items() if name != "by_search"}
 
     def table(self) -> str:
         """Return the measures and the kinds of searches as Markdown."""

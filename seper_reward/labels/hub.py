@@ -86,7 +86,7 @@ def push_labels(
             write_json(folder / SUMMARY, summary)
         card = _label_card(label, repo_id, counts, provenance, summary)
         (folder / "README.md").write_text(card, encoding="utf-8")
-        return upload(folder, repo_id, "dataset", message=message, private=private, token=token, revision=revision)
+        return upload(folder, repo_id, message=message, private=private, token=token, revision=revision)
 
 
 def _label_card(

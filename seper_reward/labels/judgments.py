@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from seper_reward.estimators.seper import check_choice
+from seper_reward.runtime.settings import check_choice, check_least
 from seper_reward.types import UnscorableError
 
 Method = Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"]
@@ -123,9 +123,7 @@ class JudgmentOptions:
         check_choice("method", self.method, METHODS)
         check_choice("form", self.form, get_args(Form))
         check_choice("pseudo_answer", self.pseudo_answer, get_args(PseudoAnswer))
-        for name in ("rounds", "top_k", "samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_least(self, rounds=1, top_k=1, samples=1)
         if self.same_answer is not None and not 0 < self.same_answer <= 1:
             raise ValueError(f"same_answer must be in (0, 1], got {self.same_answer}")
         if self.form == "pointwise" and self.method not in ("vanilla", "a_s"):

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from seper_reward.runtime.settings import check_choice, check_least
+
 Thinking = Literal["auto", "off", "on"]
 
 _TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason)\w*\|?[>\]▷]"
@@ -87,10 +89,8 @@ class ChatOptions:
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.thinking not in get_args(Thinking):
-            raise ValueError(f"thinking must be one of {', '.join(get_args(Thinking))}, got {self.thinking!r}")
-        if self.max_thinking_tokens < 1:
-            raise ValueError(f"max_thinking_tokens must be at least 1, got {self.max_thinking_tokens}")
+        check_choice("thinking", self.thinking, get_args(Thinking))
+        check_least(self, max_thinking_tokens=1)
         try:
             datetime.date.fromisoformat(self.prompt_date)
         except ValueError:
@@ -127,15 +127,7 @@ class ThoughtFormat:
 
 
 class ChatTemplate:
-    """The chat template of one tokenizer.
-
-    Args:
-        tokenizer: The reader's tokenizer, with or without a chat template.
-        options: Options of rendering.
-
-    Attributes:
-        options: Options of rendering.
-        thought: Markup of thoughts; ``None`` if the reader answers without thinking.
+    """The chat template of one tokenizer, which may have none; ``thought`` is ``None`` if the reader does not think.
 
     Raises:
         ValueError: An option does not go with the template: it shows no thoughts (``thinking="on"``), takes no system

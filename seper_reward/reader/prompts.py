@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from seper_reward.reader.chat import ChatTemplate
 from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.runtime.settings import check_choice, check_least
 from seper_reward.types import Passage, UnscorableError
 
 Baseline = Literal["none", "placebo"]
@@ -65,8 +66,7 @@ class PromptStyle:
     def __post_init__(self) -> None:
         check_template("closed_book_prompt", self.closed_book_prompt, ["question"])
         check_template("passages_prompt", self.passages_prompt, ["question", "reference"])
-        if self.baseline not in get_args(Baseline):
-            raise ValueError(f"baseline must be one of {', '.join(get_args(Baseline))}, got {self.baseline!r}")
+        check_choice("baseline", self.baseline, get_args(Baseline))
         if not self.placebo.strip():
             raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
 
@@ -137,8 +137,7 @@ def prompt_style(
     Raises:
         ValueError: The style is unknown, or ``PromptStyle`` does not allow a field's value.
     """
-    if style not in STYLES:
-        raise ValueError(f"prompt must be one of {', '.join(STYLES)}, got {style!r}")
+    check_choice("prompt", style, tuple(STYLES))
     named = STYLES[style]
     return replace(
         named,
@@ -165,11 +164,10 @@ class PromptBuilder:
         max_prompt_tokens: int,
         max_passage_tokens: int | None = None,
     ) -> None:
-        if max_passage_tokens is not None and max_passage_tokens < 1:
-            raise ValueError(f"max_passage_tokens must be at least 1, got {max_passage_tokens}")
         self.style = prompt_style(style) if isinstance(style, str) else style
         self.max_prompt_tokens = max_prompt_tokens
         self.max_passage_tokens = max_passage_tokens
+        check_least(self, max_passage_tokens=1)
         self.chat = ChatTemplate(tokenizer) if chat is None else chat
         self._tokenizer = tokenizer
         self._control_tokens = ControlTokens(tokenizer)

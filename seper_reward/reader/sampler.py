@@ -10,6 +10,7 @@ from torch import Tensor
 
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.runtime.settings import check_least
 from seper_reward.types import Leaf, Responses, UnscorableError
 
 T = TypeVar("T")
@@ -50,12 +51,9 @@ class SamplingOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.num_samples < 1 or self.max_new_tokens < 1:
-            raise ValueError(
-                f"num_samples and max_new_tokens must be at least 1, got {self.num_samples}, {self.max_new_tokens}"
-            )
-        if not self.temperature >= 0 or not 0 < self.top_p <= 1:
-            raise ValueError(f"temperature must be >= 0 and top_p in (0, 1], got {self.temperature} and {self.top_p}")
+        check_least(self, num_samples=1, max_new_tokens=1, temperature=0)
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not contain an empty string")
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.runtime.settings import check_types, setting
+from seper_reward.runtime.settings import check_choice, check_least, check_types, setting
 from seper_reward.types import Asked, Measured
 
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
@@ -64,9 +64,7 @@ class RewardWeights:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("answer_weight", "gain_weight", "price"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
+        check_least(self, answer_weight=0, gain_weight=0, price=0)
 
     def asks(self, rollout: Rollout) -> Asked:
         """Return the measurements that the weights need: beliefs after the searches, and the policy's answer."""
@@ -124,8 +122,7 @@ def read_former(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "variant" not in settings:
         return {}
     variant = settings["variant"]
-    if variant not in _VARIANTS:
-        raise ValueError(f"variant must be one of {', '.join(_VARIANTS)}, got {variant!r}")
+    check_choice("variant", variant, tuple(_VARIANTS))
     weights = _VARIANTS[variant]
     instead = ", ".join(f"{name}={value}" for name, value in weights.items())
     warnings.warn(

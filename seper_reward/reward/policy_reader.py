@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
 from seper_reward.reward.sharding import whole_policy
+from seper_reward.runtime.settings import check_choice
 
 if TYPE_CHECKING:
     from seper_reward.reward.base_weights import BaseWeights
@@ -23,8 +24,7 @@ class PolicyReader:
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:
-        if weights not in get_args(Weights):
-            raise ValueError(f"reader must be {', '.join(get_args(Weights))}, got {weights!r}")
+        check_choice("reader", weights, get_args(Weights))
         if isinstance(scorer, SePerClient) and weights != "separate":
             raise ValueError(
                 f"reader={weights!r} reads with the trainer's weights, but a server has its own; leave out one "

@@ -1,31 +1,22 @@
 """Uploads to the Hugging Face hub."""
 
 from pathlib import Path
-from typing import Literal
-
-_MODEL = ("config.json", "modules.json", "adapter_config.json")
-
-
-def is_model_folder(folder: Path) -> bool:
-    """Return whether a folder contains a model, a sentence-transformers model or an adapter."""
-    return any((folder / name).is_file() for name in _MODEL)
 
 
 def upload(
     folder: str | Path,
     repo_id: str,
-    repo_type: Literal["dataset", "model"],
     *,
     message: str,
     private: bool = True,
     token: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """Upload a folder without its hidden files in one commit to ``org/name``, created if missing; return its URL.
+    """Upload a folder without its hidden files in one commit to the dataset ``org/name``; return its URL.
 
-    A new repository is private by default; an existing one is not changed. The token needs write access (default:
-    ``$HF_TOKEN`` or the token of ``hf auth login``). ``revision`` is a branch, created if missing (default: the main
-    branch).
+    The repository is created if missing, by default as a private one; an existing one is not changed. The token needs
+    write access (default: ``$HF_TOKEN`` or the token of ``hf auth login``). ``revision`` is a branch, created if
+    missing (default: the main branch).
 
     Raises:
         OSError: The hub cannot be reached, or rejects the upload.
@@ -35,13 +26,13 @@ def upload(
 
     api = HfApi(token=token)
     try:
-        repository = api.create_repo(repo_id, repo_type=repo_type, private=private, exist_ok=True)
+        repository = api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True)
         if revision is not None:
-            api.create_branch(repository.repo_id, branch=revision, repo_type=repo_type, exist_ok=True)
+            api.create_branch(repository.repo_id, branch=revision, repo_type="dataset", exist_ok=True)
         api.upload_folder(
             repo_id=repository.repo_id,
             folder_path=folder,
-            repo_type=repo_type,
+            repo_type="dataset",
             revision=revision,
             commit_message=message,
             ignore_patterns=[".*"],

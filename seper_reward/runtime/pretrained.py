@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json
+from seper_reward.runtime.settings import check_least
 
 EMBEDDED = "embedded"
 _ZERO = "_hf_deepspeed_config_weak_ref"  # transformers' reference to DeepSpeed's configuration
@@ -49,8 +50,7 @@ class LoadOptions:
     max_batch_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
-            raise ValueError(f"max_batch_tokens must be at least 1, got {self.max_batch_tokens}")
+        check_least(self, max_batch_tokens=1)
 
     @property
     def hub(self) -> dict[str, Any]:

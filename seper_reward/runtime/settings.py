@@ -31,6 +31,20 @@ def check_types(config: Any) -> None:
             raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
+def check_least(config: object, **least: float) -> None:
+    """Raise ``ValueError`` if a setting of this name is below its least value; ``None`` is allowed."""
+    for name, bound in least.items():
+        value = getattr(config, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
+
+
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Return whether a value has the type of a field, which may be a union."""
     return any(_fits(value, kind) for kind in _alternatives(hint))

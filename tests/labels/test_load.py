@@ -318,19 +318,13 @@ def test_labels_without_a_form_or_a_past(hub, tmp_path):
         Labels([]).push_to_hub("me/labels")
 
 
-def test_the_command_uploads(folder, hub, tiny_encoder, tmp_path, capsys):
+def test_the_command_uploads(folder, hub, tmp_path, capsys):
     assert main(["push", "--folder", str(folder), "--repo_id", "me/labels", "--private", "false"]) == 0
     assert hub[1] == ("create_repo", "me/labels", {"repo_type": "dataset", "private": False, "exist_ok": True})
     assert capsys.readouterr().out == "https://huggingface.co/datasets/me/labels\n"
-    import shutil
-
-    shutil.rmtree(tmp_path / "uploaded")
-    assert main(["push", "--folder", str(tiny_encoder), "--repo_id", "me/encoder"]) == 0
-    assert [call[2]["repo_type"] for call in hub[-2:]] == ["model", "model"]
-    assert (tmp_path / "uploaded" / "modules.json").is_file()
-    (tmp_path / "empty").mkdir()
-    assert main(["push", "--folder", str(tmp_path / "empty"), "--repo_id", "me/x"]) == 2
-    assert "expected labels.jsonl of a finished run, or a model's config.json" in capsys.readouterr().err
+    model = tmp_path / "model"
+    assert main(["push", "--folder", str(model), "--repo_id", "me/x"]) == 2
+    assert f"a model's folder is uploaded by `hf upload me/x {model} --private`" in capsys.readouterr().err
     assert main(["push", "--folder", str(folder)]) == 2
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from seper_reward.command import check_least
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -23,7 +22,7 @@ from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_ra
 from seper_reward.labels.labelers import check_labeler, judgment_options
 from seper_reward.labels.provenance import query_key
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_least, setting
 from seper_reward.types import Passage, Query
 
 #: Files of bundled questions by name, in addition to the demo.

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from seper_reward.estimators.seper import check_choice
 from seper_reward.estimators.utility import utility
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.rows import (
@@ -14,6 +13,7 @@ from seper_reward.labels.rows import (
     said_responses,
     utility_fields,
 )
+from seper_reward.runtime.settings import check_choice
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Estimate, UnscorableError
 

@@ -27,7 +27,7 @@ from seper_reward.reader.in_process.self_check import (
     probe_ids,
     probes,
 )
-from seper_reward.reader.in_process.teacher_forcing import Forcing, forced_log_probs, forced_logits
+from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response
@@ -177,8 +177,9 @@ class ResponseSampler:
         tokens, blank = _values_and_errors(encode, texts)
         pairs = list(zip(prompts, texts, strict=True))
         usable = [(prompt, text) for prompt, text in pairs if prompt in encoded and text in tokens]
-        forcing = self._forcing(encoded, usable, tokens)
-        by_pair = dict(forcing.read(forced_log_probs, lambda _, log_probs: log_probs))
+        self._give_back(len(encoded))
+        read = functools.partial(forced_log_probs, self._model, pad_id=self._pad_id, layout=self.layout)
+        by_pair = dict(forced(read, lambda _, rows: rows, encoded, tokens, usable, self.max_batch_tokens))
         return [
             by_pair[prompt, text] if (prompt, text) in by_pair else errors.get(prompt) or blank[text]
             for prompt, text in pairs
@@ -198,8 +199,14 @@ class ResponseSampler:
         encoded, errors = self._encoded(prompts)
         for error in errors.values():
             raise error
-        forcing = self._forcing(encoded, pairs, {text: row.read for text, row in given.items()})
-        by_pair = dict(forcing.read(forced_logits, lambda text, rows: self._rows.leaf(given[text], rows)))
+        tokens = {text: row.read for text, row in given.items()}
+        self._give_back(len(encoded))
+        read = functools.partial(forced_logits, self._model, pad_id=self._pad_id, layout=self.layout)
+
+        def leaf(text: str, rows: Tensor) -> Leaf:
+            return self._rows.leaf(given[text], rows)
+
+        by_pair = dict(forced(read, leaf, encoded, tokens, pairs, self.max_batch_tokens))
         return [by_pair[pair] for pair in pairs]
 
     def remember(self, cache: Cache) -> None:
@@ -283,12 +290,6 @@ class ResponseSampler:
         return {
             text: self._rows.given(encode_response(self.tokenizer, text, longest)) for text in dict.fromkeys(texts)
         }
-
-    def _forcing(
-        self, encoded: Mapping[str, list[int]], pairs: Sequence[tuple[str, str]], tokens: Mapping[str, list[int]]
-    ) -> Forcing:
-        self._give_back(len(encoded))
-        return Forcing(self._model, self._pad_id, self.layout, self.max_batch_tokens, encoded, pairs, tokens)
 
     def _give_back(self, prompts: int) -> None:
         """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""

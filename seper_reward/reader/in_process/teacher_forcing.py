@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -19,45 +18,35 @@ R = TypeVar("R")
 _BATCH = 16  # prompts whose given texts are scored at once; few, because the logits of every token are kept
 
 
-@dataclass(frozen=True)
-class Forcing:
-    """Given texts (token ids by text) after prompts (token ids by prompt), scored in batches of ``budget`` tokens.
+def forced(
+    read: Callable[[list[Any]], list[list[Tensor]]],
+    keep: Callable[[str, Tensor], R],
+    encoded: Mapping[str, list[int]],
+    tokens: Mapping[str, list[int]],
+    pairs: Sequence[tuple[str, str]],
+    budget: int,
+) -> Iterator[tuple[tuple[str, str], R]]:
+    """Yield each distinct pair of prompt and text with the value that ``keep`` makes of the text and its result.
 
-    Equal pairs are scored once.
+    ``read`` is ``forced_logits`` or ``forced_log_probs`` of a model, ``encoded`` and ``tokens`` are the token ids of
+    prompts and texts, and a batch has ``budget`` tokens. ``keep`` is called batch by batch, since the logits of all
+    pairs do not fit into memory.
     """
+    lines: dict[str, dict[str, list[int]]] = {}
+    for prompt, text in pairs:
+        lines.setdefault(prompt, {})[text] = tokens[text]
 
-    model: Any
-    pad_id: int
-    layout: Layout
-    budget: int
-    encoded: Mapping[str, list[int]]
-    pairs: Sequence[tuple[str, str]]
-    tokens: Mapping[str, list[int]]
+    def act(batch: list[str]) -> list[list[R]]:
+        asked = [(encoded[prompt], list(lines[prompt].values())) for prompt in batch]
+        with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
+            return [list(map(keep, lines[prompt], rows)) for prompt, rows in zip(batch, read(asked), strict=True)]
 
-    def read(
-        self, read: Callable[..., list[list[Tensor]]], keep: Callable[[str, Tensor], R]
-    ) -> Iterator[tuple[tuple[str, str], R]]:
-        """Yield each distinct pair with the value that ``keep`` makes of its text and the result of ``read``.
-
-        ``read`` is ``forced_logits`` or ``forced_log_probs``. ``keep`` is called batch by batch, since the logits of
-        all pairs do not fit into memory.
-        """
-        lines: dict[str, dict[str, list[int]]] = {}
-        for prompt, text in self.pairs:
-            lines.setdefault(prompt, {})[text] = self.tokens[text]
-
-        def act(batch: list[str]) -> list[list[R]]:
-            asked = [(self.encoded[prompt], list(lines[prompt].values())) for prompt in batch]
-            with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
-                found = read(self.model, asked, self.pad_id, self.layout)
-                return [list(map(keep, lines[prompt], rows)) for prompt, rows in zip(batch, found, strict=True)]
-
-        sizes = {prompt: len(self.encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
-        for together in token_batches(sizes, self.budget):
-            for start in range(0, len(together), _BATCH):
-                batch = together[start : start + _BATCH]
-                for prompt, rows in zip(batch, in_halves(act, batch), strict=True):
-                    yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
+    sizes = {prompt: len(encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
+    for together in token_batches(sizes, budget):
+        for start in range(0, len(together), _BATCH):
+            batch = together[start : start + _BATCH]
+            for prompt, rows in zip(batch, in_halves(act, batch), strict=True):
+                yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
 
 
 @torch.no_grad()

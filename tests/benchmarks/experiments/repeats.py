@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,17 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, marked_questions, parse, reporting
+from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
-from seper_reward.estimators.seper import Estimator, check_choice
+from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.settings import check_choice, setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
@@ -105,7 +105,7 @@ class RepeatsConfig(MarkedConfig):
 
 
 @dataclass(frozen=True)
-class Repeats:
+class Repeats(Record):
     """SePer by estimator and number of responses, over repeats on other responses.
 
     Attributes:
@@ -130,10 +130,6 @@ class Repeats:
     contexts: int
     questions: int
     left_out: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return asdict(self)
 
     def table(self) -> str:
         """Return correlation, spread and error of SePer over repeats, one column per number of responses."""

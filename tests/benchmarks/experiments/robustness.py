@@ -5,7 +5,7 @@ python -m tests.benchmarks.experiments.robustness --config tests/benchmarks/expe
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, marked_questions, parse, reporting
+from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import entailment_options, load_scorer
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
@@ -92,7 +92,7 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class Robustness:
+class Robustness(Record):
     """ΔSePer under other entailment models and prompts.
 
     Attributes:
@@ -114,10 +114,6 @@ class Robustness:
     n: int
     questions: int
     left_out: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
-        return asdict(self)
 
     def table(self) -> str:
         """Return Pearson's r of ΔSePer with people's marks by entailment model and by prompt."""

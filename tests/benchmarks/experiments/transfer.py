@@ -7,14 +7,14 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import ResultConfig, by_name, parse, reporting
+from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
@@ -82,7 +82,7 @@ class TransferConfig(ResultConfig):
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(Record):
     """How far the labels of several readers agree.
 
     Attributes:
@@ -112,7 +112,7 @@ class Transfer:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without the single passages."""
-        return {name: value for name, value in asdict(self).items() if name != "passages"}
+        return {name: value for name, value in super().as_dict().items() if name != "passages"}
 
     def table(self) -> str:
         """Return how far readers' labels agree, as observed and without the noise of sampling."""
