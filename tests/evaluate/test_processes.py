@@ -12,10 +12,9 @@ import pytest
 
 from seper_reward.batching import measure_shared
 from seper_reward.cli import main
-from seper_reward.evaluate import judge
 from seper_reward.runtime import distributed
 from seper_reward.runtime.memory import in_batches
-from tests.helpers import evaluation_arguments, launch
+from tests.helpers import evaluation_arguments, launch, write_rows
 from tests.reports.test_tracking import FakeWandb
 
 PASSAGES = [
@@ -45,7 +44,10 @@ def commands(questions, tiny_reader, tiny_entailment):
     }
     words["correlation"] += ["--llm_judge", "reader", "--leave_out_known", "true"]
     words["retrievers"] += ["--retrievers", "bm25", "--depths", "1", "2"]
-    judge = ["--entailment", str(tiny_entailment), "--json", "judge.json"]
+    said = {"answers": ["Ann"], "response": "It is Ann"}
+    verdicts = [{**said, "question": f"who {n}?", "equivalent": n % 3 > 0} for n in range(40)]
+    path = write_rows(questions.with_name("verdicts.jsonl"), verdicts)
+    judge = ["--entailment", str(tiny_entailment), "--json", "judge.json", "--file", str(path)]
     judge += ["--set", "judge.dtype=float32", "--set", "judge.device=cpu"]
     return {**words, "judge": ["evaluate", "judge", *judge]}
 
@@ -58,10 +60,6 @@ def commands(questions, tiny_reader, tiny_entailment):
     ],
 )
 def test_two_processes_measure_what_one_does(commands, names, tmp_path, monkeypatch, capsys):
-    near_cases, facts = judge.near_cases, list(itertools.islice(judge.fact_cases(), 100))
-    monkeypatch.setattr(judge, "near_cases", lambda seed, golds: near_cases(seed, 2))
-    monkeypatch.setattr(judge, "fact_cases", lambda: facts)
-
     def measure(folder):
         os.chdir(tmp_path / folder)
         return sum(main(commands[name]) for name in names)
