@@ -65,8 +65,8 @@ class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
         super().__post_init__()
         if not self.file:
             raise ValueError(
-                "--file is required: people's verdicts on responses; in a checkout, `python -m "
-                "tests.benchmarks.judge.texts` measures a judge on our own traps"
+                "--file is required: people's verdicts, rows of {question, answers, response, equivalent} or EVOUNA; "
+                "in a checkout, `python -m tests.benchmarks.judge.texts` measures a judge on our own traps"
             )
 
 
