@@ -24,7 +24,6 @@ _TRAIN = "train "
 _FIRST = ("label", "demo")  # in the list of commands; the rest is sorted
 _FORMER = {  # former names, with the present ones
     "evaluate equivalence": "evaluate judge",
-    "evaluate stress": "evaluate judge",
     "evaluate erag": "baseline erag",
     "evaluate judgments": "baseline item",
     "evaluate ensemble": "baseline eor",
@@ -43,7 +42,7 @@ _MOVED = {  # moved to the experiments, which are not in the wheel
         ("train", ("compare-labelers", "new-head")),
     )
     for name in names
-}
+} | {"evaluate stress": "python -m tests.benchmarks.judge.texts"}
 _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version

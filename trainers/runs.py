@@ -12,6 +12,7 @@ from typing import IO, Any
 import torch
 import trl
 from transformers import Trainer, TrainerState, TrainingArguments
+from transformers.integrations import get_available_reporting_integrations
 
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state, together
@@ -53,6 +54,9 @@ class ThisMachine:
 def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
     """Return a recipe's run in W&B; a trainer created in its ``with`` block logs to the same run."""
     settings = {**asdict(config), **arguments.to_dict()}
+    # before hours of labelling: transformers notices this only when training starts
+    if missing := set(arguments.report_to) - {"wandb", *get_available_reporting_integrations()}:
+        raise OSError(f"--report_to {' '.join(sorted(missing))}: not installed, or unknown to transformers")
     return Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name)
 
 

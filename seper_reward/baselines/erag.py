@@ -19,7 +19,7 @@ from seper_reward.config import RETRIEVER_HELP, LabelerConfig, load_scorer
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
-from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, load_labeler
+from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, judgment_options, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, text_table
@@ -250,6 +250,7 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline erag``."""
     config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
     with reporting("baseline erag", config) as report:
+        judgment_options(config)  # raises before a model is loaded
         queries, corpus = questions_and_corpus(config)
         scorer = load_scorer(config, config.seed)
         result = erag(

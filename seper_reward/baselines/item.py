@@ -283,6 +283,7 @@ def command(arguments: list[str]) -> str:
     """Run ``seper-reward baseline item``."""
     config = parse(ItemConfig, arguments, "seper-reward baseline item")
     with reporting("baseline item", config) as report:
+        judgment_options(config)
         for name in {*config.judges, config.reference} - {"none"}:
             judgment_options(config, name) if _is_method(name) else check_labeler(name)
         queries = marked_questions(config, config.file)

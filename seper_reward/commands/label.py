@@ -95,7 +95,7 @@ def command(arguments: list[str], name: str = "label") -> str:
     """Run ``seper-reward label``."""
     config = parse(LabelConfig, arguments, f"seper-reward {name}")
     from seper_reward.data.rows import BadRowError
-    from seper_reward.labels.labelers import check_labeler, load_labeler
+    from seper_reward.labels.labelers import check_labeler, judgment_options, load_labeler
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import forecast_lines
@@ -104,6 +104,7 @@ def command(arguments: list[str], name: str = "label") -> str:
 
     # fail early: loading the corpus is slow
     check_labeler(config.labeler)
+    judgment_options(config)
     sets = None if config.set_options is None else SetOptions(**config.set_options)
     queries, rejected = _read(config)
     if rejected and config.strict:

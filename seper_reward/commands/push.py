@@ -36,8 +36,8 @@ def command(arguments: list[str]) -> str:
 
     if not is_label_folder(Path(config.folder)):
         raise ValueError(
-            f"{config.folder}: expected a folder with labels.jsonl of a finished run; a model's folder is uploaded by "
-            f"`hf upload {config.repo_id} {config.folder} --private`"
+            f"{config.folder}: expected a folder with labels.jsonl of a finished run; `hf upload {config.repo_id} "
+            "FOLDER --private` uploads a model's folder"
         )
     address = load_labels(config.folder).push_to_hub(
         config.repo_id, label=config.label, margin=config.margin, private=config.private, revision=config.revision

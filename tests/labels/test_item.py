@@ -326,3 +326,9 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 2
     assert all("could not be parsed" in row["reason"] for row in rejected)
+
+
+@pytest.mark.parametrize("words", ["label --labeler contains --input", "baseline erag --file", "baseline item --file"])
+def test_a_wrong_method_is_an_error_before_anything_is_read(words, capsys):
+    assert main([*words.split(), "no/such/file.jsonl", "--set", "labeler.item_method=nonsense"]) == 2
+    assert "nonsense" in capsys.readouterr().err

@@ -245,7 +245,7 @@ def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
     }.items():
         with pytest.raises(ValueError, match=said):
             ERAGLabeler(tiny_scorer, path)
-    with pytest.raises(ValueError, match="erag_preset must be one of default, paper, official, got 'best'"):
+    with pytest.raises(ValueError, match="erag_preset must be default, paper, official, got 'best'"):
         load_labeler("erag", lambda: tiny_scorer, options=LabelerConfig(erag_preset="best"))
 
 

@@ -5,6 +5,7 @@ import torch
 from datasets import Dataset
 from transformers import Trainer, TrainingArguments
 
+from seper_reward.config import JudgeConfig
 from trainers import runs
 from trainers.entailment import EntailmentArguments
 from trainers.policy import PolicyArguments
@@ -57,3 +58,9 @@ def test_a_finished_run_takes_no_further_step(tmp_path):
     assert run(3) == first
     assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [f"checkpoint-{step}" for step in (1, 2, 3)]
     assert run(4)[1][:3] == first[1]
+
+
+def test_a_missing_tracker_is_an_error_before_anything_is_measured(tmp_path):
+    arguments = TrainingArguments(str(tmp_path), report_to=["wandb", "no_tracker"], use_cpu=True)
+    with pytest.raises(OSError, match=r"--report_to no_tracker: not installed, or unknown to transformers"):
+        runs.tracked_run(JudgeConfig(), arguments, "retriever")

@@ -17,6 +17,7 @@ from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.runtime.settings import check_types
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
@@ -62,7 +63,8 @@ def load_labeler(
         OSError: A model cannot be loaded.
     """
     check_labeler(name)
-    judgment_options(options)  # raises before a model is loaded
+    check_types(options)
+    judgment_options(options)
     labeler: PassageLabeler
     match name:
         case "delta_seper":
