@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
-from seper_reward.config import CORPUS_HELP, INPUT_HELP, CommandConfig, InputConfig, Tracking
+from seper_reward.config import CORPUS_HELP, INPUT_HELP, TRACKING_HELP, CommandConfig, InputConfig, Tracking
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import check_least, setting
@@ -26,11 +26,7 @@ class ResultConfig:
     """Settings of commands that write a result."""
 
     json: str | None = setting(None, "JSON file for the result, in addition to standard output (default: none).")
-    report_to: Tracking = setting(
-        "none",
-        "Tracker for the numbers of the result: none, or wandb (also with WANDB_MODE=offline). Only trainers take the "
-        "other trackers of transformers.",
-    )
+    report_to: Tracking = setting("none", TRACKING_HELP)
 
 
 @dataclass

@@ -47,6 +47,10 @@ RETRIEVER_HELP = (
     "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several joined by plus signs, whose "
     "results are merged: bm25+minilm."
 )
+TRACKING_HELP = (
+    "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only trainers "
+    "take the other trackers of transformers."
+)
 REPORT_TO_HELP = (
     "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
     "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."

@@ -11,6 +11,7 @@ from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
     RETRIEVER_HELP,
+    TRACKING_HELP,
     CommandConfig,
     InputConfig,
     LabelerConfig,
@@ -76,11 +77,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     )
     margin: float = setting(0.05, MARGIN_HELP)
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
-    report_to: Tracking = setting(
-        "none",
-        "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only "
-        "trainers take the other trackers of transformers.",
-    )
+    report_to: Tracking = setting("none", TRACKING_HELP)
     dry_run: bool = setting(
         False,
         "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",

@@ -153,9 +153,9 @@ class Repeats(Record):
         ]
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
         about = (
-            f"{self.questions} questions, {self.contexts} contexts; pools of {self.pool} responses, which "
-            f"leave {self.unseen_mass:.3f} of the probability unseen, so that the truth that errors are measured "
-            f"against has a standard error of {self.truth_std_error:.4f}"
+            f"{self.questions} questions, {self.contexts} contexts; pools of {self.pool} responses leave "
+            f"{self.unseen_mass:.3f} of the probability unseen; the truth that errors are measured against has a "
+            f"standard error of {self.truth_std_error:.4f}"
         )
         return "\n\n".join([*tables, about + left_out])
 
