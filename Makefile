@@ -123,16 +123,13 @@ RESULT_search          := $(BENCH).search
 RESULT_identity        := $(BENCH).batch_shape --questions 4
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
-$(foreach set,$(MARKS),$(eval RESULT_$(set) := seper-reward evaluate correlation --file $(QA)/$(set).jsonl.gz \
-  --split test --limit 100 --passages_per_question 4))
-RESULTS := $(MARKS) planted false_negatives people traps attack estimators options noise hops speed batches scaling \
+RESULTS := planted false_negatives people traps attack estimators options noise hops speed batches scaling \
            entailment roofline dense search identity pairs other_domain
 
-# labels and people's marks, with the number of questions of each set; a measured set is not measured again
+# a measured set is not measured again
 marks: setup  ## compare labels with people's marks, into runs/joined; READER="--reader FOLDER" for another reader
-	for each in nq_oracle_bm25neg:30 popqa:24 hotpotqa_distractor:16 2wikimultihopqa:16 nq_qed:16; do \
-	  OMP_NUM_THREADS=1 $(BIN)/$(BENCH).experiments.joined --split test --limit $${each#*:} --passages_per_question 4 \
-	    --file $(QA)/$${each%:*}.jsonl.gz $(READER) || exit 1; done
+	OMP_NUM_THREADS=1 $(BIN)/$(BENCH).experiments.joined --split test --limit 100 --passages_per_question 4 \
+	  --file $(MARKS:%=$(QA)/%.jsonl.gz) $(READER)
 
 results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -c, -e, and policy-* (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)

@@ -13,6 +13,7 @@ from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.estimators.rules import decide
 from seper_reward.estimators.statements import LONGEST_ANSWER, Statement, StatementEncoder
 from seper_reward.runtime.hashing import identity_hash
+from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
@@ -134,7 +135,7 @@ class EntailmentScorer:
             torch.tensor(0 if entails else len(self._columns) - 1), len(self._columns)
         ).float()
 
-    @torch.no_grad()
+    @inference()
     def _forward(self, rows: list[Statement]) -> Iterable[Tensor]:
         encoded = self._inputs.encode(rows, padding=True, return_tensors="pt").to(self._model.device)
         with timed("entailment", tokens=encoded["input_ids"].numel()):
@@ -182,7 +183,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 def _failure(model: Any, tokenizer: Any) -> str | None:
     """Return the error of a model that cannot score a pair, or ``None``."""
     try:
-        with torch.no_grad():
+        with inference():
             logits = model(**tokenizer("one", "two", return_tensors="pt")).logits
     except RuntimeError as error:
         return str(error)

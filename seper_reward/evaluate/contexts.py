@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from seper_reward.data.marks import relevance_of
-from seper_reward.types import Passage, Query
+from seper_reward.types import Asked, Passage, Query
 
 PASSAGES_HELP = "Number of passages per question: the relevant ones, then the first of the rest (default: all)."
 
@@ -30,6 +30,11 @@ def contexts_of(query: Query) -> list[Context]:
         for passage, mark in zip(query.passages, marks, strict=True)
     ]
     return [*alone, Context(together, 1.0)] if len(together) > 1 else alone
+
+
+def asked_without_and_with(query: Query) -> Asked:
+    """Return the request to measure a question without passages, and then in each of ``contexts_of``."""
+    return Asked(query.question, query.answers, ((), *(context.passages for context in contexts_of(query))))
 
 
 def choose_passages(query: Query, count: int) -> Query:

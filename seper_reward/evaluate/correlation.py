@@ -11,7 +11,13 @@ from seper_reward.batching import measure_shared
 from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, marked_contexts, none_asked, with_passages
+from seper_reward.evaluate.contexts import (
+    PASSAGES_HELP,
+    asked_without_and_with,
+    marked_contexts,
+    none_asked,
+    with_passages,
+)
 from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
 from seper_reward.evaluate.measures import Measures
 from seper_reward.reader.sampler import GREEDY
@@ -21,7 +27,7 @@ from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import PooledPearson, mean, rounded_or_none
-from seper_reward.types import Asked, Query, UnscorableError, attempt
+from seper_reward.types import Asked, Query, UnscorableError
 
 _NAME = "evaluate correlation"
 _DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
@@ -157,13 +163,11 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     contexts = marked_contexts(queries)
     measures = Measures(scorer, judge)
 
-    def gains(query: Query) -> tuple[float, list[dict[str, float]]]:
-        baseline, rows = measures.gains(query, [context.passages for context in contexts_of(query)])
-        return baseline.seper, rows
+    def gains(batch: Sequence[Query]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
+        found = measures.gains(list(map(asked_without_and_with, batch)))
+        return [each if isinstance(each, UnscorableError) else (each.beliefs[0].seper, each.rows) for each in found]
 
-    measured = measure_shared(
-        queries, lambda batch: [attempt(partial(gains, query)) for query in batch], "measuring", reader=scorer.reader
-    )
+    measured = measure_shared(queries, gains, "measuring", size=scorer.batch_size, reader=scorer.reader)
     rows: list[dict[str, float]] = []
     relevance: list[float] = []
     owner: list[int] = []

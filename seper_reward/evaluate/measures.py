@@ -2,17 +2,26 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.llm_judge import LLMJudge
 from seper_reward.evaluate.similarity import Encoder, bert_score
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Passage, Query, answer_aliases, unwrap
+from seper_reward.types import Asked, Belief, UnscorableError, answer_aliases, attempt, unwrap
+
+
+class Gains(NamedTuple):
+    """A question's beliefs, one per context, and the change of each measure in all contexts but the first."""
+
+    beliefs: Sequence[Belief]
+    rows: list[dict[str, float]]
 
 
 class Measures:
-    """Measures a reader in several contexts of one question.
+    """Measures a reader in several contexts of a question.
 
     Higher is better for all measures, so perplexities and entropies are negated:
 
@@ -37,30 +46,37 @@ class Measures:
         self._overlap = {"exact_match": exact_match, "bleu": bleu(), "rouge_l": rouge_l()}
         self._encoder = Encoder(scorer.entailment.device)
 
-    def gains(self, query: Query, sets: Sequence[Sequence[Passage]]) -> tuple[Belief, list[dict[str, float]]]:
-        """Return the belief without passages, and the change of each measure by each set of passages; NaN if unknown.
+    def gains(self, asked: Sequence[Asked]) -> list[Gains | UnscorableError]:
+        """Measure questions in one batch.
 
-        Raises:
-            UnscorableError: The question is too long for the reader.
+        Args:
+            asked: Questions with their contexts, of which the first is that of the baseline, ``()``.
+
+        Returns:
+            Per question its beliefs, and the change of each measure from the first context to each other one, NaN if
+            unknown; or its error.
         """
-        contexts = [(), *sets]
-        beliefs = self._scorer.beliefs(query.question, query.answers, contexts)
-        without, *with_passages = self._values(query, contexts, beliefs)
+        measured = self._scorer.measure(asked, len(asked))
+        return [
+            found if isinstance(found, UnscorableError) else attempt(partial(self._gains, each, found.beliefs))
+            for each, found in zip(asked, measured, strict=True)
+        ]
+
+    def _gains(self, asked: Asked, beliefs: Sequence[Belief]) -> Gains:
+        without, *with_passages = self._values(asked, beliefs)
         baseline, *others = beliefs
         rows = []
         for belief, row in zip(others, with_passages, strict=True):
             moved = utility(belief, baseline).combined
             both = {"delta_belief": math.nan if moved is None else moved.value}
             rows.append(both | {name: row[name] - without[name] for name in row})
-        return baseline, rows
+        return Gains(beliefs, rows)
 
-    def _values(
-        self, query: Query, contexts: Sequence[Sequence[Passage]], beliefs: Sequence[Belief]
-    ) -> list[dict[str, float]]:
-        question, answers = query.question, query.answers
+    def _values(self, asked: Asked, beliefs: Sequence[Belief]) -> list[dict[str, float]]:
+        answers = asked.answers
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
-        verdicts = None if self._judge is None else self._judge.verdicts(question, answers, responses)
+        verdicts = None if self._judge is None else self._judge.verdicts(asked.question, answers, responses)
         return [
             {
                 "delta_seper_soft": belief.seper,
@@ -74,18 +90,15 @@ class Measures:
                 "predictive_entropy": -belief.entropy,
                 "semantic_entropy": -belief.semantic_entropy,
             }
-            for belief, log_prob in zip(beliefs, self._answer_log_probs(query, contexts, beliefs), strict=True)
+            for belief, log_prob in zip(beliefs, self._answer_log_probs(asked, beliefs), strict=True)
         ]
 
-    def _answer_log_probs(
-        self, query: Query, contexts: Sequence[Sequence[Passage]], beliefs: Sequence[Belief]
-    ) -> list[float]:
+    def _answer_log_probs(self, asked: Asked, beliefs: Sequence[Belief]) -> list[float]:
         known = [belief.answer_log_prob for belief in beliefs if belief.answer_log_prob is not None]
         if len(known) == len(beliefs):
             return known
-        asked = Asked(query.question, query.answers, tuple(map(tuple, contexts)))
-        (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(query.answers)]))
-        return [best_alias_mean(each, query.answers) for each in read]
+        (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(asked.answers)]))
+        return [best_alias_mean(each, asked.answers) for each in read]
 
 
 def share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:

@@ -83,7 +83,7 @@ class Reference:
         texts = sampler.tokenizer.batch_decode(said, skip_special_tokens=True)
         texts = [text.lstrip().split(options.stop[0])[0].strip() if options.stop else text for text in texts]
         real = said != sampler.tokenizer.pad_token_id
-        return texts, (scores.masked_fill(~real, 0).sum(1) / real.sum(1).clamp(min=1)).float()
+        return texts, (scores.masked_fill(~real, 0).sum(1) / real.sum(1).clamp(min=1)).float().cpu()
 
     @torch.no_grad()
     def entails(self, question: str, pairs: Sequence[tuple[str, str]], turned: bool = False) -> Tensor:

@@ -116,9 +116,9 @@ def test_known_likelihoods_of_the_answer_are_not_read_again(tiny_scorer, monkeyp
     asked = Asked(query.question, query.answers, ((), *sets))
     without, *read = unwrap(tiny_scorer.reader.answer_log_probs([asked], [query.answers])[0])
     monkeypatch.setattr(tiny_scorer.reader, "answer_log_probs", None)
-    _, rows = Measures(tiny_scorer).gains(query, sets)
+    (found,) = Measures(tiny_scorer).gains([asked])
     expected = [max(moved) - max(without) for moved in read]
-    assert [row["answer_log_prob"] for row in rows] == pytest.approx(expected, abs=1e-4)
+    assert [row["answer_log_prob"] for row in unwrap(found).rows] == pytest.approx(expected, abs=1e-4)
     assert any(abs(gain) > 1e-3 for gain in expected)
 
 
@@ -127,20 +127,22 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
     said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
     tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 8]}  # probability of the one token of each
-    real = tiny_scorer.beliefs
+    real = tiny_scorer.measure
 
-    def beliefs(question, answers, sets):
-        found = real(question, answers, sets)
-        keys = [tuple(passage.id for passage in shown) for shown in sets]
+    def measure(asked, batch_size):
+        (found,) = real(asked, batch_size)
+        keys = [tuple(passage.id for passage in shown) for shown in asked[0].contexts]
         rows = [
             Responses(said.get(key, said[()]), tuple(torch.tensor([math.log(p)]) for p in tokens.get(key, tokens[()])))
             for key in keys
         ]
-        return [
-            replace(b, sampled=row, weights=(0.25,) * 4, counts=(1,) * 4) for b, row in zip(found, rows, strict=True)
+        beliefs = [
+            replace(b, sampled=row, weights=(0.25,) * 4, counts=(1,) * 4)
+            for b, row in zip(found.beliefs, rows, strict=True)
         ]
+        return [replace(found, beliefs=tuple(beliefs))]
 
-    monkeypatch.setattr(tiny_scorer, "beliefs", beliefs)
+    monkeypatch.setattr(tiny_scorer, "measure", measure)
     replies = {"Bob": "no", "Ann Lee": "Yes.", "ann lee.": "yes", "Ann Ray": "maybe"}
     judging = ScriptedSampler(tiny_scorer.sampler.tokenizer, lambda prompt: replies[_line(prompt, "Response: ")])
     judge = LLMJudge(PromptedReader(judging, prompt="brief"))

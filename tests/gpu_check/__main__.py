@@ -30,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     training.grpo_separate,
     training.grpo_policy_base,
     training.retriever,
+    speed.shapes,
     speed.published,
     speed.bandwidth,
     speed.memory,

@@ -3,6 +3,7 @@
 import gc
 import time
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import transformers
 
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.runtime.pretrained import LoadedModel
+from seper_reward.runtime.profiling import profiling
 from tests.benchmarks import roofline
 from tests.benchmarks.common import peak_memory
 from tests.benchmarks.reference import Reference
@@ -59,27 +61,43 @@ def halves(plan: Plan) -> dict[str, Any] | None:
 
 def published(plan: Plan) -> dict[str, Any]:
     """Labels against the published procedure: `generate` per prompt, entailment both ways of every pair."""
-    dtype = "float32" if plan.device.type == "cpu" else "bfloat16"
-    scorer = load_scorer(plan, dtype=dtype)
+    scorer = load_scorer(plan, dtype=_dtype(plan))
     asked = demo_questions(2 if plan.device.type == "cpu" else 8)
     scorer.beliefs("Who?", ["Ann"], [()])  # kernels are loaded once
     seconds = {"ours": 0.0, "published": 0.0}
     reference = Reference(scorer)
     reference.beliefs(asked[0], [asked[0].passages[:1]])
-    for query in asked:
-        sets = [(passage,) for passage in query.passages]
-        start = _now(plan.device)
-        scorer.beliefs(query.question, query.answers, [(), *sets])
-        middle = _now(plan.device)
-        reference.beliefs(query, sets)
-        seconds["ours"] += middle - start
-        seconds["published"] += _now(plan.device) - middle
+    reference.seconds.clear()
+    with profiling() as profile:
+        for query in asked:
+            sets = [(passage,) for passage in query.passages]
+            start = _now(plan.device)
+            scorer.beliefs(query.question, query.answers, [(), *sets])
+            middle = _now(plan.device)
+            reference.beliefs(query, sets)
+            seconds["ours"] += middle - start
+            seconds["published"] += _now(plan.device) - middle
     return {
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "seconds": _rounded(seconds),
+        "seconds_ours": _rounded(profile.seconds),
+        "seconds_published": _rounded(reference.seconds),
         "ratio": round(seconds["published"] / seconds["ours"], 2),
         "prompts": sum(len(query.passages) for query in asked),
-        "dtype": dtype,
+        "dtype": _dtype(plan),
     }
+
+
+def shapes(plan: Plan) -> dict[str, Any]:
+    """Seconds to sample prompts of new lengths, and the same again: kernels that are planned by shape would show."""
+    sampler = load_sampler(plan, dtype=_dtype(plan))
+    known, new = demo_prompts(16), demo_prompts(32)[16:]
+    sampler.sample(known)
+    seconds = {}
+    for name in ("new", "again"):
+        start = _now(plan.device)
+        sampler.sample(new)
+        seconds[name] = _now(plan.device) - start
+    return {"seconds": _rounded(seconds), "ratio": round(seconds["new"] / seconds["again"], 2), "dtype": _dtype(plan)}
 
 
 def bandwidth(plan: Plan) -> dict[str, Any] | None:
@@ -114,6 +132,14 @@ def _allocated(device: torch.device) -> int:
         return 0
     torch.cuda.empty_cache()
     return torch.cuda.memory_allocated(device)
+
+
+def _dtype(plan: Plan) -> str:
+    return "float32" if plan.device.type == "cpu" else "bfloat16"
+
+
+def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in seconds.items()}
 
 
 def _now(device: torch.device) -> float:

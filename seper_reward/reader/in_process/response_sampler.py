@@ -33,6 +33,7 @@ from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, 
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
+from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import give_back, in_halves, token_batches
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
@@ -298,7 +299,7 @@ class ResponseSampler:
             self._since_given_back = 0
             give_back()
 
-    @torch.no_grad()
+    @inference()
     def _sample_batch(
         self,
         encoded: Mapping[str, list[int]],

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
 from seper_reward.reader.sampler import Layout
+from seper_reward.runtime.inference import inference
 from seper_reward.types import Responses, UnscorableError
 
 PROBES = (
@@ -43,7 +44,7 @@ def probe_ids(ids: Sequence[int], room: int) -> list[list[int]]:
     return [whole, whole[: -(-2 * len(whole) // 3)]]
 
 
-@torch.no_grad()
+@inference()
 def plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
     """Return ``(T,)`` natural-log probabilities of each response, in one call without cache or padding."""
     ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)

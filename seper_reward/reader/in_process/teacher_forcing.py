@@ -10,6 +10,7 @@ from torch import Tensor
 from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
 from seper_reward.reader.in_process.layout import keep_logits, rope_switch
 from seper_reward.reader.sampler import Layout
+from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.profiling import timed
 
@@ -49,7 +50,7 @@ def forced(
                 yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
 
 
-@torch.no_grad()
+@inference()
 def forced_log_probs(
     model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
 ) -> list[list[Tensor]]:
@@ -67,7 +68,7 @@ def forced_log_probs(
     return [[next(log_probs) for _ in continuations] for _, continuations in lines]
 
 
-@torch.no_grad()
+@inference()
 def forced_logits(
     model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
 ) -> list[list[Tensor]]:

@@ -19,12 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm.auto import tqdm
-
+from seper_reward.batching import measure_shared
 from seper_reward.cli import run
 from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
-from seper_reward.evaluate.contexts import PASSAGES_HELP, contexts_of, with_passages
+from seper_reward.evaluate.contexts import PASSAGES_HELP, asked_without_and_with, contexts_of, with_passages
 from seper_reward.evaluate.measures import Measures
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table
 from seper_reward.runtime.json_files import write_lines
@@ -140,19 +139,21 @@ class Joined(Record):
 def measured_rows(scorer: SePerScorer, queries: Sequence[Query]) -> list[dict[str, Any]]:
     """Return a row for each context: its relevance, the gains by ``Measures``, and both readings."""
     measures, rows = Measures(scorer, None), []
-    for number, query in enumerate(tqdm(queries, unit="question")):
-        contexts = contexts_of(query)
-        try:
-            passages = [context.passages for context in contexts]
-            _, gains = measures.gains(query, passages)
-            beliefs = scorer.beliefs(query.question, query.answers, [(), *passages])
-        except UnscorableError as error:
-            tell_left_out(query.id, error)
+    measured = measure_shared(
+        queries,
+        lambda batch: measures.gains(list(map(asked_without_and_with, batch))),
+        "measuring",
+        size=scorer.batch_size,
+        reader=scorer.reader,
+    )
+    for number, (query, found) in enumerate(zip(queries, measured, strict=True)):
+        if isinstance(found, UnscorableError):
+            tell_left_out(query.id, found)
             continue
-        given, *moved = (_reading(belief.seper, belief.answer_log_prob) for belief in beliefs)
+        given, *moved = (_reading(belief.seper, belief.answer_log_prob) for belief in found.beliefs)
         rows += [
             {"question": number, "relevance": context.relevance, "gains": row, "moved": each, "given": given}
-            for context, row, each in zip(contexts, gains, moved, strict=True)
+            for context, row, each in zip(contexts_of(query), found.rows, moved, strict=True)
         ]
     return rows
 

@@ -1,0 +1,37 @@
+"""Forward passes without gradients and without cuDNN's attention."""
+
+import pytest
+import torch
+
+from seper_reward.runtime.inference import inference
+
+
+def test_the_setting_comes_back_after_an_error():
+    @inference()
+    def failing():
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert not torch.is_grad_enabled()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.is_grad_enabled()
+
+
+def test_reader_and_judge_never_use_cudnns_attention(tiny_scorer, monkeypatch):
+    real, allowed = torch.nn.functional.scaled_dot_product_attention, []
+
+    def attention(*arguments, **options):
+        allowed.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+    tiny_scorer.beliefs("Who sailed on Monday?", ["Ann"], [()])
+    read = len(allowed)
+    tiny_scorer.sampler.log_probs(["Who?"], ["Ann"])
+    assert len(allowed) > read
+    given = len(allowed)
+    tiny_scorer.entailment.score([("Ann sailed", "a woman went out")])
+    assert len(allowed) > given
+    assert not any(allowed)
