@@ -226,6 +226,7 @@ def holds(text: str, answer: str) -> bool:
     return _as_words(_without_diacritics(answer)).search(_without_diacritics(text)) is not None
 
 
+@functools.lru_cache(maxsize=65536)
 def _as_words(answer: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)", re.IGNORECASE)
 
@@ -273,6 +274,8 @@ def normal_form(text: str) -> str:
 
 
 def _without_diacritics(text: str) -> str:
+    if text.isascii():
+        return text
     text = text.translate(_LETTERS)
     return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
 
@@ -313,6 +316,7 @@ def _initials(short: str, name: str) -> bool:
     return len(words) > 1 and letters in (capitals, "".join(word[0].upper() for word in words))
 
 
+@functools.lru_cache(maxsize=65536)
 def _asks_who(question: str) -> bool:
     words = _plain_words(question)
     which = next((at for at, word in enumerate(words) if word in ("which", "what")), len(words))

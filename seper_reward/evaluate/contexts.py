@@ -32,7 +32,7 @@ def contexts_of(query: Query) -> list[Context]:
     return [*alone, Context(together, 1.0)] if len(together) > 1 else alone
 
 
-def asked_without_and_with(query: Query) -> Asked:
+def baseline_and_contexts(query: Query) -> Asked:
     """Return the request to measure a question without passages, and then in each of ``contexts_of``."""
     return Asked(query.question, query.answers, ((), *(context.passages for context in contexts_of(query))))
 

@@ -13,7 +13,7 @@ from seper_reward.config import load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.contexts import (
     PASSAGES_HELP,
-    asked_without_and_with,
+    baseline_and_contexts,
     marked_contexts,
     none_asked,
     with_passages,
@@ -164,7 +164,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     measures = Measures(scorer, judge)
 
     def gains(batch: Sequence[Query]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
-        found = measures.gains(list(map(asked_without_and_with, batch)))
+        found = measures.gains(list(map(baseline_and_contexts, batch)))
         return [each if isinstance(each, UnscorableError) else (each.beliefs[0].seper, each.rows) for each in found]
 
     measured = measure_shared(queries, gains, "measuring", size=scorer.batch_size, reader=scorer.reader)

@@ -14,7 +14,7 @@ from seper_reward.types import Asked, Belief, UnscorableError, answer_aliases, a
 
 
 class Gains(NamedTuple):
-    """A question's beliefs, one per context, and the change of each measure in all contexts but the first."""
+    """A question's beliefs, one per context, and the change of each measure in all contexts except the first."""
 
     beliefs: Sequence[Belief]
     rows: list[dict[str, float]]
@@ -50,7 +50,7 @@ class Measures:
         """Measure questions in one batch.
 
         Args:
-            asked: Questions with their contexts, of which the first is that of the baseline, ``()``.
+            asked: Questions with their contexts; the first is the baseline, ``()``.
 
         Returns:
             Per question its beliefs, and the change of each measure from the first context to each other one, NaN if

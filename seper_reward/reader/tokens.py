@@ -1,6 +1,7 @@
 """Conversion of text and tokens: prompts, given responses, and the end of a response."""
 
 import copy
+import functools
 import itertools
 import re
 from collections.abc import Collection, Sequence
@@ -9,6 +10,8 @@ from typing import Any
 
 from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.types import UnscorableError
+
+_GIVEN = 1024  # number of given responses that are remembered: decoding all possible ends of one takes 20 ms
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
@@ -64,7 +67,8 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
         start, *texts = tokenizer.batch_decode(rows)
     texts = [text.removeprefix(start) for text in texts]
     last = {string[-1] for string in stop}
-    last.add("\N{REPLACEMENT CHARACTER}")  # part of a character: it may complete any
+    if not all(map(str.isascii, last)):
+        last.add("\N{REPLACEMENT CHARACTER}")  # part of a character: it may complete any that is not ASCII
     marks = [any(character in text for character in last) for text in texts]
     return marks + [False] * (size - len(marks))
 
@@ -93,11 +97,13 @@ class ResponseEnds:
     def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
         self._tokenizer, self._options, self._end_tokens = tokenizer, options, frozenset(end_tokens)
         self.may_end_stop = may_end_stop(tokenizer, options.stop, size)
+        self.given = functools.lru_cache(_GIVEN)(self._given)
 
     def with_options(self, options: SamplingOptions) -> "ResponseEnds":
         """Return the ends for other options."""
         other = copy.copy(self)
         other._options = options
+        other.given = functools.lru_cache(_GIVEN)(other._given)
         if options.stop != self._options.stop:
             other.may_end_stop = may_end_stop(self._tokenizer, options.stop, len(self.may_end_stop))
         return other
@@ -111,14 +117,14 @@ class ResponseEnds:
         """Return the text before the first stop string; see ``cut_at_stop``."""
         return cut_at_stop(text, self._options.stop, thought=self._options.thought)
 
-    def given(self, token_ids: Sequence[int]) -> GivenResponse:
+    def _given(self, token_ids: tuple[int, ...]) -> GivenResponse:
         """Return given tokens as a response, with its possible end tokens."""
         longest = self._options.max_new_tokens
         text = self.decode(token_ids)
         ends: list[int] | None = None
         if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self.cut(text) is None:
             ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
-        return GivenResponse(text.strip(), tuple(token_ids), list(token_ids[:longest]), ends)
+        return GivenResponse(text.strip(), token_ids, list(token_ids[:longest]), ends)
 
     def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
         """Return the end tokens, and tokens that complete a stop string after given ones without changing the text."""

@@ -16,7 +16,7 @@ from seper_reward.evaluate.correlation import CorrelationConfig, correlation, un
 from seper_reward.evaluate.llm_judge import LLMJudge, load_llm_judge
 from seper_reward.evaluate.measures import Measures, share_right
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, unwrap
+from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 from tests.helpers import ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 
@@ -120,6 +120,20 @@ def test_known_likelihoods_of_the_answer_are_not_read_again(tiny_scorer, monkeyp
     expected = [max(moved) - max(without) for moved in read]
     assert [row["answer_log_prob"] for row in unwrap(found).rows] == pytest.approx(expected, abs=1e-4)
     assert any(abs(gain) > 1e-3 for gain in expected)
+
+
+def test_questions_of_one_batch_keep_their_gains(tiny_scorer):
+    asked = [
+        Asked(question, ["Ann Lee"], ((), (Passage("Ann Lee sailed."),)))
+        for question in ("Who sailed?", "Who? " * 1000, "Who won on Monday?")
+    ]
+    one, problem, other = Measures(tiny_scorer).gains(asked)
+    assert isinstance(problem, UnscorableError)
+    for found, each in ((one, asked[0]), (other, asked[2])):
+        (alone,) = map(unwrap, Measures(tiny_scorer).gains([each]))
+        assert unwrap(found).rows[0] == pytest.approx(alone.rows[0], rel=1e-4, abs=1e-3)
+        assert unwrap(found).beliefs[0].responses == alone.beliefs[0].responses
+    assert unwrap(one).rows != unwrap(other).rows
 
 
 def test_the_rivals_by_hand(tiny_scorer, monkeypatch):

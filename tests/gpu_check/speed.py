@@ -68,15 +68,17 @@ def published(plan: Plan) -> dict[str, Any]:
     reference = Reference(scorer)
     reference.beliefs(asked[0], [asked[0].passages[:1]])
     reference.seconds.clear()
-    with profiling() as profile:
+    for query in asked:
+        sets = [(passage,) for passage in query.passages]
+        start = _now(plan.device)
+        scorer.beliefs(query.question, query.answers, [(), *sets])
+        middle = _now(plan.device)
+        reference.beliefs(query, sets)
+        seconds["ours"] += middle - start
+        seconds["published"] += _now(plan.device) - middle
+    with profiling() as profile:  # once more: it waits for the device after each stage
         for query in asked:
-            sets = [(passage,) for passage in query.passages]
-            start = _now(plan.device)
-            scorer.beliefs(query.question, query.answers, [(), *sets])
-            middle = _now(plan.device)
-            reference.beliefs(query, sets)
-            seconds["ours"] += middle - start
-            seconds["published"] += _now(plan.device) - middle
+            scorer.beliefs(query.question, query.answers, [(), *((passage,) for passage in query.passages)])
     return {
         "seconds": _rounded(seconds),
         "seconds_ours": _rounded(profile.seconds),
@@ -88,7 +90,7 @@ def published(plan: Plan) -> dict[str, Any]:
 
 
 def shapes(plan: Plan) -> dict[str, Any]:
-    """Seconds to sample prompts of new lengths, and the same again: kernels that are planned by shape would show."""
+    """Seconds to sample prompts of new lengths, and the same prompts again: kernels planned for each shape show."""
     sampler = load_sampler(plan, dtype=_dtype(plan))
     known, new = demo_prompts(16), demo_prompts(32)[16:]
     sampler.sample(known)
@@ -97,7 +99,10 @@ def shapes(plan: Plan) -> dict[str, Any]:
         start = _now(plan.device)
         sampler.sample(new)
         seconds[name] = _now(plan.device) - start
-    return {"seconds": _rounded(seconds), "ratio": round(seconds["new"] / seconds["again"], 2), "dtype": _dtype(plan)}
+    ratio = seconds["new"] / seconds["again"]
+    found = {"seconds": _rounded(seconds), "ratio": round(ratio, 2), "dtype": _dtype(plan)}
+    assert plan.device.type == "cpu" or ratio < 3, found
+    return found
 
 
 def bandwidth(plan: Plan) -> dict[str, Any] | None:

@@ -19,6 +19,16 @@ def test_the_setting_comes_back_after_an_error():
     assert torch.is_grad_enabled()
 
 
+def test_threads_that_overlap_leave_the_setting_as_it_was():
+    first, second = inference(), inference()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    second.__exit__(None, None, None)
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_reader_and_judge_never_use_cudnns_attention(tiny_scorer, monkeypatch):
     real, allowed = torch.nn.functional.scaled_dot_product_attention, []
 
@@ -29,6 +39,7 @@ def test_reader_and_judge_never_use_cudnns_attention(tiny_scorer, monkeypatch):
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
     tiny_scorer.beliefs("Who sailed on Monday?", ["Ann"], [()])
     read = len(allowed)
+    assert read
     tiny_scorer.sampler.log_probs(["Who?"], ["Ann"])
     assert len(allowed) > read
     given = len(allowed)

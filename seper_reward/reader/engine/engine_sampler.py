@@ -201,7 +201,7 @@ class EngineSampler:
         return torch.tensor(log_probs, dtype=torch.float32)
 
     async def _leaf(self, prompt: str, text: str) -> Leaf:
-        given = self._ends.given(encode_response(self.tokenizer, text, self.options.max_new_tokens + 1))
+        given = self._ends.given(tuple(encode_response(self.tokenizer, text, self.options.max_new_tokens + 1)))
         ids, ending = self._encode(prompt), 0.0
         if given.ends:
             log_probs, following = await self._verifier.forced_and_next(self._pool, ids, given.read)

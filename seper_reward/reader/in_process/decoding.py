@@ -74,7 +74,8 @@ class TreeDecoder:
         logits, parts = zip(*(self._read(part, common, head) for part in self._parts(prompts)), strict=True)
         self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
         lengths = torch.tensor([len(ids) for ids in prompts])
-        self._prompt = torch.arange(longest)[None] < lengths[:, None]  # (L, slots) bool: the slots of the prompt
+        # (L, W, slots) bool: the slots that each of W branches sees; first those of the prompt
+        self._seen = (torch.arange(longest)[None] < lengths[:, None])[:, None]
         self._lengths, self._lines = lengths, list(range(len(prompts)))
         return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
 
@@ -111,9 +112,9 @@ class TreeDecoder:
         ``(T, V)`` after each of its T tokens.
         """
         lengths = [[len(ids) for ids in own] for own in texts]
-        width, slots = max(map(sum, lengths)), self._prompt.shape[1]
+        width, slots = max(map(sum, lengths)), self._seen.shape[2]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
-        seen = torch.nn.functional.pad(self._prompt, (0, width))[:, None].repeat(1, width, 1)  # (L, W, slots)
+        seen = torch.nn.functional.pad(self._seen, (0, width)).repeat(1, width, 1)
         for line, own in enumerate(texts):
             places = itertools.pairwise(itertools.accumulate(lengths[line], initial=0))
             for ids, (start, end) in zip(own, places, strict=True):
@@ -133,33 +134,37 @@ class TreeDecoder:
         # dropping lines copies the cache, which does not pay for one or two
         if len(by_line) <= 0.75 * len(self._lines):
             self._keep([place for place, line in enumerate(self._lines) if line in by_line])
-        width, used_slots = max(map(len, by_line.values())), self._prompt.shape[1]
-        tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
-        self._prompt = torch.nn.functional.pad(self._prompt, (0, width))
-        seen = self._prompt[:, None].repeat(1, width, 1)  # (L, W, slots)
-        places: list[tuple[int, int]] = []
+        width, used = max(map(len, by_line.values())), self._seen.shape[2]
+        places: list[
+            tuple[int, int, int, int]
+        ] = []  # of each branch: line, column, newest token, column of its parent
         branches: dict[tuple[int, tuple[int, ...]], int] = {}
         for line, prompt in enumerate(self._lines):
             for column, (token_ids, branch) in enumerate(by_line.get(prompt, {}).items()):
-                slots = (*branch[0].slots, used_slots + column)
-                tokens[line, column], seen[line, column, list(slots)] = token_ids[-1], True
-                positions[line, column] = self._lengths[line] + len(token_ids) - 1
                 branches[prompt, token_ids] = len(places)
-                places.append((line, column))
+                places.append((line, column, token_ids[-1], branch[0].column))
                 for row in branch:
-                    row.slots = slots
-        logits = self._step(tokens, seen, positions)
-        lines, columns = zip(*places, strict=True)
-        return logits[list(lines), list(columns)], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
+                    row.column = column
+        lines, columns, newest, parents = torch.tensor(places).T
+        tokens, parent = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
+        tokens[lines, columns], parent[lines, columns] = newest, parents
+        # a token sees what its parent sees, and itself
+        seen = self._seen[torch.arange(len(self._lines))[:, None], parent]
+        self._seen = torch.nn.functional.pad(seen, (0, width))
+        self._seen[:, range(width), range(used, used + width)] = True
+        positions = (self._lengths + len(rows[0].token_ids) - 1)[:, None].expand(-1, width)
+        logits = self._step(tokens, self._seen, positions)
+        return logits[lines, columns], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
-        device, mask = self._model.device, attention_mask(seen, self._model.dtype)
-        return self._forward(tokens, self._cache, attention_mask=mask.to(device), position_ids=positions.to(device))
+        device = self._model.device
+        mask = attention_mask(seen.to(device), self._model.dtype)
+        return self._forward(tokens, self._cache, attention_mask=mask, position_ids=positions.to(device))
 
     def _keep(self, places: list[int]) -> None:
         index = torch.tensor(places)
         self._cache.batch_select_indices(index.to(self._model.device))
-        self._prompt, self._lengths = self._prompt[index], self._lengths[index]
+        self._seen, self._lengths = self._seen[index], self._lengths[index]
         self._lines = [self._lines[place] for place in places]
 
     def _forward(self, input_ids: Tensor | Sequence[Sequence[int]], cache: Any, **options: Any) -> Tensor:

@@ -24,9 +24,9 @@ class Row:
 
     A random 64-bit word of ``noise`` decides each token. ``log_probs`` are natural-log probabilities of the tokens
     under the model at temperature 1; ``draw_log_prob`` is that of all tokens in the distribution from which they are
-    drawn. A tree has the tokens in the ``slots`` of the prompt's line; if samples have separate lines of the cache,
-    this one's is ``line``. ``text`` is set once the response has ended, which is ``finished`` at end-of-sequence or a
-    stop string.
+    drawn. In a tree its newest token is the branch ``column`` of the prompt's line; if samples have separate lines of
+    the cache, this one's is ``line``. ``text`` is set once the response has ended, which is ``finished`` at
+    end-of-sequence or a stop string.
     """
 
     noise: Sequence[int]
@@ -35,7 +35,7 @@ class Row:
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     draw_log_prob: float = 0.0
-    slots: tuple[int, ...] = ()
+    column: int = 0
     line: int = 0
     text: str = ""
     finished: bool = False
@@ -102,18 +102,23 @@ class RowWriter:
 
     def given(self, token_ids: Sequence[int]) -> GivenResponse:
         """Return given tokens as a response, with its possible end tokens."""
-        return self._ends.given(token_ids)
+        return self._ends.given(tuple(token_ids))
 
     def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
         """Return the probability of a given response of T tokens, end included, from its logits ``(T + 1, V)``."""
         log_probs = logits.float().log_softmax(-1)
-        totals = [-math.inf, -math.inf]
-        if given.ends is not None:
-            for number, rows in enumerate((log_probs, self._draw_log_probs(log_probs))):
-                total = rows[range(len(given.read)), given.read].double().sum()
-                totals[number] = float(total + rows[-1, given.ends].double().logsumexp(-1) if given.ends else total)
+        drawn_from = self._draw_log_probs(log_probs)
+        total = self._total(given, log_probs)
+        drawn = total if drawn_from is log_probs else self._total(given, drawn_from)
         mean = float(log_probs[range(len(given.read)), given.read].double().mean())
-        return Leaf(given.text, given.token_ids, totals[0], totals[1], mean)
+        return Leaf(given.text, given.token_ids, total, drawn, mean)
+
+    def _total(self, given: GivenResponse, log_probs: Tensor) -> float:
+        """Return the log-probability of a given response, end included; -inf if it cannot be a response."""
+        if given.ends is None:
+            return -math.inf
+        total = log_probs[range(len(given.read)), given.read].double().sum()
+        return float(total + log_probs[-1, given.ends].double().logsumexp(-1) if given.ends else total)
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
         """Return the log-probabilities for drawing tokens, ``(B, V)``, from those at temperature 1."""

@@ -23,7 +23,7 @@ from seper_reward.batching import measure_shared
 from seper_reward.cli import run
 from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name, marked_questions, parse, reporting
 from seper_reward.config import load_scorer
-from seper_reward.evaluate.contexts import PASSAGES_HELP, asked_without_and_with, contexts_of, with_passages
+from seper_reward.evaluate.contexts import PASSAGES_HELP, baseline_and_contexts, contexts_of, with_passages
 from seper_reward.evaluate.measures import Measures
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table
 from seper_reward.runtime.json_files import write_lines
@@ -141,7 +141,7 @@ def measured_rows(scorer: SePerScorer, queries: Sequence[Query]) -> list[dict[st
     measures, rows = Measures(scorer, None), []
     measured = measure_shared(
         queries,
-        lambda batch: measures.gains(list(map(asked_without_and_with, batch))),
+        lambda batch: measures.gains(list(map(baseline_and_contexts, batch))),
         "measuring",
         size=scorer.batch_size,
         reader=scorer.reader,
