@@ -1,5 +1,7 @@
 """Forward passes without gradients and without cuDNN's attention."""
 
+import threading
+
 import pytest
 import torch
 
@@ -20,13 +22,24 @@ def test_the_setting_comes_back_after_an_error():
 
 
 def test_threads_that_overlap_leave_the_setting_as_it_was():
-    first, second = inference(), inference()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-    second.__exit__(None, None, None)
+    """Another thread's block begins within this one and ends after it."""
+    began, ours_ended, found = threading.Event(), threading.Event(), []
+
+    def overlapping():
+        with inference():
+            began.set()
+            ours_ended.wait(10)
+            found.append(torch.backends.cuda.cudnn_sdp_enabled())
+
+    other = threading.Thread(target=overlapping)
+    with inference():
+        other.start()
+        began.wait(10)
+    ours_ended.set()
+    other.join()
+    assert found == [False]
     assert torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.is_grad_enabled()
 
 
 def test_reader_and_judge_never_use_cudnns_attention(tiny_scorer, monkeypatch):
