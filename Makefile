@@ -143,8 +143,8 @@ runs/results/%.txt:
 	mv $@.part $@
 
 # Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
-experiment-a: setup runs/second-reader/$(WARM)  ## two hops: labels of sets against labels of single passages
-	$(COMPARE) --config $(EXPERIMENTS)/compare-2wiki.yaml
+experiment-a: setup runs/qwen/config.json  ## two hops: labels of sets against labels of single passages
+	$(COMPARE) --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --seeds 1
 experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on labels from one alias of the answer
 	$(COMPARE) --config $(EXPERIMENTS)/compare-popqa.yaml
 	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-alias.yaml

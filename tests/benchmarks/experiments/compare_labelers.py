@@ -228,7 +228,7 @@ def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
 
 
 def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
-    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval over questions and seeds.
+    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval.
 
     Args:
         questions: Rows with ``seper`` by run (``LABELER-SEED``, or a name without a seed for what was not trained);
@@ -237,13 +237,13 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
 
     Returns:
         By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``, as
-        ``interval_over_questions_and_seeds`` returns it.
+        ``interval_over_questions_and_seeds`` returns it; with one seed it is over questions alone.
     """
     values: dict[str, Any] = {}
     for group in dict.fromkeys(map(_labeler_of, questions)):
         runs = [rows for name, rows in questions.items() if _labeler_of(name) == group]
         measured = np.array([[row["seper"] for row in rows] for rows in runs], dtype=float)  # (S, Q), None as NaN
-        values[group] = measured[0] if group in questions else measured
+        values[group] = measured[0] if len(measured) == 1 else measured
     by_labeler = {}
     for group in values:
         if group != first:
@@ -377,7 +377,7 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
         lines += [
             "",
             f"{primary}SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{Path(config.labelers[0]).name}` "
-            "with its 95 % interval over questions and seeds:",
+            f"with its 95 % interval over questions{' and seeds' if len(config.seeds) > 1 else ''}:",
             "",
             *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
         ]

@@ -224,7 +224,10 @@ def seed_lines(seeds: int, seed_sd: float, lead: float) -> list[str]:
     """Return in Markdown what so many seeds can show, as ``lead_beyond_seeds`` says, and how many the lead needs."""
     needed = next(count for count in itertools.count(2) if lead_beyond_seeds(count, seed_sd) <= lead)
     if seeds < 2:
-        return [f"That is for questions alone: with one seed there is no interval; a lead of {lead:g} needs {needed}."]
+        return [
+            "That is for questions alone: with one seed, chance in training is in no interval; "
+            f"a lead of {lead:g} needs {needed} seeds."
+        ]
     return [
         f"That is for questions alone, and seeds come on top: where trained retrievers differ by {seed_sd:g} (sd) "
         f"from seed to seed, {seeds} seeds show no lead below {lead_beyond_seeds(seeds, seed_sd):.3f} however many "

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from scipy.stats import ttest_1samp
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.labels.rows import read_labels
@@ -33,7 +34,8 @@ def test_means_and_leads_by_hand():
     lead = leads({"untrained": before, "gold-0": after, "gold-1": before}, "gold")["untrained"]
     assert lead["lead"] == pytest.approx((0.8 + 0.02 - 0.8 + 0.1) / 2 / 4, abs=1e-4)
     assert lead["interval"][0] < 0 < lead["interval"][1]
-    assert leads({"untrained": before, "gold-0": after}, "gold")["untrained"]["interval"] is None  # one seed
+    one_seed = leads({"untrained": before, "gold-0": after}, "gold")["untrained"]["interval"]
+    assert one_seed == pytest.approx(ttest_1samp([0.8, 0.02, -0.8, 0.1], 0).confidence_interval(), abs=1e-4)
 
 
 @pytest.mark.slow

@@ -188,7 +188,10 @@ def test_it_says_what_training_can_not_be_expected_to_tell():
     assert none == "- over `none`: no question could be scored"
     (seeds,) = seed_lines(2, 0.02, 0.03)
     assert "2 seeds show no lead below 0.086 however many questions there are; a lead of 0.03 needs 5." in seeds
-    assert "with one seed there is no interval; a lead of 0.03 needs 5" in seed_lines(1, 0.02, 0.03)[0]
+    assert (
+        "with one seed, chance in training is in no interval; a lead of 0.03 needs 5 seeds"
+        in seed_lines(1, 0.02, 0.03)[0]
+    )
 
 
 def test_equal_labels_choose_what_the_retriever_ranks_first(tiny_encoder):
