@@ -202,6 +202,6 @@ def test_verdicts_are_required(capsys):
 
 def test_the_former_name_still_works_for_one_release(tmp_path, capsys):
     assert main(["evaluate", "equivalence", "--file", str(tmp_path / "none.jsonl")]) == 2
-    told, error = capsys.readouterr().err.splitlines()
-    assert told == "seper-reward evaluate equivalence: is now 'seper-reward evaluate judge'"
+    notice, error = capsys.readouterr().err.splitlines()
+    assert notice == "seper-reward evaluate equivalence: is now 'seper-reward evaluate judge'"
     assert error.startswith("seper-reward evaluate judge: ")

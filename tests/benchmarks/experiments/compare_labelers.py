@@ -90,7 +90,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
     seeds: list[str] = setting(
         ["0", "1", "2"],
         "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
-        "labels are measured on; at least two for intervals.",
+        "labels are measured on; with one, intervals are over questions alone.",
     )
     tune: list[str] = setting(
         [],
