@@ -4,15 +4,19 @@ import copy
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from seper_reward.data.queries import as_query
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
-from seper_reward.estimators.seper import Estimator
+from seper_reward.estimators.belief import belief, pairs_of
+from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
+from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge, PairModel
+from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.loading import reader_defaults
@@ -22,6 +26,7 @@ from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler
 from seper_reward.runtime.cache import Cache, open_cache
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
+from seper_reward.runtime.profiling import timed
 from seper_reward.types import (
     Answers,
     Asked,
@@ -42,7 +47,7 @@ class SePerScorer:
 
     Args:
         sampler: Samples the reader's responses, in this process or on servers.
-        entailment: The NLI model that judges the responses.
+        entailment: The model that judges the responses.
         prompt: The wording, or the name of a style in ``prompts.STYLES``; includes the form of the baseline.
         chat: Options of the reader's chat template, including thinking.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
@@ -51,7 +56,7 @@ class SePerScorer:
 
     Attributes:
         reader: The prompted reader: samples responses, and scores given answers.
-        judge: The entailment model with the options of SePer.
+        judge: The judge of pairs of answers.
 
     Raises:
         ValueError: The reader's chat template or window does not support an option.
@@ -60,7 +65,7 @@ class SePerScorer:
     def __init__(
         self,
         sampler: Sampler,
-        entailment: EntailmentScorer,
+        entailment: PairModel,
         *,
         prompt: str | PromptStyle = "paper",
         chat: ChatOptions = ChatOptions(),
@@ -72,8 +77,10 @@ class SePerScorer:
         self.reader = PromptedReader(
             sampler, prompt=prompt, chat=chat, max_passage_tokens=max_passage_tokens, cache=cache
         )
-        self.entailment, self.estimator = entailment, estimator or Estimator()
-        self.judge = BeliefJudge(entailment, self.estimator, cache)
+        self.estimator = estimator or Estimator()
+        self.entailment, self.judge = entailment, Judge(entailment, cache)
+        if self.estimator.match == "no_contradiction":  # fail early: it raises for two classes
+            no_contradiction(*torch.empty(2, 0, entailment.classes))
 
     @classmethod
     def from_pretrained(
@@ -139,7 +146,8 @@ class SePerScorer:
             "entailment": self.entailment.max_batch_tokens,
             "layout": self.sampler.layout,
         }
-        return {**self.reader.fingerprint, "batching": batching, **self.judge.fingerprint}
+        judged = {**self.judge.fingerprint, "estimator": asdict(self.estimator)}
+        return {**self.reader.fingerprint, "batching": batching, **judged}
 
     @property
     def batch_size(self) -> int:
@@ -195,16 +203,29 @@ class SePerScorer:
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:
         sampled = self.responses(batch)
         rows = [each for each in zip(batch, sampled, strict=True) if not isinstance(each[1], UnscorableError)]
-        questions = [SampledQuestion(each.question, each.answers, unwrap(found)) for each, found in rows]
-        beliefs = iter(self.judge.beliefs(questions))
-        stated = [(each.question, text, each.answers) for each, _ in rows for text in each.texts]
-        supports = iter(self.judge.mutual_supports(stated))
+        contexts = [(each.question, each.answers, responses) for each, found in rows for responses in unwrap(found)]
+        beliefs = iter(self.beliefs_of(contexts))
+        supports = iter(
+            mutual_supports(
+                self.judge, [Stated(each.question, text, each.answers) for each, _ in rows for text in each.texts]
+            )
+        )
         return [
             found
             if isinstance(found, UnscorableError)
-            else Measured(tuple(next(beliefs)), tuple(itertools.islice(supports, len(each.texts))))
+            else Measured(
+                tuple(itertools.islice(beliefs, len(found))), tuple(itertools.islice(supports, len(each.texts)))
+            )
             for each, found in zip(batch, sampled, strict=True)
         ]
+
+    def beliefs_of(self, sampled: Sequence[tuple[str, Answers, Responses]]) -> list[Belief]:
+        """Compute the belief in each answer from the responses to its question in one context; all share batches."""
+        options = self.estimator
+        pairs = [pair for each in sampled for pair in sorted(pairs_of(options, *each))]
+        judged = self.judge.probs(pairs, verbatim=options.judged_texts == "verbatim")
+        with timed("clustering"):
+            return [belief(options, *each, judged) for each in sampled]
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Let an engine prefetch questions of a later call of ``measure``; this affects only the time."""
@@ -231,7 +252,7 @@ class SePerScorer:
         """Return the same scorer with another model; see ``PromptedReader.reading_with``."""
         other = self._with(self.reader.reading_with(model, frozen=frozen))
         # a reader in training rarely repeats a response, so its entailment scores are not cached either
-        other.judge = BeliefJudge(self.entailment, self.estimator, other.cache)
+        other.judge = Judge(self.entailment, other.cache)
         return other
 
     def _with(self, reader: PromptedReader) -> "SePerScorer":

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor  # thin clients have no torch
@@ -119,6 +119,14 @@ class Query:
     def contexts(self) -> list[tuple[Passage, ...]]:
         """The sets of passages for the reader's prompts: no passage (the baseline), then each single passage."""
         return [(), *((passage,) for passage in self.passages)]
+
+
+class Pair(NamedTuple):
+    """Two answers to a question, which is blank for texts without one: does the premise entail the hypothesis?"""
+
+    question: str
+    premise: str
+    hypothesis: str
 
 
 @dataclass(frozen=True)
@@ -509,7 +517,7 @@ class Measured:
 
     Attributes:
         beliefs: One belief per context, in order.
-        supports: Mutual support of each text and the gold answer, in [0, 1] (``BeliefJudge.mutual_support``).
+        supports: Mutual support of each text and the gold answer, in [0, 1] (``judge.support.mutual_supports``).
     """
 
     beliefs: tuple[Belief, ...] = ()

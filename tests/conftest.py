@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from seper_reward import SePerScorer
-from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadOptions

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
+from seper_reward.estimators.judge import SampledQuestion
 
 from seper_reward import Estimator, Passage, SePerScorer, config
 from seper_reward.data.answers import stated_parts
-from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Responses
 from tests.helpers import rebuilt

@@ -5,8 +5,8 @@ import torch
 
 from seper_reward import SePerScorer
 from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
-from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.seper import entailment_kernel, join_answers, match_clusters, no_contradiction
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.decoding import attention_mask
 from seper_reward.reader.in_process.gumbel import draw, nucleus
 from seper_reward.reader.in_process.response_sampler import ResponseSampler

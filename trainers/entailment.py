@@ -25,9 +25,9 @@ from scipy.optimize import minimize_scalar
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
 from seper_reward.data.rows import BadRowError, read_valid_rows
-from seper_reward.estimators.entailment import EntailmentScorer, new_entailment_model
-from seper_reward.estimators.statements import Statement, StatementEncoder
 from seper_reward.evaluate.judge import Verdict, best_alias_probs, calibration
+from seper_reward.judge.entailment import EntailmentScorer, new_entailment_model
+from seper_reward.judge.judge import Judge
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
@@ -35,6 +35,7 @@ from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import check_types, setting
+from seper_reward.types import Pair
 
 from .models import new_lora
 from .runs import SETTINGS, ThisMachine, locked, model_card, suggest, train_from_checkpoint
@@ -133,8 +134,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         model = get_peft_model(model, lora)
     pairs = read_pairs(config.pairs)
     print(f"{len(pairs)} training pairs", dict(Counter(pair.source for pair in pairs if pair.source)))
-    inputs = StatementEncoder(tokenizer, model.config)
-    encoded = inputs.encode(_short_statements(inputs, pairs))
+    encoded = short_inputs(EntailmentScorer(model, tokenizer), pairs)
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
     checkpoints = output / CHECKPOINTS
     arguments = EntailmentArguments(
@@ -168,15 +168,16 @@ def train(config: EntailmentTrainingConfig) -> Path:
     return output
 
 
-def _short_statements(inputs: StatementEncoder, pairs: Sequence[LabeledPair]) -> list[Statement]:
-    """Return pairs as statements; of a long premise only the part that shares most words with the hypothesis."""
-    asked = {question: inputs.asked(question) for question in {pair.question for pair in pairs}}
-    statements = [Statement(pair.premise, pair.hypothesis, asked[pair.question]) for pair in pairs]
-    parts = inputs.parts(statements)
-    return [
-        max(parts[row][0], key=lambda part: len(words & _words(part.premise)))
-        for row, words in ((row, _words(row.hypothesis)) for row in statements)
-    ]
+def short_inputs(scorer: EntailmentScorer, pairs: Sequence[LabeledPair]) -> Any:
+    """Return encoded pairs; of a long premise only the part that shares most words with the hypothesis."""
+    grids = scorer.parts([Pair(pair.question, pair.premise, pair.hypothesis) for pair in pairs])
+    words = [_words(pair.hypothesis) for pair in pairs]
+    return scorer.encode(
+        [
+            max(grid[0], key=lambda part: len(own & _words(part.premise)))
+            for grid, own in zip(grids, words, strict=True)
+        ]
+    )
 
 
 def _words(text: str) -> set[str]:
@@ -188,7 +189,7 @@ def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
 
     Temperature scaling (Guo et al., arXiv:1706.04599): T minimises the negative log-likelihood of the verdicts.
     """
-    probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)
+    probs = best_alias_probs(Judge(EntailmentScorer.from_pretrained(str(adapter))), dev)
     verdicts = torch.tensor([float(row.equivalent) for row in dev])
     uncertain = probs.max(dim=-1).values < 1  # rules give equal texts probability 1 without the model
     log_probs, outcomes = probs[uncertain].log(), verdicts[uncertain]
@@ -217,7 +218,7 @@ def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
 
 def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
     """Return the saved adapter's agreement with verdicts: ``n``, ``accuracy`` in % (threshold .5), and ``ece``."""
-    probs = best_alias_probs(EntailmentScorer.from_pretrained(str(adapter)), dev)[:, 0].tolist()
+    probs = best_alias_probs(Judge(EntailmentScorer.from_pretrained(str(adapter))), dev)[:, 0].tolist()
     outcomes = [row.equivalent for row in dev]
     right = sum((prob >= 0.5) == outcome for prob, outcome in zip(probs, outcomes, strict=True))
     return {"n": len(dev), "accuracy": round(100 * right / len(dev), 1), "ece": calibration(probs, outcomes)["ece"]}

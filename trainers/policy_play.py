@@ -11,7 +11,7 @@ from accelerate.utils import gather_object
 from trl import GRPOTrainer
 
 from seper_reward.data.answers import exact_match
-from seper_reward.data.stated import stated_answer
+from seper_reward.judge.extract import extract_answer
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
@@ -192,7 +192,9 @@ def _read(bench: Bench, searched: Sequence[tuple[Query, tuple[Turn, ...], int]])
     asked = [replace(_rollout(query, turns), failed=failed) for query, turns, failed in searched]
     scores = bench.judge.score(asked)
     answered = [
-        [] if score is None else [replace(rollout, answer=stated_answer(text)) for text in score.beliefs[-1].responses]
+        []
+        if score is None
+        else [replace(rollout, answer=extract_answer(text)) for text in score.beliefs[-1].responses]
         for rollout, score in zip(asked, scores, strict=True)
     ]
     rewards = iter(bench.reward.score(list(itertools.chain.from_iterable(answered))))
@@ -218,7 +220,7 @@ def _read_episode(
     episode = Episode(
         **_of(query, score.beliefs[0].seper < KNOWN, rollout.turns),
         answer="",
-        accuracy=mean([exact_match(stated_answer(text), query.answers) for text in belief.responses]),
+        accuracy=mean([exact_match(extract_answer(text), query.answers) for text in belief.responses]),
         seper=belief.seper,
         reward=mean([each.reward for each in scored]),
         tokens=_count(bench, rollout.turns) + mean([_tokens(bench, text) for text in belief.responses]),

@@ -24,12 +24,12 @@ from seper_reward.data.answers import (
     share_held,
     stated_parts,
 )
-from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.evaluate.similarity import bertscore_f1
+from seper_reward.judge.judge import Judge
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Passage, Query, answer_aliases, unwrap
+from seper_reward.types import Asked, Pair, Passage, Query, answer_aliases, unwrap
 
 _RIGHT = 0.8  # least entailment of a right answer, like the paper's threshold of BEM
 
@@ -89,7 +89,7 @@ def _is_silent(text: str) -> bool:
     return not text.strip() or abstains(text)
 
 
-def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = None) -> dict[str, bool]:
+def verdicts(query: Query, texts: Sequence[str], judge: Judge | None = None) -> dict[str, bool]:
     """Return whether each text is right; for an answer that is a list, whether it states all items.
 
     By a judge, a text is right if it entails the answer by .8 or more; ``None`` uses exact match.
@@ -98,12 +98,14 @@ def verdicts(query: Query, texts: Sequence[str], judge: BeliefJudge | None = Non
         return {text: exact_match(text, query.answers) == 1 for text in texts}
     said = {text: stated_parts(text, query.answers) for text in texts if not _is_silent(text)}
     pairs = itertools.product(itertools.chain.from_iterable(said.values()), answer_aliases(query.answers))
-    entailed = judge.entailment(query.question, set(pairs))
-    stated = recall_of_items(lambda part, aliases: max(entailed[part, alias] for alias in aliases) >= _RIGHT)
+    judged = judge.probs([Pair(query.question, *pair) for pair in pairs])
+    stated = recall_of_items(
+        lambda part, aliases: max(judged[Pair(query.question, part, alias)] for alias in aliases) >= _RIGHT
+    )
     return {text: text in said and stated(text, query.answers) == 1 for text in texts}
 
 
-def answer_similarities(judge: BeliefJudge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
+def answer_similarities(judge: Judge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
     """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
 
     ``exact_match`` is 1 for answers that are equal after normalisation, ``containment`` also if one contains the other
@@ -113,8 +115,9 @@ def answer_similarities(judge: BeliefJudge, encoder: Any, question: str, texts: 
     """
 
     def mutual(question: str) -> list[float]:
-        probs = judge.entailment(question, {*pairs, *((other, one) for one, other in pairs)})
-        return [(probs[one, other] + probs[other, one]) / 2 for one, other in pairs]
+        both = [(Pair(question, one, other), Pair(question, other, one)) for one, other in pairs]
+        judged = judge.probs([pair for each in both for pair in each])
+        return [(judged[there] + judged[back]) / 2 for there, back in both]
 
     said = [" ".join(text.split()) for text in texts]
     distinct = sorted({text for text in said if text})

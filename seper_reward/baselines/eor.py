@@ -21,9 +21,9 @@ from seper_reward.baselines.voting import Pooling, VoteOptions, VotePreset, Vote
 from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
 from seper_reward.config import load_scorer
 from seper_reward.data.splits import fold_of
-from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.evaluate.measuring import each_scorable
 from seper_reward.evaluate.win_ratios import mean_win_and_lose_ratios
+from seper_reward.judge.judge import Judge
 from seper_reward.reports.tables import cell, interval_cell, lead_text, text_table
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
@@ -167,7 +167,7 @@ def eor(
     *,
     folds: int = 5,
     pooling: Pooling = "mean",
-    judge: BeliefJudge | None = None,
+    judge: Judge | None = None,
 ) -> EoRResult:
     """Compare votes over the answers with several retrievers' passages with the best single retriever.
 
@@ -208,7 +208,7 @@ def _ask(
     asking: Ensemble,
     queries: Sequence[Query],
     sources: Mapping[str, Sequence[Sequence[Passage]]],
-    judge: BeliefJudge | None,
+    judge: Judge | None,
     folds: int = 2,
 ) -> list[_Asked]:
     """Return the questions that fit into the reader's window, with its answers."""

@@ -10,7 +10,7 @@ from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.base import Retriever
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Passage, unwrap
+from seper_reward.types import Pair, Passage, unwrap
 
 ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRCoT
 
@@ -141,8 +141,8 @@ class Session:
         """Return the greatest probability, in [0, 1], that a passage in the context entails the answer, or 0."""
         if not self.context:
             return 0.0
-        pairs = [(passage.full_text, answer) for passage in self.context]
-        return float(self._tools.entailment.score(pairs, [self.question] * len(pairs)).max())
+        pairs = list(dict.fromkeys(Pair(self.question, passage.full_text, answer) for passage in self.context))
+        return float(self._tools.entailment.probs(pairs)[:, 0].max())
 
     def trace(self, answer: str) -> Trace:
         """Return the trace of the question with this answer."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seper_reward.command import ResultConfig, parse, reporting
 from seper_reward.config import CommandConfig, load_scorer
-from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
+from seper_reward.judge.extract import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.labels.summary import MARGIN
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.settings import check_least, setting

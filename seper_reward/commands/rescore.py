@@ -26,8 +26,8 @@ class RescoreConfig(EstimatorConfig):
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward rescore``."""
     config = parse(RescoreConfig, arguments, "seper-reward rescore")
-    from seper_reward.estimators.entailment import EntailmentScorer
     from seper_reward.estimators.judge import BeliefJudge
+    from seper_reward.judge.entailment import EntailmentScorer
     from seper_reward.labels.rescore import rescore
     from seper_reward.labels.rows import DELTA_SEPER
 

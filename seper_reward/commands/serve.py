@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from seper_reward.command import parse_all
 from seper_reward.config import CommandConfig, load_scorer
-from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
+from seper_reward.judge.extract import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.runtime.settings import check_least, setting
 
 _MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413

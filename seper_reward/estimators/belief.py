@@ -1,8 +1,8 @@
-"""The pairs of texts to be scored for entailment, and the belief computed from the scores: pure functions."""
+"""The pairs of texts to be judged for a belief, and the belief computed from their scores: pure functions."""
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -25,34 +25,34 @@ from seper_reward.estimators.seper import (
     response_weights,
     without_end_token,
 )
-from seper_reward.types import Answers, Belief, Responses, answer_aliases, answer_items
-
-Pair = tuple[str, str]  # premise, hypothesis
+from seper_reward.types import Answers, Belief, Pair, Responses, answer_aliases, answer_items
 
 
-def first_pairs(options: Estimator, sampled: Responses, answers: Answers) -> set[Pair]:
-    """Return the pairs to be judged first: of responses and answers, and of drawn responses in one direction."""
-    texts, aliases = {*sampled.texts, *(leaf.text for leaf in sampled.known_leaves)}, answer_aliases(answers)
-    among = itertools.combinations(sorted(sampled.texts), 2)  # a text that occurs twice is paired with itself
-    backward = itertools.product(aliases, texts) if _reads_backward(options) else ()
-    return {*itertools.product(texts, aliases), *backward, *among}
+class Judgements(Protocol):
+    """Class probabilities of the pairs of ``pairs_of``."""
+
+    def table(self, question: str, premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
+        """Return the class probabilities of all premises and hypotheses, ``(premises, hypotheses, K)``."""
 
 
-def second_pairs(options: Estimator, sampled: Responses, probs: Mapping[Pair, Tensor]) -> set[Pair]:
-    """Return the reverse of each pair of responses whose first direction entails; equivalence needs both."""
-    pairs = itertools.combinations(sorted(set(sampled.texts)), 2)
-    return {(two, one) for one, two in pairs if _entails(options, probs[one, two])}
+def pairs_of(options: Estimator, question: str, answers: Answers, sampled: Responses) -> set[Pair]:
+    """Return the pairs that decide a belief: of responses and answers, and of all drawn responses."""
+    drawn, aliases = set(sampled.texts), answer_aliases(answers)
+    texts = drawn | {leaf.text for leaf in sampled.known_leaves}
+    forward = {Pair(question, text, alias) for text in texts for alias in aliases}
+    backward = {Pair(question, alias, text) for _, text, alias in forward} if _reads_backward(options) else set()
+    return forward | backward | {Pair(question, one, two) for one in drawn for two in drawn}
 
 
-def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapping[Pair, Tensor]) -> Belief:
+def belief(options: Estimator, question: str, answers: Answers, sampled: Responses, judged: Judgements) -> Belief:
     """Compute the belief in the gold answer, which has A aliases, from S sampled responses.
 
-    ``probs`` are class probabilities ``(K,)``, entailment first, of the pairs of ``first_pairs`` and ``second_pairs``.
+    ``judged`` are the judged pairs of ``pairs_of``.
     """
     draws = weigh(options, sampled)
     texts = draws.responses.texts
-    support, agrees = _support(options, texts, answers, probs)
-    ids = response_clusters(options, texts, probs)
+    support, agrees = _support(options, question, texts, answers, judged)
+    ids = response_clusters(options, question, texts, judged, drawn=int((draws.counts > 0).sum()))
     gold = match_clusters(ids, agrees, _threshold(options), options.judged_by, draws.counts)
     items = list(map(len, answer_items(answers)))
     best = join_answers(draws.weights, support, options.aliases, items)
@@ -79,11 +79,18 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     )
 
 
-def response_clusters(options: Estimator, texts: Sequence[str], probs: Mapping[Pair, Tensor]) -> Tensor:
-    """Return the semantic cluster of each of S texts, ``(S,)`` as in ``cluster_ids``; ``probs`` as in ``belief``."""
-    # pairs whose first direction does not entail, and pairs with a text that was not drawn, are not in probs
-    both = [[(one, two) in probs and _entails(options, probs[one, two]) for two in texts] for one in texts]
-    return cluster_ids(torch.tensor(both), options.clusters)  # of (S, S) bool
+def response_clusters(
+    options: Estimator, question: str, texts: Sequence[str], judged: Judgements, drawn: int | None = None
+) -> Tensor:
+    """Return the semantic cluster of each of S texts, ``(S,)`` as in ``cluster_ids``.
+
+    The first ``drawn`` texts were drawn (default: all); each of the others is a cluster of its own.
+    """
+    drawn = len(texts) if drawn is None else drawn
+    entails = torch.zeros(len(texts), len(texts), dtype=torch.bool)  # (S, S)
+    own = list(texts[:drawn])
+    entails[:drawn, :drawn] = _agreement(options)(judged.table(question, own, own)) >= _threshold(options)
+    return cluster_ids(entails, options.clusters)
 
 
 def weigh(options: Estimator, sampled: Responses) -> Draws:
@@ -109,12 +116,12 @@ def _by_mass(options: Estimator, sampled: Responses) -> bool:
 
 
 def _support(
-    options: Estimator, responses: Sequence[str], answers: Answers, probs: Mapping[Pair, Tensor]
+    options: Estimator, question: str, responses: Sequence[str], answers: Answers, judged: Judgements
 ) -> tuple[Tensor, Tensor]:
     """Return the support of each alias by each response, for soft and for hard SePer, ``(S, A)`` each."""
     aliases = answer_aliases(answers)
-    forward = _table(probs, responses, aliases)  # (S, A, K)
-    backward = _table(probs, aliases, responses).transpose(0, 1) if _reads_backward(options) else None
+    forward = judged.table(question, responses, aliases)  # (S, A, K)
+    backward = judged.table(question, aliases, responses).transpose(0, 1) if _reads_backward(options) else None
 
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)
@@ -131,10 +138,6 @@ def _reads_backward(options: Estimator) -> bool:
     return options.kernel != "forward" or options.match in ("equivalent", "no_contradiction")
 
 
-def _entails(options: Estimator, class_probs: Tensor) -> bool:
-    return bool(_agreement(options)(class_probs) >= _threshold(options))
-
-
 def _agreement(options: Estimator) -> Callable[[Tensor], Tensor]:
     return _probability if options.match in ("threshold", "equivalent") else _likeliest
 
@@ -142,11 +145,6 @@ def _agreement(options: Estimator) -> Callable[[Tensor], Tensor]:
 def _threshold(options: Estimator) -> float:
     """Return the minimum agreement of a match; 0.5 if agreement is 0 or 1: half of a cluster's members are enough."""
     return options.threshold if options.match in ("threshold", "equivalent") else 0.5
-
-
-def _table(probs: Mapping[Pair, Tensor], premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
-    rows = [torch.stack([probs[premise, hypothesis] for hypothesis in hypotheses]) for premise in premises]
-    return torch.stack(rows)  # (premises, hypotheses, K)
 
 
 def _probability(class_probs: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ Aliases = Literal["mean", "max", "any"]
 Kernel = Literal["forward", "max", "bidirectional"]
 Match = Literal["threshold", "equivalent", "argmax", "no_contradiction"]
 Clusters = Literal["components", "complete", "greedy"]
-JudgedBy = Literal["members", "first"]
+JudgedBy = Literal["members", "all", "first"]
 JudgedTexts = Literal["cleaned", "verbatim"]
 Preset = Literal["default", "paper", "official"]
 
@@ -47,9 +47,8 @@ class Estimator:
         threshold: The threshold τ of ``match="threshold"`` and ``"equivalent"``, in (0, 1].
         clusters: Grouping of responses that mean the same (``cluster_ids``).
         judged_by: Members that decide whether a cluster is gold (``match_clusters``).
-        judged_texts: ``"cleaned"`` drops characters that never change an answer (quotes, a full stop at the end) and
-            decides about equal and blank texts without the entailment model. ``"verbatim"`` passes all texts
-            unchanged, after the question, which gets a ``?`` if it has none.
+        judged_texts: ``"cleaned"`` compares equal texts and values without the entailment model (``judge.decide``).
+            ``"verbatim"`` passes all texts unchanged, after the question, which gets a ``?`` if it has none.
     """
 
     weighting: Weighting = "mass"
@@ -94,6 +93,8 @@ _PRESETS: dict[str, dict[str, object]] = {
         "kernel": "forward",
         "match": "equivalent",
         "clusters": "complete",
+        "judged_by": "all",
+        "judged_texts": "verbatim",
     },
     "official": {
         "weighting": "mean_token",
@@ -281,7 +282,8 @@ def match_clusters(
         cluster_ids: ``(S,)`` integers in [0, C).
         support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 if the response matches, else 0.
         threshold: τ in (0, 1].
-        judged_by: ``"members"`` uses the mean support of all members, ``"first"`` that of the first (official code).
+        judged_by: ``"members"`` uses the mean support of all members, ``"all"`` the least (the paper's Algorithm 1),
+            ``"first"`` that of the first (official code).
         counts: ``(S,)`` number of draws of each response, where 0 counts like 1 (default: 1 each).
 
     Returns:
@@ -291,6 +293,8 @@ def match_clusters(
     members = torch.nn.functional.one_hot(cluster_ids).to(support).T  # (C, S)
     if judged_by == "first":
         return support[members.argmax(1)] >= threshold
+    if judged_by == "all":
+        return torch.stack([support[member.bool()].amin(0) for member in members]) >= threshold
     if counts is not None:
         members = members * counts.clamp(min=1).to(members)
     return members @ support / members.sum(1, keepdim=True) >= threshold

@@ -21,15 +21,17 @@ from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
 from seper_reward.config import entailment_options
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
 from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
+from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.settings import setting
 from seper_reward.statistics import mean
+from seper_reward.types import Pair
 
 _NAME = "evaluate judge"
 LLM_JUDGE = "llm_judge"
@@ -152,10 +154,10 @@ def command(arguments: list[str]) -> str:
         for row in read_verdicts(file)
     ]
     with reporting(_NAME, config) as report:
-        scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+        judge = Judge(EntailmentScorer.from_pretrained(config.entailment, entailment_options(config)))
         model = load_llm_judge(config)
-        judge = None if model is None else LLMJudge(model)
-        report(equivalence(scorer, verdicts, threshold=config.threshold, llm_judge=judge))
+        llm_judge = None if model is None else LLMJudge(model)
+        report(equivalence(judge, verdicts, threshold=config.threshold, llm_judge=llm_judge))
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
@@ -183,7 +185,7 @@ def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
 
 
 def equivalence(
-    scorer: EntailmentScorer,
+    judge: Judge,
     verdicts: Sequence[Verdict],
     *,
     threshold: float | None = None,
@@ -192,7 +194,7 @@ def equivalence(
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
     Args:
-        scorer: Entailment model; a response's score is its entailment of the alias that it entails most.
+        judge: The judge; a response's score is its entailment of the alias that it entails most.
         verdicts: People's verdicts.
         threshold: Least score, in (0, 1], of a response that counts as equivalent; then all verdicts are reported.
             ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
@@ -212,7 +214,7 @@ def equivalence(
             f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
             f"{len(reported)} of {len(verdicts)}; give a fixed threshold to report all of them"
         )
-    scores = method_scores(scorer, [*fit, *reported])
+    scores = method_scores(judge, [*fit, *reported])
     equivalent = [row.equivalent for row in fit]
     reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
     if llm_judge is not None:
@@ -253,31 +255,31 @@ def _model_verdicts(llm_judge: LLMJudge, verdicts: Sequence[Verdict]) -> list[fl
     return [found[row.question, row.answers].get(row.response, math.nan) for row in verdicts]
 
 
-def method_scores(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
+def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
     """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
 
     def entailment(chunk: Sequence[Verdict]) -> list[float]:
-        scores: list[float] = best_alias_probs(scorer, chunk)[:, 0].tolist()
+        scores: list[float] = best_alias_probs(judge, chunk)[:, 0].tolist()
         return scores
 
     pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
     found = {"entailment": measure_shared(verdicts, entailment, "judging", size=_CHUNK, unit="response")}
     for name in SIMILARITIES:  # fast: each process computes all of them
-        similarity = load_similarity(name, scorer.device)
+        similarity = load_similarity(name, judge.model.device)
         scores = itertools.chain.from_iterable(map(similarity, in_batches(pairs, _CHUNK)))
         found[name] = [max(next(scores) for _ in row.answers) for row in verdicts]
     return found
 
 
-def best_alias_probs(scorer: EntailmentScorer, verdicts: Sequence[Verdict]) -> Tensor:
+def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict]) -> Tensor:
     """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the alias that is entailed most.
 
     Each process computes all of them; the verdicts themselves are not used.
     """
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
-        pairs = [(row.response, alias) for row in rows for alias in row.answers]
-        probs = scorer.class_probs(pairs, [row.question for row in rows for _ in row.answers])
+        pairs = [Pair(row.question, row.response, alias) for row in rows for alias in row.answers]
+        probs = judge.probs(pairs).rows(pairs)
         best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
     return torch.stack(best)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from seper_reward.client import SePerClient
 from seper_reward.config import ScorerConfig, load_scorer
-from seper_reward.data.stated import ANSWER_PATTERN_HELP, compile_answer_pattern
+from seper_reward.judge.extract import ANSWER_PATTERN_HELP, compile_answer_pattern
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.parser import parse_settings

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.client import SePerClient
-from seper_reward.data.stated import compile_answer_pattern
+from seper_reward.judge.extract import compile_answer_pattern
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights, read_former
@@ -58,7 +58,7 @@ class SePerReward:
             if the trainer has several. Environments that record their searches need no names.
         answer_pattern: Regular expression whose last match's first group, or the whole match if it has no group, is
             the policy's answer; a completion without a match has no answer. ``None`` reads the usual marks
-            (``stated_answer``).
+            (``extract_answer``).
         environment: Name of the environment to score, if the data set's column ``environment`` has several names, as
             with TRL's dict of factories; all other rows get ``None``. ``None`` scores the rows whose environment
             records its searches (``turns``). ``AsyncGRPOTrainer`` does not pass environments and needs the name.

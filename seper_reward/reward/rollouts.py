@@ -10,7 +10,7 @@ from typing import Any
 
 from seper_reward.data.answers import is_list, read_answers
 from seper_reward.data.rows import is_unicode
-from seper_reward.data.stated import compile_answer_pattern, stated_answer
+from seper_reward.judge.extract import compile_answer_pattern, extract_answer
 from seper_reward.reward.tools import TRL_ERROR, Result, SearchTools, as_messages, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
@@ -26,7 +26,7 @@ class Rollout:
         question: The question.
         answers: Aliases of its gold answer; if the answer is a list, the aliases of each item.
         turns: The searches, in order.
-        answer: The last answer of the policy (``stated_answer``); empty if the completion was cut off before an
+        answer: The last answer of the policy (``extract_answer``); empty if the completion was cut off before an
             answer, or does not match the ``answer_pattern``.
         problem: Reason why an unusable row cannot be scored; the other fields are then empty. "" for usable rows.
         calls: Number of searches of each message of the policy, in order; empty if the completion does not show them,
@@ -200,7 +200,7 @@ def _rollout(
             _text(question, "question"),
             read_answers(answers, _text),
             turns,
-            "" if cut else stated_answer(text_of(last), pattern),
+            "" if cut else extract_answer(text_of(last), pattern),
             calls=tuple(calls) if shown else (),
             failed=sum(failed),
             failed_calls=tuple(failed[1:]) if shown and not failed[0] else (),

@@ -14,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from seper_reward import SePerScorer
-from seper_reward.data.stated import stated_answer
+from seper_reward.judge.extract import extract_answer
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.reward.test_answer_attack import TARGETS, attack
@@ -58,7 +58,7 @@ def search(task: Search) -> tuple[Search, float, str]:
         )
     scorer = _scorers[judge]
     found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
-    paid = scorer.judge.mutual_supports([(question, stated_answer(text), [answer]) for _, text in found])
+    paid = scorer.judge.mutual_supports([(question, extract_answer(text), [answer]) for _, text in found])
     best = max(range(len(found)), key=lambda at: (paid[at], found[at][0]))
     return task, paid[best], found[best][1]
 

@@ -17,7 +17,7 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main as cli
 from seper_reward.data.queries import read_examples
 from seper_reward.data.splits import spread
-from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from seper_reward.estimators.judge import SampledQuestion
 from tqdm.auto import tqdm
 
 from seper_reward import SePerScorer
@@ -24,7 +25,6 @@ from seper_reward.data.marks import is_relevant
 from seper_reward.data.queries import read_examples, read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_weight, estimate
-from seper_reward.estimators.judge import SampledQuestion
 from seper_reward.estimators.seper import response_weights
 from seper_reward.evaluate.contexts import choose_passages
 from seper_reward.types import Estimate, Leaf, Query, Responses, unwrap

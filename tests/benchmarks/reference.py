@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from seper_reward.estimators.statements import Statement
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from seper_reward import SePerScorer
-from seper_reward.estimators.statements import Statement
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import now
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from seper_reward.data.stated import compile_answer_pattern, stated_answer
+from seper_reward.judge.extract import compile_answer_pattern, extract_answer
 
 ANSWERS = ["Ida Voss", "2,340 metres", "1912", "Ann Lee, Bob Tew and Cal Orr", "yes", "Osk, Veland", "$45,000", "-5"]
 WRAPPERS = [
@@ -104,7 +104,7 @@ WRAPPERS = [
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_the_answer_in_a_wrapper(wrapper, answer):
     written = answer.replace("$", r"\$") if "\\" in wrapper or "$" in wrapper else answer  # in LaTeX
-    assert stated_answer(wrapper.replace("X", written)).removesuffix(".") == answer
+    assert extract_answer(wrapper.replace("X", written)).removesuffix(".") == answer
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_the_answer_in_a_wrapper(wrapper, answer):
     ],
 )
 def test_words_that_are_kept(text, answer):
-    assert stated_answer(text) == answer
+    assert extract_answer(text) == answer
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,14 @@ def test_words_that_are_kept(text, answer):
     ],
 )
 def test_a_pattern_of_ones_own(text, answer):
-    assert stated_answer(text, compile_answer_pattern(r"FINAL = ([^;]*);")) == answer
+    assert extract_answer(text, compile_answer_pattern(r"FINAL = ([^;]*);")) == answer
 
 
 def test_a_pattern_may_have_no_group_or_name_control_tokens():
-    assert stated_answer("Ida 1912, 1913", compile_answer_pattern(r"\d{4}")) == "1913"
+    assert extract_answer("Ida 1912, 1913", compile_answer_pattern(r"\d{4}")) == "1913"
     harmony = compile_answer_pattern(r"<\|channel\|>final<\|message\|>(.*)")
-    assert stated_answer("<|channel|>analysis<|message|>Bob<|channel|>final<|message|>Ida<|return|>", harmony) == "Ida"
-    assert stated_answer("b", compile_answer_pattern("(a)|b")) == ""
+    assert extract_answer("<|channel|>analysis<|message|>Bob<|channel|>final<|message|>Ida<|return|>", harmony) == "Ida"
+    assert extract_answer("b", compile_answer_pattern("(a)|b")) == ""
 
 
 @pytest.mark.parametrize(
@@ -245,5 +245,5 @@ def test_long_texts_take_no_longer_than_their_length(piece):
     text = piece * (100_000 // len(piece))
     for whole in (text, "The answer is " + text, r"\boxed{" + text, text + "\nIda"):
         start = time.process_time()
-        stated_answer(whole)
+        extract_answer(whole)
         assert time.process_time() - start < 1  # quadratic time would take minutes

@@ -4,7 +4,6 @@ import random
 
 import pytest
 from num2words import num2words
-
 from seper_reward.data.values import in_digits, values_of
 
 SAME = [

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-
-from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.estimators.statements import Statement, StatementEncoder, asking_sentence, in_windows
+
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.pretrained import LoadOptions
 

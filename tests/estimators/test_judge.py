@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 
 from seper_reward.data.answers import normalize_answer
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator
 from seper_reward.types import Responses
 

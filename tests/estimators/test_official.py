@@ -7,10 +7,10 @@ import random
 
 import pytest
 import torch
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 
 from seper_reward import Estimator
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Responses
 

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from seper_reward.estimators.rules import decide, normal_form, same, settle, states_another
 
 CAPITAL = "What is the capital of Tarvia?"

@@ -9,7 +9,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from transformers import AutoTokenizer
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER, READER_ADAPTER
-from seper_reward.estimators.entailment import load_entailment
+from seper_reward.judge.entailment import load_entailment
 from seper_reward.reader import loading
 from seper_reward.reader.loading import (
     DEFAULTS_FILE,

@@ -5,13 +5,13 @@ import re
 import statistics
 
 import pytest
+from seper_reward.estimators.rules import decide, states_another
 
 from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS
 from seper_reward.data.queries import read_examples
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.data.stated import stated_answer
-from seper_reward.estimators.rules import decide, states_another
+from seper_reward.judge.extract import extract_answer
 
 TARGETS = [
     ("Who runs the mill in Hallow?", "Ida Voss"),
@@ -100,7 +100,7 @@ def attack(scorer, question, answer, budget, rng):
         fresh = sorted({text for text in cut if text not in seen and not states(text, question, answer)})
         seen |= {*fresh}
         least = best[-1][0] if len(best) == 20 else -1.0
-        scores = agreement(scorer, question, [stated_answer(text) for text in fresh], answer, least)
+        scores = agreement(scorer, question, [extract_answer(text) for text in fresh], answer, least)
         best = sorted([*best, *zip(scores, fresh, strict=True)], reverse=True)[:20]
     return best
 
@@ -125,7 +125,7 @@ def test_a_copied_question_is_not_paid(embedded, shared_data, name):
     assert len(named) > 20
 
     def paid(text):
-        stated = [(asked, stated_answer(text(asked, answer)), (answer,)) for asked, answer in named]
+        stated = [(asked, extract_answer(text(asked, answer)), (answer,)) for asked, answer in named]
         return statistics.fmean(embedded.judge.mutual_supports(stated))
 
     assert paid(lambda asked, answer: asked) < 0.1
@@ -143,5 +143,5 @@ def test_no_text_without_the_answer_is_paid(request, embedded, question, answer,
         reason = "since its sixth stage the judge takes some short texts with 'no' for a name (docs/results.md, traps)"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     (_, text), *_ = attack(embedded, question, answer, budget, random.Random(answer))
-    assert embedded.judge.mutual_support(question, stated_answer(text), [answer]) <= 0.05, text
+    assert embedded.judge.mutual_support(question, extract_answer(text), [answer]) <= 0.05, text
     assert embedded.judge.mutual_support(question, f"It is {answer}", [answer]) > 0.5

@@ -470,7 +470,7 @@ TWO_RANKS = """
 import itertools, sys
 import pytest, torch
 from accelerate.utils import gather_object
-from seper_reward.estimators.entailment import EntailmentScorer
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reward import SePerReward

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.evaluate.judge import Verdict
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.pretrained import LoadOptions
 from trainers import entailment as trainer

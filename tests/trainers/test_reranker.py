@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
-from seper_reward.estimators.entailment import load_entailment
+from seper_reward.judge.entailment import load_entailment
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.targets import quantize
 from seper_reward.retrieval import next_query

@@ -19,15 +19,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+
 from seper_reward.data.splits import split_of
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.judge import equivalence, read_verdicts
+from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
+from seper_reward.types import Pair
 from tests.benchmarks.adapters.entailment_data import (
     CAPS,
     EVALUATION_ONLY,
@@ -96,19 +97,22 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
         ``stress``: what ``traps`` returns. ``own_all``: the column of all rows of ``own`` together.
     """
     scorer = EntailmentScorer.from_pretrained(str(adapter))
+    judge = Judge(scorer)
     accuracy = {}
     for name in [*(name for name in LICENCES if name not in NOT_NLI), *EVALUATION_ONLY]:
         pairs = nli_pairs(data_dir, name, "test")
-        classes = scorer.class_probs([(pair.premise, pair.hypothesis) for pair in pairs]).argmax(-1).tolist()
+        asked = list(dict.fromkeys(Pair("", pair.premise, pair.hypothesis) for pair in pairs))
+        found = dict(zip(asked, scorer.probs(asked).argmax(-1).tolist(), strict=True))
+        classes = [found[Pair("", pair.premise, pair.hypothesis)] for pair in pairs]
         right = [_agrees(predicted, pair.label) for predicted, pair in zip(classes, pairs, strict=True)]
         accuracy[name] = {"accuracy": round(100 * sum(right) / len(right), 1), "n": len(pairs)}
     own = read_verdicts(EQUIVALENCE, column_by="kind")
     return {
         "nli": accuracy,
-        "evouna_test": equivalence(scorer, read_verdicts(data_dir / "evouna" / "NQ.json.gz")).as_dict(),
-        "own": equivalence(scorer, own, threshold=0.5).as_dict(),
-        "stress": asdict(traps(BeliefJudge(scorer, Estimator(), cache=None))),
-        "own_all": equivalence(scorer, [replace(row, column="all") for row in own], threshold=0.5).columns["all"],
+        "evouna_test": equivalence(judge, read_verdicts(data_dir / "evouna" / "NQ.json.gz")).as_dict(),
+        "own": equivalence(judge, own, threshold=0.5).as_dict(),
+        "stress": asdict(traps(judge)),
+        "own_all": equivalence(judge, [replace(row, column="all") for row in own], threshold=0.5).columns["all"],
     }
 
 

@@ -57,7 +57,7 @@ def relevant(query: Query, wanted: bool = True) -> list[Passage]:
     return [passage for passage in query.passages if passage.metadata["relevant"] == wanted]
 
 
-def stated_answer(query: Query, passages: Sequence[Passage]) -> str | None:
+def extract_answer(query: Query, passages: Sequence[Passage]) -> str | None:
     """Return the answer as the passages spell it; ``None`` if they do not hold it."""
     aliases = answer_aliases(query.answers)
     matches = (any_of([alias]).search(passage.text) for alias in aliases for passage in passages)
@@ -86,7 +86,7 @@ def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Ite
     by_type = answers_by_type(queries)
     for query in queries:
         (gold, *_), others, aliases = relevant(query), relevant(query, False), answer_aliases(query.answers)
-        spelled = stated_answer(query, [gold])
+        spelled = extract_answer(query, [gold])
         if spelled is None:
             continue
         yield Example(query.question, (gold,), spelled, "gold")
@@ -106,11 +106,11 @@ def multi_hop_examples(queries: Sequence[Query], rng: random.Random) -> Iterator
     """Yield examples with all supporting passages, at times with a distractor, and with a single one."""
     for query in queries:
         gold, others = relevant(query), relevant(query, False)
-        answer = stated_answer(query, gold) or answer_text(query.answers)
+        answer = extract_answer(query, gold) or answer_text(query.answers)
         passages = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
         yield Example(query.question, _shuffled(passages, rng), answer, "multi-hop")
         alone = rng.choice(gold)
-        target = stated_answer(query, [alone]) or UNKNOWN
+        target = extract_answer(query, [alone]) or UNKNOWN
         if rng.random() < 0.3 and not states("yes no", answer_aliases(query.answers)):
             yield Example(query.question, (alone,), target, "one of several hops")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -23,7 +24,6 @@ from seper_reward.command import MarkedConfig, Record, marked_questions, parse, 
 from seper_reward.config import load_scorer
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure

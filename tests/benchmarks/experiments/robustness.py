@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
 from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import entailment_options, load_scorer
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
 from seper_reward.evaluate.similarity import SIMILARITIES, Pair, Similarity, load_similarity
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.prompts import PromptStyle, prompt_style
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import cell, interval_cell, markdown_table

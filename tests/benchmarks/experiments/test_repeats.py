@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 
 from seper_reward import Estimator, SePerScorer
 from seper_reward.data.queries import as_query
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from seper_reward.evaluate.similarity import load_similarity
 from seper_reward.types import Leaf, Responses
 from tests.benchmarks.experiments.repeats import main, repeats

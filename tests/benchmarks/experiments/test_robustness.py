@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from seper_reward.estimators.judge import BeliefJudge
 
 from seper_reward import SePerScorer
 from seper_reward.data.queries import as_query
-from seper_reward.estimators.judge import BeliefJudge
 from seper_reward.evaluate.similarity import load_similarity
 from seper_reward.reader.prompts import STYLES
 from tests.benchmarks.experiments.robustness import SimilarityKernel, main, robustness

@@ -10,10 +10,8 @@ import pytest
 from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import QUESTIONS
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.judge import read_verdicts
+from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS, texts
@@ -166,7 +164,7 @@ def test_wordings_are_many_and_apart_from_other_sets(shared_data):
 @pytest.mark.slow
 def test_the_embedded_judge_sees_through_traps():
     scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
-    result = traps(BeliefJudge(scorer, Estimator(), cache=None))
+    result = traps(Judge(scorer))
     assert max(result.unrelated[tokens] for tokens in ("100", "260")) <= 0.055
     assert result.unrelated["20"] <= 0.09
     assert result.echo <= 0.03

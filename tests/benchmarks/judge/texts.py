@@ -13,18 +13,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+
 from seper_reward.batching import measure_shared
 from seper_reward.cli import run
 from seper_reward.command import Record, ResultConfig, parse, reporting
 from seper_reward.config import JudgeConfig, entailment_options
-from seper_reward.data.stated import stated_answer
-from seper_reward.estimators.entailment import EntailmentScorer
-from seper_reward.estimators.judge import BeliefJudge
-from seper_reward.estimators.seper import Estimator
+from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.extract import extract_answer
+from seper_reward.judge.judge import Judge
+from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.settings import setting
 from seper_reward.statistics import mean
+from seper_reward.types import Pair
 from tests.benchmarks.judge.cases import SHIFTS, Case, fact_cases, near_cases, own_cases
 
 _NAME = "judge texts"
@@ -179,11 +181,11 @@ def command(arguments: list[str]) -> str:
     config = parse(JudgeTextsConfig, arguments, "python -m tests.benchmarks.judge.texts")
     with reporting(_NAME, config) as report:
         scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
-        report(measure_judge(BeliefJudge(scorer, Estimator(), cache=None), seed=config.seed))
+        report(measure_judge(Judge(scorer), seed=config.seed))
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
-def measure_judge(judge: BeliefJudge, *, seed: int = 0) -> JudgeErrors:
+def measure_judge(judge: Judge, *, seed: int = 0) -> JudgeErrors:
     """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
 
     Args:
@@ -203,31 +205,29 @@ def measure_judge(judge: BeliefJudge, *, seed: int = 0) -> JudgeErrors:
     )
 
 
-def traps(judge: BeliefJudge) -> Traps:
+def traps(judge: Judge) -> Traps:
     """Measure a judge on the traps alone, in this process."""
     kinds = {"unrelated", *_TRAPS, *SHIFTS}
     cases = [case for case in own_cases() if case.group[1] in kinds]
     return _trap_means(cases, supports(judge, cases))
 
 
-def judged(judge: BeliefJudge, cases: Iterable[Case]) -> list[Judged]:
+def judged(judge: Judge, cases: Iterable[Case]) -> list[Judged]:
     """Judge texts as responses, by forward entailment of the best alias, and as completions; processes share them."""
 
     def measure(chunk: Sequence[Case]) -> list[Judged]:
-        rewards = judge.mutual_supports([(case.question, stated_answer(case.text), case.answers) for case in chunk])
+        stated = [Stated(case.question, extract_answer(case.text), case.answers) for case in chunk]
+        rewards = mutual_supports(judge, stated)
         return [Judged(*each) for each in zip(chunk, supports(judge, chunk), rewards, strict=True)]
 
     return measure_shared(list(cases), measure, "judging", size=_CHUNK, unit="text")
 
 
-def supports(judge: BeliefJudge, cases: Sequence[Case]) -> list[float]:
+def supports(judge: Judge, cases: Sequence[Case]) -> list[float]:
     """Return the forward entailment of the alias that each text entails most, as in labels, in [0, 1]."""
-    entailment: dict[tuple[str, str, str], float] = {}
-    for question in dict.fromkeys(case.question for case in cases):
-        asked = [case for case in cases if case.question == question]
-        pairs = {(case.text, alias) for case in asked for alias in case.answers}
-        entailment |= {(question, *pair): prob for pair, prob in judge.entailment(question, pairs).items()}
-    return [max(entailment[case.question, case.text, alias] for alias in case.answers) for case in cases]
+    pairs = [[Pair(case.question, case.text, alias) for alias in case.answers] for case in cases]
+    judged = judge.probs([pair for own in pairs for pair in own])
+    return [max(judged[pair] for pair in own) for own in pairs]
 
 
 def rates(rows: Sequence[Judged]) -> Rates:

@@ -1,0 +1,340 @@
+"""EntailmentScorer: entailment probabilities of pairs of texts."""
+
+import functools
+import re
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.runtime.hashing import identity_hash
+from seper_reward.runtime.inference import inference
+from seper_reward.runtime.memory import in_halves, token_batches
+from seper_reward.runtime.pretrained import (
+    EMBEDDED,
+    ENCODER_HUB_ID,
+    LoadedModel,
+    LoadOptions,
+    base_of_adapter,
+    embedded_encoder_folder,
+    helpful_errors,
+    loaded_whole,
+    merge_adapter,
+    ready,
+    resolve_device,
+    resolve_dtype,
+)
+from seper_reward.runtime.profiling import timed
+from seper_reward.types import Pair
+
+LONGEST_QUESTION = 40  # tokens; of 3,619 natural questions three are longer
+LONGEST_ANSWER = 96  # tokens of a premise or hypothesis that the embedded model was trained to read
+_LONGEST_PAIR = 512  # tokens, the window of BERT-like models; tokenizers may claim a longer one
+_SPECIAL_TOKENS = 4  # at most, per pair
+_BATCH_TOKENS = 8192  # default, per forward pass
+_WORDS_OF_SCRIPT = 1000  # entries of a vocabulary from which on the model has read a script
+_LABELS = ("entailment", "neutral", "contradiction")
+_SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
+_FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alone has too little context
+
+
+class EntailmentScorer:
+    """Scores whether one answer entails another, with a sequence classifier in eval mode.
+
+    Its ``config.id2label`` must name an entailment class. ``max_batch_tokens`` limits pairs times padded length per
+    forward pass; ``name`` is the model's in provenance files. The question is prepended to the premise and to the
+    hypothesis, as in the paper (arXiv:2503.01478, section 3); if the model's config sets ``question_once``, as the
+    embedded model's does, to the premise only. ``trained_answer_tokens`` of the config is the length of a premise or
+    hypothesis that the model was trained to read (default: the length of its window).
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = _BATCH_TOKENS
+    ) -> None:
+        self.name = name
+        self._model, self._tokenizer, self._control_tokens = model, tokenizer, ControlTokens(tokenizer)
+        self.max_batch_tokens = max_batch_tokens
+        self._columns = _label_columns(model.config.id2label, name)
+        self.classes = len(self._columns)
+        window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
+        self._max_length = int(min(window, tokenizer.model_max_length, _LONGEST_PAIR))
+        self._question_once = bool(getattr(model.config, "question_once", False))
+        self._question_tokens = min(LONGEST_QUESTION, self._max_length // 4)
+        room = (self._max_length - _SPECIAL_TOKENS - (1 if self._question_once else 2) * self._question_tokens) // 2
+        self._answer_tokens = min(getattr(model.config, "trained_answer_tokens", room), room)
+
+    @classmethod
+    def from_pretrained(cls, name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> "EntailmentScorer":
+        """Load the model with the arguments and errors of ``load_entailment``, and make its scorer."""
+        model, tokenizer, full_name = load_entailment(name, options)
+        return cls(model, tokenizer, name=full_name, max_batch_tokens=options.max_batch_tokens or _BATCH_TOKENS)
+
+    @functools.cached_property
+    def weights_hash(self) -> str:
+        """Hash over all parts of the model that decide a score (``identity_hash``), computed once."""
+        return identity_hash(self._model, self._tokenizer)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        device: torch.device = self._model.device
+        return device
+
+    def reads(self, text: str) -> bool:
+        """Return whether the model can read a text: its tokenizer knows all tokens and has words of each script.
+
+        A vocabulary with the single letters of a script, as BERT's has for Korean, lets different words look alike.
+        """
+        if text.isascii():
+            return True
+        if any(script not in self._scripts for script in map(_script, text)):
+            return False
+        unknown = self._tokenizer.unk_token_id
+        return unknown is None or unknown not in self._ids(text)
+
+    @functools.cached_property
+    def _scripts(self) -> frozenset[str]:
+        """The scripts with words in the vocabulary."""
+        words = (token.strip("▁Ġ#") for token in self._tokenizer.get_vocab())
+        if type(self._tokenizer).__name__.startswith(("GPT2", "Roberta", "Qwen")):  # bytes as letters
+            words = (
+                self._tokenizer.convert_tokens_to_string([token]).strip() for token in self._tokenizer.get_vocab()
+            )
+        scripts = Counter(_script(word[0]) for word in words if len(word) > 1 and word.isalpha())
+        return frozenset({"", *(script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT)})
+
+    def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
+        """Return class probabilities of distinct pairs.
+
+        Texts that are too long for the model are judged in parts: a hypothesis is entailed if each of its parts is
+        entailed by some part of the premise.
+
+        Args:
+            pairs: The n pairs; of a question, its asking sentence is read.
+            verbatim: Whether the model reads all texts unchanged, as in the official code of SePer; only ``?`` is
+                added to a question without one, and too long pairs are truncated.
+
+        Returns:
+            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's label order. For three-way
+            models, columns 1 and 2 are neutral and contradiction.
+
+        Raises:
+            ValueError: The model gave NaN.
+        """
+        if not pairs:
+            return torch.empty(0, self.classes)
+        grids = self.parts(pairs, verbatim=verbatim)
+        rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
+        encoded = self.encode(rows)
+        lengths = {at: len(ids) for at, ids in enumerate(encoded["input_ids"])}
+        found: dict[Pair, Tensor] = {}
+        for batch in token_batches(lengths, self.max_batch_tokens):
+            scored = in_halves(functools.partial(self._forward, encoded), batch)
+            found.update(zip([rows[at] for at in batch], scored, strict=True))
+        return torch.stack([entailed_in_parts([[found[row] for row in claim] for claim in grid]) for grid in grids])
+
+    def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
+        """Return for each pair, per part of its hypothesis, the pairs of this part with the parts of its premise.
+
+        Questions become their asking sentences; verbatim texts are not cut.
+        """
+        ask = _with_mark if verbatim else self._asking_sentence
+        asked = {question: ask(question) for question in {pair.question for pair in pairs}}
+        texts = dict.fromkeys(text for pair in pairs for text in (pair.premise, pair.hypothesis))
+        cut = {text: [text] if verbatim else self._windows(text) for text in texts}
+        return [
+            [[Pair(asked[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
+            for pair in pairs
+        ]
+
+    def encode(self, pairs: Sequence[Pair]) -> Any:
+        """Return the tokenizer's encoding of pairs from ``parts``, without padding."""
+        return self._tokenizer(
+            self._safe(_joined(pair.question, pair.premise) for pair in pairs),
+            self._safe(
+                pair.hypothesis if self._question_once else _joined(pair.question, pair.hypothesis) for pair in pairs
+            ),
+            truncation="longest_first",
+            max_length=self._max_length,
+        )
+
+    @inference()
+    def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> Iterable[Tensor]:
+        batch = self._tokenizer.pad(
+            {name: [column[at] for at in places] for name, column in encoded.items()}, return_tensors="pt"
+        ).to(self._model.device)
+        with timed("entailment", tokens=batch["input_ids"].numel()):
+            logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
+        probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
+        if bool(probs.isnan().any()):
+            raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
+        return probs
+
+    def _safe(self, texts: Iterable[str]) -> list[str]:
+        return list(map(self._control_tokens.break_up, texts))
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
+
+    def _windows(self, text: str) -> list[str]:
+        return in_windows(text, lambda part: self._fits(part, self._answer_tokens))
+
+    def _asking_sentence(self, question: str) -> str:
+        """Return the asking sentence of a question; of a sentence longer than 40 tokens only its end."""
+        return in_windows(asking_sentence(question), lambda part: self._fits(part, self._question_tokens))[-1]
+
+    def _fits(self, text: str, tokens: int) -> bool:
+        # a token has at least one character
+        return len(text) <= tokens or len(self._ids(text)) <= tokens
+
+
+def _script(letter: str) -> str:
+    """Return the script of a letter by the first word of its Unicode name; empty for other characters."""
+    return unicodedata.name(letter, "?").partition(" ")[0].partition("-")[0] if letter.isalpha() else ""
+
+
+def _joined(question: str, answer: str) -> str:
+    return f"{question} {answer}" if question else answer
+
+
+def _with_mark(question: str) -> str:
+    return f"{question}?" if question and not question.endswith("?") else question
+
+
+def asking_sentence(question: str) -> str:
+    """Return the last sentence of a question that ends in a question mark; the whole text if none does.
+
+    >>> asking_sentence("Good morning! I hope that you are well. Who runs the mill?")
+    'Who runs the mill?'
+    >>> asking_sentence("Who founded St. Louis? Thank you."), asking_sentence("who runs the mill")
+    ('Who founded St. Louis?', 'who runs the mill?')
+    """
+    sentences = list(filter(None, _SENTENCE_END.split(question.strip())))
+    asks = [at for at, sentence in enumerate(sentences) if sentence.endswith("?")]
+    start, end = (asks[-1], asks[-1] + 1) if asks else (0, len(sentences))
+    while start and len(" ".join(sentences[start:end]).split()) < _FEWEST_WORDS:
+        start -= 1
+    asked = " ".join(sentences[start:end]).rstrip("?!.,;: ")
+    return f"{asked}?" if asked else ""
+
+
+@loaded_whole()
+def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
+    """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
+
+    The name is ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such an
+    adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
+
+    Raises:
+        OSError: The model is neither a folder nor on the hub; the message names the fix.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    device = resolve_device(options.device)
+    dtype = resolve_dtype(options.dtype, device)
+    adapter = ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
+    base = base_of_adapter(adapter)
+    if base is not None and base.name != ENCODER_HUB_ID:
+        raise ValueError(
+            f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base.name}; merge the adapter first"
+        )
+    with helpful_errors("entailment", name, f"{EMBEDDED!r}, a local folder or a hub id"):
+        if base:
+            model, tokenizer = new_entailment_model()
+            model = merge_adapter(model, adapter).to(dtype)
+        else:
+            tokenizer = AutoTokenizer.from_pretrained(name, **options.hub)
+            model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
+            if dtype != torch.float32 and (problem := _failure(model, tokenizer)):
+                # transformers' DeBERTa v1 mixes dtypes
+                warnings.warn(f"entailment={name!r} is loaded in float32: {dtype} fails ({problem})", stacklevel=2)
+                model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options.hub)
+    return ready(model, tokenizer, name, options.revision, device)
+
+
+def _failure(model: Any, tokenizer: Any) -> str | None:
+    """Return the error of a model that cannot score a pair, or ``None``."""
+    try:
+        with inference():
+            logits = model(**tokenizer("one", "two", return_tensors="pt")).logits
+    except RuntimeError as error:
+        return str(error)
+    return "NaN logits" if bool(logits.isnan().any()) else None
+
+
+def new_entailment_model() -> tuple[Any, Any]:
+    """Return all-MiniLM-L6-v2 with an untrained three-way head, the start of training, and its tokenizer."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils import logging
+
+    folder = embedded_encoder_folder()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # transformers would warn that the head is untrained
+    try:
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            num_labels=len(_LABELS),
+            id2label=dict(enumerate(_LABELS)),
+            label2id={label: index for index, label in enumerate(_LABELS)},
+            dtype=torch.float32,
+        )
+    finally:
+        logging.set_verbosity(verbosity)
+    model.config.question_once, model.config.trained_answer_tokens = True, LONGEST_ANSWER
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Combine the class probabilities of a pair of texts that was judged in parts.
+
+    A hypothesis is entailed if each of its parts is entailed by some part of the premise. ``probs`` has, per part of
+    the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
+    """
+
+    def entailment(row: Tensor) -> float:
+        return float(row[0])
+
+    return min((max(claim, key=entailment) for claim in probs), key=entailment)
+
+
+def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Cut a text into parts that fit: in halves, at the sentence end or else the space nearest the middle.
+
+    Parts have no space around them; a text that fits is unchanged, and a single character always fits.
+
+    >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
+    ['It rained. We stayed in.', 'Nobody came.']
+    """
+    if len(text) <= 1 or fits(text):
+        return [text]
+    text = text.strip()
+    middle = len(text) // 2
+    for boundary in (r"(?<=[.!?])\s+", r"\s+"):
+        cuts = [match.start() for match in re.finditer(boundary, text)]
+        cut = min(cuts, key=lambda at: abs(at - middle), default=0)
+        if cut > 0:
+            break
+    else:
+        cut = middle
+    return [part for half in (text[:cut], text[cut:].strip()) for part in in_windows(half, fits)]
+
+
+def _label_columns(id2label: dict[int, str], name: str) -> list[int]:
+    """Return the model's columns in our order: entailment first, then neutral and contradiction."""
+    names = {str(label).lower().replace("-", "_"): int(index) for index, label in id2label.items()}
+    if "entailment" not in names:
+        raise ValueError(
+            f"entailment={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
+            "use a model trained on NLI, or set id2label in its config.json"
+        )
+    others = [names[label] for label in _LABELS[1:] if label in names]
+    rest = [index for label, index in names.items() if label != "entailment" and index not in others]
+    return [names["entailment"], *others, *sorted(rest)]

@@ -1,0 +1,92 @@
+"""Equality of answers: a normal form that deletes no sign, digit or word that distinguishes two answers."""
+
+import functools
+import re
+import unicodedata
+from collections import Counter
+
+_SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹⁺⁻]+")
+_FRACTIONS = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
+_TYPOGRAPHY = str.maketrans(
+    {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "´": "'", "–": "-", "—": "-", "‐": "-"}
+    | {"‑": "-", "−": "-", "⁄": "/", "×": "x", "♯": "#", "＃": "#"}
+)
+_LATEX = (
+    (re.compile(r"\\[dt]?frac ?\{?(-?\w+)\}? ?\{?(\w+)\}?"), r"\1/\2"),
+    (re.compile(r"\\(?:text\w{0,8}|math\w{1,8}|boxed|fbox|emph|operatorname|underline) ?\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\[()\[\]]|\\[,;! ]"), " "),
+    # As in Pandoc, $ next to a space or before a digit is not a delimiter: $45 and $60.
+    (re.compile(r"(?<!\\)\${1,2}(?=\S)((?:[^$\\]|\\.)+)(?<=\S)\${1,2}(?![\w$])", re.DOTALL), r"\1"),
+    (
+        re.compile(r"\\(pi|theta|alpha|beta|sigma)\b"),
+        lambda found: unicodedata.lookup(f"GREEK SMALL LETTER {found[1]}"),
+    ),
+    (re.compile(r"\\([%$&#_{}])"), r"\1"),
+)
+_EMPHASIS = re.compile(
+    r"(?<![\w*])\*{1,3}(?=[^\s*])([^*\n]+)(?<=\S)\*{1,3}(?![\w*])"
+    r"|(?<!\w)_{1,3}(?=[^\s_])([^_\n]+)(?<=\S)_{1,3}(?!\w)|`{1,3}([^`\n]+)`{1,3}"
+)
+_AROUND_PUNCTUATION = re.compile(r"\s+(?=[^\w\s])|(?<=[^\w\s])\s+")
+_ARTICLES = re.compile(r"^(?:an?|the)\s+(?=[\w\"'])|\bthe\s+(?=[\w\"'])")
+_SIGNS = re.compile(
+    r"[+#<>=≤≥≠±√^*%°∞|\\]|(?<!\w)-(?=[\w.])|(?<=\w)-(?![\w\s])|(?<=\w)-$|(?<=\d)/(?=\d)"
+    r"|[(\[](?=\s*[-+]?\d[^()\[\]]*[)\]])|(?<=\d)\s*[)\]]"
+)
+
+
+def plain(text: str) -> str:
+    r"""Return a text without LaTeX commands, emphasis and typographic variants of signs, in Unicode's form NFKC.
+
+    Superscripts and fractions stay apart from the digits before them, as NFKC alone would join them.
+
+    >>> plain("**2½** x²"), plain(r"$\frac{1}{2}$")
+    ('2 1/2 x^2', '1/2')
+    """
+    if not text.isascii():
+        text = _SUPERSCRIPTS.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]), text)
+        text = unicodedata.normalize("NFKC", _FRACTIONS.sub(" ", text).translate(_TYPOGRAPHY)).translate(_TYPOGRAPHY)
+    if "\\" in text or "$" in text or "{" in text:
+        for pattern, replacement in _LATEX:
+            text = pattern.sub(replacement, text)
+    for _ in range(2):  # bold and italic: **_X_**
+        text = _EMPHASIS.sub(lambda found: found[found.lastindex or 0], text)
+    return " ".join(text.split())
+
+
+@functools.lru_cache(maxsize=65536)
+def normal_form(text: str) -> str:
+    """Return the form in which equal answers are equal: without case, articles, outer quotes and final punctuation.
+
+    >>> normal_form(' The "Tern Bridge". '), normal_form("F#"), normal_form("[2,8)")
+    ('tern bridge', 'f#', '[2,8)')
+    """
+    folded = plain(text).casefold()
+    kept = _ARTICLES.sub("", folded).strip("\"' ").rstrip(".,;:!?").strip("\"' ")
+    kept = _AROUND_PUNCTUATION.sub("", kept)
+    return kept or folded
+
+
+def equal(one: str, other: str) -> bool:
+    """Return whether two texts are the same answer in normal form.
+
+    >>> equal("**The Tern.**", "tern"), equal("F#", "F"), equal("1, 12", "11, 2")
+    (True, False, False)
+    """
+    return normal_form(one) == normal_form(other)
+
+
+def signs(text: str) -> Counter[str]:
+    """Return the signs of a text that distinguish answers, such as + # < and the brackets of an interval."""
+    return Counter(found.strip() for found in _SIGNS.findall(plain(text)))
+
+
+def differ_in_signs(one: str, other: str) -> bool:
+    """Return whether two texts have the same letters and digits and other signs.
+
+    >>> differ_in_signs("F#", "F"), differ_in_signs("[2, 8)", "(2, 8]"), differ_in_signs("New-York", "New York")
+    (True, True, False)
+    """
+    letters = (re.sub(r"[\W_]+", "", plain(text).casefold()) for text in (one, other))
+    return len(set(letters)) == 1 and signs(one) != signs(other)

@@ -1,0 +1,182 @@
+"""Judge: decides how far one answer entails another, by equality and values, else by a model.
+
+A rule never calls two texts equal after deleting something that distinguishes answers, and refuses only if a value
+parser has read both texts, or if the text lacks a digit or sign of the answer. All else is the model's.
+"""
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from seper_reward.judge.equality import differ_in_signs, equal, signs
+from seper_reward.judge.values import Value, in_digits, values_in, whole_value
+from seper_reward.runtime.cache import Cache, answers_through
+from seper_reward.runtime.messages import say_once
+from seper_reward.types import Pair
+
+RULES = 8  # version of equality and values in fingerprints: raise it with every change of a decision
+_DIGITS = re.compile(r"\d+(?:[.,]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|\d+")
+
+
+class PairModel(Protocol):
+    """A model that judges pairs: ``EntailmentScorer``, ``ReaderJudge``, or a text similarity in its place.
+
+    Attributes:
+        name: Name of the model in provenance files.
+        classes: Number K of its classes.
+        max_batch_tokens: Maximum number of tokens per forward pass.
+        device: Device of the model.
+    """
+
+    name: str
+    classes: int
+    max_batch_tokens: int
+    device: torch.device
+
+    @property
+    def weights_hash(self) -> str:
+        """Hash over all parts of the model that decide a score."""
+
+    def reads(self, text: str) -> bool:
+        """Return whether the model can read a text, or has no words of its script."""
+
+    def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
+        """Return class probabilities ``(n, K)`` of distinct pairs, entailment first."""
+
+
+class Judge:
+    """Judges pairs of answers: ``probs(pairs)``, once per batch.
+
+    Args:
+        model: The model that judges all pairs without a rule.
+        cache: Cache of the model's scores between runs.
+    """
+
+    def __init__(self, model: PairModel, cache: Cache | None = None) -> None:
+        self.model, self.cache = model, cache
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """All parts of the judge that decide a score; JSON-able."""
+        return {
+            "entailment": self.model.name,
+            "entailment_weights": self.model.weights_hash,
+            "entailment_rules": RULES,
+        }
+
+    def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> "Judged":
+        """Judge pairs, each distinct one once.
+
+        Args:
+            pairs: The pairs.
+            verbatim: Whether the model judges all pairs, with unchanged texts, as in the official code of SePer.
+
+        Returns:
+            Their class probabilities.
+        """
+        distinct = list(dict.fromkeys(pairs))
+        ruled = [pair if verbatim else decide(pair, self.model) for pair in distinct]
+        asked = list(dict.fromkeys(claim for claim in ruled if isinstance(claim, Pair)))
+
+        def compute(missing: list[int]) -> list[list[float]]:
+            found: list[list[float]] = self.model.probs([asked[at] for at in missing], verbatim=verbatim).tolist()
+            return found
+
+        kind = "entailment_verbatim" if verbatim else "entailment"
+        found = dict(zip(asked, answers_through(self.cache, kind, self.model, asked, compute), strict=True))
+        certain = torch.eye(self.model.classes)[[0, -1]].tolist()  # entailment, contradiction
+        rows = [found[claim] if isinstance(claim, Pair) else certain[0 if claim else 1] for claim in ruled]
+        return Judged({pair: at for at, pair in enumerate(distinct)}, torch.tensor(rows).view(-1, self.model.classes))
+
+
+class Judged:
+    """Class probabilities ``(n, K)`` of pairs, entailment first."""
+
+    def __init__(self, places: dict[Pair, int], probs: Tensor) -> None:
+        self._places, self._probs = places, probs
+
+    def __getitem__(self, pair: Pair) -> float:
+        """Return the probability that the premise of a pair entails its hypothesis."""
+        return float(self._probs[self._places[pair], 0])
+
+    def rows(self, pairs: Sequence[Pair]) -> Tensor:
+        """Return the class probabilities of pairs, ``(n, K)``."""
+        return self._probs[[self._places[pair] for pair in pairs]]
+
+    def table(self, question: str, premises: Sequence[str], hypotheses: Sequence[str]) -> Tensor:
+        """Return the class probabilities of all premises and hypotheses, ``(premises, hypotheses, K)``."""
+        places = [[self._places[Pair(question, one, two)] for two in hypotheses] for one in premises]
+        return self._probs[torch.tensor(places)]
+
+
+def decide(pair: Pair, model: PairModel) -> bool | Pair:
+    """Return whether a premise entails a hypothesis if a rule decides it, else the pair for the model.
+
+    In the pair for the model, equal values have the spelling of the hypothesis.
+    """
+    question, premise, hypothesis = pair
+    if not premise.strip() or not hypothesis.strip():
+        return premise.strip() == hypothesis.strip()
+    if equal(premise, hypothesis):
+        return True
+    if differ_in_signs(premise, hypothesis):
+        return False
+    wanted, stated = values_in(hypothesis), values_in(premise)
+    value, whole = whole_value(hypothesis), whole_value(premise)
+    if value and whole and (decided := _compare(whole, value)) is not None:
+        return decided
+    asked = values_in(question)
+    if value and any(
+        each.comparable(value) and not each.entails(value)
+        for each in stated
+        if not any(each.entails(other) for other in asked)
+    ):
+        return False
+    claim = _spelled(premise, stated, hypothesis, wanted)
+    if _lacks_digits(claim, in_digits(hypothesis)) or signs(hypothesis) - signs(claim):
+        return False
+    if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
+        _warn_unread(model.name, unread[0])
+        return False
+    return Pair(question, claim, in_digits(hypothesis))
+
+
+@functools.cache
+def _warned() -> set[str]:
+    return set()
+
+
+def _warn_unread(name: str, text: str) -> None:
+    """Warn once per model about texts that it cannot read."""
+    if name not in _warned():
+        _warned().add(name)
+        say_once(
+            f"the entailment model {name} has no words of the script of {text[:40]!r}, so such answers count only if "
+            "they are equal; use judge='reader' for a language that the reader reads, or a multilingual model"
+        )
+
+
+def _compare(one: Value, other: Value) -> bool | None:
+    """Return whether a value entails another one; ``None`` if they are of two kinds, and may mean the same."""
+    if one.entails(other):
+        return None if one.has_unit != other.has_unit else True  # 2 % may not be 2
+    return False if one.comparable(other) or (one.has_unit and other.has_unit) else None
+
+
+def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:
+    """Return a premise in which values that entail one of the hypothesis have its spelling."""
+    text, spelled = in_digits(premise), in_digits(hypothesis)
+    for each in reversed(stated):
+        same = next((value for value in wanted if each.entails(value) and each.has_unit <= value.has_unit), None)
+        if same is not None:
+            text = text[: each.start] + spelled[same.start : same.end] + text[each.end :]
+    return text
+
+
+def _lacks_digits(text: str, answer: str) -> bool:
+    return bool(Counter(_DIGITS.findall(answer)) - Counter(_DIGITS.findall(text)))
