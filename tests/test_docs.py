@@ -21,8 +21,7 @@ from seper_reward.shipped import RECIPES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-FROZEN = DOCS / "experiments.md"  # its commands and settings are those of earlier versions
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(set(DOCS.glob("*.md")) - {FROZEN})]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
