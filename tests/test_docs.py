@@ -185,7 +185,7 @@ def test_settings_in_prose_exist_somewhere():
         for path in folder.glob("*.py")
         if re.search(r"^def main", path.read_text(), re.MULTILINE)
     ]
-    benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling", "search")]
+    benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling")]
     known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
     groups = {name.partition(".")[0] for name in known if "." in name}
     assert {"reader", "sampling", "engine", "judge", "estimator", "labeler", "sets", "input", "targets"} == groups
