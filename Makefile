@@ -64,7 +64,10 @@ retriever-demo: setup  ## compare the pairs of passages chosen by each kind of l
 	$(COMPARE) --config $(EXPERIMENTS)/compare-two-hop.yaml --table_only true --output_dir runs/retriever-demo
 
 baselines-demo: setup  ## compare ΔSePer with eRAG, ITEM and EoR on the demo corpus, into runs/baselines-demo
-	$(BIN)/python -m tests.benchmarks.experiments.baselines_demo
+	mkdir -p runs/baselines-demo
+	$(BIN)/seper-reward baseline eor --config configs/baselines/eor-demo.yaml --cache runs/baselines-demo/cache.sqlite \
+	  --json runs/baselines-demo/eor.json --plot runs/baselines-demo/win-ratios.svg
+	$(BIN)/python -m tests.benchmarks.experiments.compare --config $(EXPERIMENTS)/labelers-demo.yaml --output_dir runs/baselines-demo/labelers
 
 # Two jobs with one thread each are faster on two cores than one job with two threads. Existing tables are not rebuilt, so a
 # stopped run resumes.
