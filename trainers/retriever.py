@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -78,11 +78,6 @@ _WITH_OTHERS = ("contrastive", "kl_regularized")  # already use the passages of 
 @dataclass
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "student_temperature": "leave it out; similarities are divided by 0.05",
-        "false_negative_margin": "leave it out; passages of other questions are all negatives",
-    }
 
     model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
     rounds: int = setting(

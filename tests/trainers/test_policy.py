@@ -310,8 +310,6 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
         ({"credit_baseline": "reader"}, "a setting of credit 'turn', got .*'reader'.* with 'rollout'"),
         ({"per_device_eval_batch_size": "7"}, r"whole groups of 2 rollouts .* got 7 over 1 processes"),
         ({"price": "-1"}, "price must be at least 0, got -1"),
-        ({"variant": "both"}, "'--variant', which was removed; set answer_weight and gain_weight"),
-        ({"gain_over": "random"}, "'--gain_over', which was removed; leave it out"),
     ],
 )
 def test_settings_that_do_not_go_together_claim_no_folder(settings, tmp_path, given, message):

@@ -229,7 +229,6 @@ def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
     ("options", "message"),
     [
         ({"eval_readers": ["plain", "embedded"]}, "must not contain the labelling reader, 'embedded'"),
-        ({"labeler": "delta_belief"}, "was removed; use labeler delta_seper with label delta_belief"),
         ({"sets": "conditional"}, r"sets=conditional measures sets .* learn from paths"),
         ({"learn_from": "paths"}, r"learn_from=paths needs labels of sets or .* got sets=none"),
         ({"list_size": 1}, "list_size must be at least 2, got 1"),
