@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from seper_reward.data.formats.recognise import parse_columns
 from seper_reward.data.queries import InputOptions
 from seper_reward.estimators.seper import Estimator, Preset
-from seper_reward.reader.chat import ChatOptions, Thinking
+from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
@@ -167,19 +167,8 @@ class ScorerConfig(EstimatorConfig):
     chat_template_kwargs: dict[str, Any] | str | None = setting(
         None,
         'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
-        "use the setting thinking for variables about thinking.",
+        "enable_thinking is false by default.",
         "reader.chat_template_kwargs",
-    )
-    thinking: Thinking = setting(
-        "auto",
-        "Whether a reader that can think does so before each response: auto (only if its chat template cannot turn "
-        "thinking off), off (never; if the template cannot turn it off, thinking is closed right away) or on.",
-        "reader.thinking",
-    )
-    max_thinking_tokens: int = setting(
-        1024,
-        "Maximum length of a thought in tokens, >= 1; then the reader must answer.",
-        "reader.max_thinking_tokens",
     )
     prompt_date: str = setting(
         "2024-07-26",
@@ -466,9 +455,7 @@ def chat_options(config: ScorerConfig) -> ChatOptions:
             variables = json.loads(variables)
         if not isinstance(variables, dict):
             raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {config.chat_template_kwargs!r}")
-    return ChatOptions(
-        config.thinking, config.max_thinking_tokens, config.prompt_date, config.system_prompt, variables
-    )
+    return ChatOptions(config.prompt_date, config.system_prompt, variables)
 
 
 def reader_options(config: ScorerConfig) -> ReaderOptions:
