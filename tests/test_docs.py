@@ -34,7 +34,6 @@ COMMANDS = [
     "export",
     "init",
     "merge-reader",
-    "push",
     "report",
     "rescore",
     "serve",
