@@ -35,7 +35,6 @@ COMMANDS = [
     "init",
     "merge-reader",
     "report",
-    "rescore",
     "serve",
     "evaluate correlation",
     "evaluate counterfactual",
