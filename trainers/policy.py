@@ -7,7 +7,6 @@ Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YA
 """
 
 import hashlib
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +16,6 @@ from typing import Any, Literal
 import torch
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
-from transformers import TrainerCallback, TrainerState
 from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.config import REPORT_TO_HELP, InputConfig
@@ -88,11 +86,6 @@ class PolicyConfig(PolicyTaskConfig):
         "the reader's answer in place of the turn; needs both weights above 0). The reader's baseline also measures "
         "the value of a search if all rollouts of a question search.",
     )
-    price_warmup: float = setting(
-        0.0,
-        "Steps over which the price grows from 0, >= 0; below 1 a share of all steps. With a warm-up, a policy that "
-        "still answers badly after a search keeps exploring searches early in training. 0: full price from the start.",
-    )
     evaluate_only: bool = setting(
         False,
         "Whether to only measure init_adapter (a trained policy: RUN/model) and the fixed rules, without training.",
@@ -107,8 +100,6 @@ class PolicyConfig(PolicyTaskConfig):
             )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
-        if not 0 <= self.price_warmup < math.inf:
-            raise ValueError(f"price_warmup must be a number of steps, or a share of them, got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
             raise ValueError(
                 f"init_adapter={self.init_adapter!r} contains no adapter; warm up first with `seper-reward train sft "
@@ -178,23 +169,6 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
     return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
 
 
-class PriceWarmup(TrainerCallback):
-    """Increases the price of a reward linearly from 0, over steps or (below 1) a share of all steps."""
-
-    def __init__(self, reward: SePerReward, steps: float) -> None:
-        self._reward, self._steps, self._whole = reward, steps, reward.weights
-
-    def on_step_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Set the price of this step."""
-        steps = self._steps * (1 if self._steps >= 1 else state.max_steps)
-        grown = min(1.0, state.global_step / steps) if steps else 1.0
-        self._reward.weights = replace(self._whole, price=grown * self._whole.price)
-
-    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Restore the full price, which evaluations have."""
-        self._reward.weights = self._whole
-
-
 def new_trainer(
     config: PolicyConfig,
     arguments: PolicyArguments,
@@ -218,7 +192,6 @@ def new_trainer(
         # a separate tokenizer: the reader's must keep its chat template
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
-        callbacks=[PriceWarmup(reward, config.price_warmup)],
         **credit,
     )
 
@@ -242,7 +215,7 @@ def claim_policy_folder(
 
     A run may be resumed with more steps if its steps do not depend on their number.
     """
-    of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
+    of_all_steps = 0 < arguments.warmup_steps < 1
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {

@@ -252,26 +252,6 @@ def test_two_processes_and_wandb(settings, tmp_path):
         assert name in content
 
 
-@pytest.mark.slow
-def test_prices_grow(settings, tmp_path, monkeypatch):
-    """Four steps, a price from 0 over the first half of them, and the whole price in both measurements."""
-    prices = []
-    called = policy.SePerReward.__call__
-
-    def watched(reward, *args, **columns):
-        prices.append(reward.weights.price)
-        return called(reward, *args, **columns)
-
-    monkeypatch.setattr(policy.SePerReward, "__call__", watched)
-    settings += ["--price", "0.4", "--price_warmup", "0.5", "--max_steps", "4"]
-    assert policy.main(settings) == 0
-    training = [0.0, 0.2, 0.4, 0.4]
-    measuring = (len(prices) - 4) // 2
-    assert prices == [0.4] * measuring + training + [0.4] * measuring
-    with pytest.raises(ValueError, match="price_warmup must be a number of steps"):
-        policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
-
-
 VLLM = {"use_vllm": True, "use_cpu": True, "per_device_train_batch_size": 8}
 
 
