@@ -28,7 +28,7 @@ from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
-from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer, refuse_credit
+from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
@@ -80,12 +80,6 @@ class PolicyConfig(PolicyTaskConfig):
         "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
         "needs scale_rewards none.",
     )
-    credit_baseline: CreditBaseline = setting(
-        "group",
-        "Baseline of the advantages of turns: group (means over the rollouts of a question), or reader (the reward of "
-        "the reader's answer in place of the turn; needs both weights above 0). The reader's baseline also measures "
-        "the value of a search if all rollouts of a question search.",
-    )
     evaluate_only: bool = setting(
         False,
         "Whether to only measure init_adapter (a trained policy: RUN/model) and the fixed rules, without training.",
@@ -93,11 +87,6 @@ class PolicyConfig(PolicyTaskConfig):
     weights: RewardWeights = field(default=RewardWeights(), init=False)
 
     def __post_init__(self) -> None:
-        if self.credit != "turn" and self.credit_baseline != "group":
-            raise ValueError(
-                f"credit_baseline is a setting of credit 'turn', got {self.credit_baseline!r} with {self.credit!r}; "
-                "set --credit turn"
-            )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
@@ -180,9 +169,7 @@ def new_trainer(
 ) -> GRPOTrainer:
     """Return TRL's trainer of the policy, with the search tool and the reward."""
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
-    trainer_class, credit = GRPOTrainer, dict[str, Any]()
-    if config.credit == "turn":
-        trainer_class, credit = TurnCreditGRPOTrainer, {"credit_baseline": config.credit_baseline}
+    trainer_class = TurnCreditGRPOTrainer if config.credit == "turn" else GRPOTrainer
     return trainer_class(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
@@ -192,7 +179,6 @@ def new_trainer(
         # a separate tokenizer: the reader's must keep its chat template
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
-        **credit,
     )
 
 
@@ -277,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = (PolicyConfig, RewardWeights, PolicyArguments)
     config, config.weights, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
     if config.credit == "turn":
-        refuse_credit([config.weights], arguments, config.credit_baseline)
+        refuse_credit([config.weights], arguments)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns

@@ -158,8 +158,7 @@ def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
 
 
 def test_credit_per_turn(settings, tmp_path):
-    options = ["--credit", "turn", "--credit_baseline", "reader"]
-    assert policy.main([*settings, *options, "--scale_rewards", "none", "--logging_steps", "1"]) == 0
+    assert policy.main([*settings, "--credit", "turn", "--scale_rewards", "none", "--logging_steps", "1"]) == 0
     (checkpoint,) = (tmp_path / "run").glob("checkpoint-2")
     log = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
     assert [row["credit/whole_rollouts"] for row in log if "credit/whole_rollouts" in row] == [0.0, 0.0]
@@ -287,7 +286,6 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
     ("given", "message"),
     [
         ({"credit": "turn"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
-        ({"credit_baseline": "reader"}, "a setting of credit 'turn', got .*'reader'.* with 'rollout'"),
         ({"per_device_eval_batch_size": "7"}, r"whole groups of 2 rollouts .* got 7 over 1 processes"),
         ({"price": "-1"}, "price must be at least 0, got -1"),
     ],
