@@ -97,8 +97,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     )
     margin: float = setting(
         0.1,
-        "Minimum label of a helpful passage, > 0; the retriever's losses ranknet and contrastive ignore pairs of "
-        "passages whose labels differ by less.",
+        "Minimum label of a helpful passage, > 0; the retriever's loss contrastive ignores pairs of passages whose "
+        "labels differ by less.",
         "targets.margin",
     )
     resolution: float = setting(
