@@ -46,7 +46,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-e
-.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint bench figure lock docs adapters clean
+.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -64,7 +64,10 @@ retriever-demo: setup  ## compare the pairs of passages chosen by each kind of l
 	$(COMPARE) --config $(EXPERIMENTS)/compare-two-hop.yaml --table_only true --output_dir runs/retriever-demo
 
 baselines-demo: setup  ## compare ΔSePer with eRAG, ITEM and EoR on the demo corpus, into runs/baselines-demo
-	$(BIN)/python -m tests.benchmarks.experiments.baselines_demo
+	mkdir -p runs/baselines-demo
+	$(BIN)/seper-reward baseline eor --config configs/baselines/eor-demo.yaml --cache runs/baselines-demo/cache.sqlite \
+	  --json runs/baselines-demo/eor.json --plot runs/baselines-demo/win-ratios.svg
+	$(BIN)/python -m tests.benchmarks.experiments.compare --config $(EXPERIMENTS)/labelers-demo.yaml --output_dir runs/baselines-demo/labelers
 
 # Two jobs with one thread each are faster on two cores than one job with two threads. Existing tables are not rebuilt, so a
 # stopped run resumes.
@@ -117,14 +120,12 @@ RESULT_speed           := $(BENCH).sampling --reference_contexts 3 --factor_cont
 RESULT_batches         := $(BENCH).batch_size --questions 64
 RESULT_scaling         := $(BENCH).scaling --questions 10 100
 RESULT_entailment      := $(BENCH).entailment
-RESULT_roofline        := $(BENCH).roofline
 RESULT_dense           := $(BENCH).dense --questions 300
-RESULT_search          := $(BENCH).search
 RESULT_identity        := $(BENCH).batch_shape --questions 4
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
 RESULTS := planted false_negatives people traps attack estimators options noise hops speed batches scaling \
-           entailment roofline dense search identity pairs other_domain
+           entailment dense identity pairs other_domain
 
 # a measured set is not measured again
 marks: setup  ## compare labels with people's marks, into runs/joined; READER="--reader FOLDER" for another reader
@@ -253,9 +254,6 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-bench: setup  ## run the benchmarks, as ratios; takes minutes
-	for name in sampling entailment scaling batch_size batch_shape answer_log_probs dense dtypes search tool_loop roofline; do echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 figure: demo  ## draw the README's figure from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg

@@ -43,17 +43,10 @@ _HOMES = {
     "scorer": ("SePerScorer",),
     "types": ("Belief", "Passage", "Query", "Utility"),
 }
-_FORMER = {  # names of 0.2, each with its present place
-    "AsyncSePerClient": "client.AsyncSePerClient",
-    "EntailmentScorer": "estimators.entailment.EntailmentScorer",
-    "ResponseSampler": "reader.in_process.response_sampler.ResponseSampler",
-    "environment_factory": "reward.environment.search_environment",
-    "label_dataset": "labels.dataset.label",
-}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use: clients of a server work without torch."""
     from seper_reward.runtime.imports import lazy_name
 
-    return lazy_name(__name__, name, _HOMES, _FORMER)
+    return lazy_name(__name__, name, _HOMES)

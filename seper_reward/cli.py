@@ -22,27 +22,6 @@ from seper_reward.shipped import RECIPES, is_ours, run_recipe
 _FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
 _TRAIN = "train "
 _FIRST = ("label", "demo")  # in the list of commands; the rest is sorted
-_FORMER = {  # former names, with the present ones
-    "evaluate equivalence": "evaluate judge",
-    "evaluate erag": "baseline erag",
-    "evaluate judgments": "baseline item",
-    "evaluate ensemble": "baseline eor",
-    "evaluate consistency": "baseline eor",
-    "evaluate workflows": "baseline workflows",
-    "evaluate components": "baseline compression",
-    "reestimate": "rescore",
-    "audit": "audit-searches",
-    "save-reader": "merge-reader",
-    "configs copy": "init",
-}
-_MOVED = {  # moved to the experiments, which are not in the wheel
-    f"{group} {name}": f"python -m tests.benchmarks.experiments.{name.replace('-', '_')}"
-    for group, names in (
-        ("evaluate", ("repeats", "robustness", "transfer", "compare")),
-        ("train", ("compare-labelers", "new-head")),
-    )
-    for name in names
-} | {"evaluate stress": "python -m tests.benchmarks.judge.texts"}
 _RESUMING = {"label", "demo", "audit-negatives", *(f"{_TRAIN}{name}" for name in RECIPES if name != "sft")}
 _USAGE = """\
 usage: seper-reward COMMAND [--config FILE.yaml] [--setting value ...] | --version
@@ -98,12 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [*commands, *(_TRAIN + name for name in RECIPES)]
     for words in (1, 2):
         name = " ".join(arguments[:words])
-        if name in _MOVED:
-            print(f"seper-reward {name}: is now '{_MOVED[name]}', in a checkout of the repository", file=sys.stderr)
-            return 2
-        if name in _FORMER:
-            print(f"seper-reward {name}: is now 'seper-reward {_FORMER[name]}'", file=sys.stderr)
-            name = _FORMER[name]
         if name in names:
             if name in commands:
                 command = import_module(commands[name].module).command

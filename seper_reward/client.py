@@ -1,7 +1,8 @@
-"""Thin clients of ``seper-reward serve``: a scorer over HTTP, sync and async, picklable, without torch.
+"""Thin client of ``seper-reward serve``: a scorer over HTTP, picklable, without torch.
 
     client = SePerClient("http://scorer:8100")
     client.utilities([{"question": ..., "answers": [...], "passages": [...]}])
+    await asyncio.to_thread(client.utilities, ...)  # in an event loop
 
 Requests that time out, or that a busy, late or stopping server rejects (429, 502, 503, 504), are retried with
 exponential back-off and jitter until the client's time is over: servers can be restarted under their clients. Requests
@@ -9,7 +10,6 @@ do not change the server's state, and repeated requests are measured once. If th
 from the environment variable ``SEPER_SERVER_TOKEN`` only.
 """
 
-import asyncio
 import json
 import os
 import random
@@ -37,8 +37,15 @@ _LETTERS = 4  # of a token
 _Question = TypeVar("_Question")
 
 
-class _Client:
-    """Base of both clients, which check the URL and the timeout."""
+class SePerClient:
+    """A scorer behind ``seper-reward serve``; several threads may share it.
+
+    The ``url`` is an address such as ``http://scorer:8100``; ``timeout`` is the limit of a call with all attempts, in
+    seconds.
+
+    Raises:
+        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
+    """
 
     def __init__(self, url: str, timeout: float = 600.0) -> None:
         parts = urlsplit(url)
@@ -55,17 +62,6 @@ class _Client:
     def __getstate__(self) -> dict[str, Any]:
         """Leave open connections out of a pickle; a copy opens its own."""
         return {"url": self.url, "timeout": self.timeout}
-
-
-class SePerClient(_Client):
-    """A scorer behind ``seper-reward serve``; several threads may share it.
-
-    The ``url`` is an address such as ``http://scorer:8100``; ``timeout`` is the limit of a call with all attempts, in
-    seconds.
-
-    Raises:
-        ValueError: The URL is not an HTTP address or may contain a secret; or ``timeout`` is not above 0.
-    """
 
     @cached_property
     def _http(self) -> httpx2.Client:
@@ -139,52 +135,10 @@ class SePerClient(_Client):
             time.sleep(call.pause(_message(response), response))
 
 
-class AsyncSePerClient(_Client):
-    """``SePerClient`` with coroutines; the tasks of one event loop may share it. Arguments and errors are the same."""
-
-    @cached_property
-    def _http(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(limits=httpx2.Limits(max_connections=_CONNECTIONS))
-
-    async def measure(self, asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        """Measure beliefs and texts of several questions, as in ``SePerClient.measure``."""
-        parts = _parts(asked, estimated_tokens)
-        return [each for part in parts for each in _measured(await self.post("/beliefs", _asked_body(part)))]
-
-    async def beliefs(
-        self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]
-    ) -> list[Belief]:
-        """Measure the belief in an answer given each set of passages, as in ``SePerClient.beliefs``."""
-        asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
-        return list(unwrap((await self.measure([asked]))[0]).beliefs)
-
-    async def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | UnscorableError]:
-        """Measure the change of the belief in each query's answer by passages, as in ``SePerClient.utilities``."""
-        parts = _parts(queries, _json_tokens)
-        return [each for part in parts for each in _results(await self.post("/utilities", {"queries": part}))]
-
-    async def post(self, path: str, body: Any) -> Any:
-        """Send a JSON body, with retries, and return the JSON of the response, as in ``SePerClient.post``."""
-        call = _Call(self, path, body)
-        while True:
-            try:
-                response = await self._http.post(**call.request())
-            except httpx2.TransportError as error:
-                await asyncio.sleep(call.pause(f"{type(error).__name__}: {error}"))
-                continue
-            if not call.refused(response):
-                return response.json()
-            await asyncio.sleep(call.pause(_message(response), response))
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
-
-
 class _Call:
     """One call: the attempts so far, and the time that is left."""
 
-    def __init__(self, client: _Client, path: str, body: Any) -> None:
+    def __init__(self, client: SePerClient, path: str, body: Any) -> None:
         self._client, self._path = client, path
         self._content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         self._end = time.monotonic() + client.timeout

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from seper_reward.data.formats.recognise import parse_columns
 from seper_reward.data.queries import InputOptions
 from seper_reward.estimators.seper import Estimator, Preset
-from seper_reward.reader.chat import ChatOptions, Thinking
+from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.engine.servers import check_url
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import Baseline, PromptStyle, prompt_style
@@ -95,14 +95,6 @@ class EstimatorConfig(JudgeConfig):
     """Settings that turn sampled responses into beliefs: the entailment model, and the options of SePer."""
 
     group_help: ClassVar[Mapping[str, str]] = {"estimator": "The options of SePer, from responses to a belief."}
-    #: Removed settings, each with its replacement.
-    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        (
-            *("weighting", "end_token", "aliases", "hard_aliases", "kernel", "match", "floor", "threshold"),
-            *("clusters", "judged_by", "judged_texts"),
-        ),
-        "name a preset with --estimator, or make SePerScorer(estimator=Estimator(...)) in Python",
-    )
 
     estimator: Preset = setting(
         "default",
@@ -128,16 +120,6 @@ class ScorerConfig(EstimatorConfig):
     }
     #: Commands with a reader use the same loading options for both models.
     places: ClassVar[Mapping[str, str]] = {name: f"reader.{name}" for name in ("dtype", "device", "trust_remote_code")}
-    former: ClassVar[Mapping[str, str]] = {
-        "enough_std_error": "leave it out; num_samples responses are always sampled",
-        "min_samples": "leave it out; num_samples responses are always sampled",
-        "draw": "leave it out; draws are independent",
-        "compile_reader": "leave it out",
-        "throughput": "take --block",
-        "reader_layout": "leave it out; a reader that its architecture's layout does not fit is read without a cache",
-        "layout": "leave it out; a reader that its architecture's layout does not fit is read without a cache",
-        "backend": "leave it out; the reader runs on the servers of engine if given, else in this process",
-    }
 
     reader: str = setting(
         "embedded",
@@ -185,19 +167,8 @@ class ScorerConfig(EstimatorConfig):
     chat_template_kwargs: dict[str, Any] | str | None = setting(
         None,
         'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
-        "use the setting thinking for variables about thinking.",
+        "enable_thinking is false by default.",
         "reader.chat_template_kwargs",
-    )
-    thinking: Thinking = setting(
-        "auto",
-        "Whether a reader that can think does so before each response: auto (only if its chat template cannot turn "
-        "thinking off), off (never; if the template cannot turn it off, thinking is closed right away) or on.",
-        "reader.thinking",
-    )
-    max_thinking_tokens: int = setting(
-        1024,
-        "Maximum length of a thought in tokens, >= 1; then the reader must answer.",
-        "reader.max_thinking_tokens",
     )
     prompt_date: str = setting(
         "2024-07-26",
@@ -331,17 +302,6 @@ class LabelerConfig:
     """Settings of labelers, shared by commands and trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"labeler": "The labeler, and settings of delta_seper, erag and item."}
-    former: ClassVar[Mapping[str, str]] = {
-        f"item_{option.partition('=')[0]}": f"give it with labeler.item_method or judges, as in {method}:{option}"
-        for method, option in (
-            ("a_s", "form=pointwise"),
-            ("a_s", "pseudo_answer=implicit"),
-            ("a_s", "rounds=2"),
-            ("ar_r", "top_k=3"),
-            ("k_sampling", "samples=6"),
-            ("a_s", "same_answer=0.9"),
-        )
-    }
 
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief"] | None = setting(
         None,
@@ -398,7 +358,6 @@ class SetsConfig:
     """Settings of labels of sets of passages, shared by the command and the trainers."""
 
     group_help: ClassVar[Mapping[str, str]] = {"sets": "Labels of sets of passages."}
-    former: ClassVar[Mapping[str, str]] = {"both_orders": "leave it out; each set is measured in one order"}
 
     sets: Literal["none", "conditional"] = setting(
         "none",
@@ -496,9 +455,7 @@ def chat_options(config: ScorerConfig) -> ChatOptions:
             variables = json.loads(variables)
         if not isinstance(variables, dict):
             raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {config.chat_template_kwargs!r}")
-    return ChatOptions(
-        config.thinking, config.max_thinking_tokens, config.prompt_date, config.system_prompt, variables
-    )
+    return ChatOptions(config.prompt_date, config.system_prompt, variables)
 
 
 def reader_options(config: ScorerConfig) -> ReaderOptions:

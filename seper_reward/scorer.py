@@ -49,7 +49,7 @@ class SePerScorer:
         sampler: Samples the reader's responses, in this process or on servers.
         entailment: The model that judges the responses.
         prompt: The wording, or the name of a style in ``prompts.STYLES``; includes the form of the baseline.
-        chat: Options of the reader's chat template, including thinking.
+        chat: Options of the reader's chat template.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
         max_passage_tokens: Maximum length of a passage in tokens (default: the reader's window).
         cache: Cache of responses and entailment scores between runs, or the path of its file, made if absent.

@@ -7,17 +7,12 @@ import pytest
 from tests.benchmarks import (
     batch_size,
     dense,
-    dtypes,
     erag_cost,
     false_negatives,
     label_noise,
-    ranks,
-    reward,
     roofline,
     sampling,
     scaling,
-    serving,
-    tool_loop,
 )
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
@@ -58,25 +53,6 @@ def test_the_benchmark_of_erags_cost_writes_its_numbers(tiny_reader, tmp_path):
     found = json.loads(out.read_text())
     assert found["k_1"].keys() == found["k_2"].keys()
     assert found["k_2"]["each_passage_over_every_prefix"] > 0
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_dtypes_writes_its_numbers(tiny_reader, tmp_path):
-    dtypes.main(["--reader", str(tiny_reader), "--repeats", "1", "--json", str(tmp_path / "out.json")])
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert min(found["bfloat16_over_float32"].values()) > 0
-    assert found["fast_dtype"] in dtypes.DTYPES
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_searches_writes_its_numbers(tiny_encoder, tmp_path):
-    out = tmp_path / "out.json"
-    tool_loop.main(["--encoder", str(tiny_encoder), "--questions", "2", "--rollouts", "2", "--json", str(out)])
-    found = json.loads(out.read_text())
-    assert found["searches"] == 4
-    for queries in ("queries_of_their_own", "queries_alike"):
-        assert set(found[queries]["seconds"]) == {"one_by_one", "cached", "prefetched"}
-        assert min(found[queries]["speedup"].values()) > 0
 
 
 @pytest.mark.slow
@@ -126,17 +102,6 @@ def test_the_scaling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, 
 
 
 @pytest.mark.slow
-def test_the_load_test_loses_nothing_over_a_killed_server(tiny_reader, tiny_entailment, tmp_path):
-    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
-    serving.main([*words, "--clients", "8", "--requests", "40", "--questions", "2", "--words", "20"])
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert (found["requests"], found["lost"], found["wrong"]) == (40, 0, 0)
-    assert found["seconds_down"] > 0
-    assert 0 < found["p50_ms"] <= found["p99_ms"]
-    assert found["throughput_over_in_process"] > 0
-
-
-@pytest.mark.slow
 def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_reader, tiny_entailment, tmp_path):
     words = ["--questions", "2", "--negatives", "1", "--output_dir", str(tmp_path / "labels")]
     words += ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
@@ -147,23 +112,3 @@ def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_r
         for rule in rules.values():
             assert {role: row["passages"] for role, row in rule.items()} == dict.fromkeys(rule, 2)
             assert list(rule) == ["gold", "planted", "wrong", "mined"]
-
-
-@pytest.mark.slow
-def test_two_ranks_that_share_measure_less(tiny_reader, tiny_entailment, tmp_path):
-    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
-    ranks.main([*words, "--steps", "2", "--words", "20"])
-    found = json.loads((tmp_path / "out.json").read_text())
-    one, each = found["one_group"], found["a_group_each"]
-    assert one["contexts"]["shared"] < one["contexts"]["alone"]
-    assert each["contexts"]["shared"] == each["contexts"]["alone"]
-    assert max(one["greatest_difference"], each["greatest_difference"]) < 1e-3
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_the_rewards_share_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
-    words = ["--model", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
-    reward.main([*words, "--init_adapter", "none", "--steps", "2", "--completions", "4"])
-    found = json.loads((tmp_path / "out.json").read_text())["layouts"]
-    assert list(found) == list(reward.LAYOUTS)
-    assert all(0 < row["share_of_step"] <= 1 and row["seconds_step"] > 0 for row in found.values())

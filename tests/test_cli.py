@@ -120,25 +120,6 @@ def test_an_unknown_command_is_named_with_the_nearest(capsys, arguments, message
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("recipe", "module"),
-    [("compare-labelers", "compare_labelers"), ("new-head", "new_head")],
-)
-def test_a_recipe_that_became_an_experiment_names_it(capsys, recipe, module):
-    assert cli.main(["train", recipe, "--output_dir", "runs/x"]) == 2
-    said = f"is now 'python -m tests.benchmarks.experiments.{module}', in a checkout of the repository"
-    assert capsys.readouterr().err == f"seper-reward train {recipe}: {said}\n"
-    assert (Path(__file__).parent / "benchmarks" / "experiments" / f"{module}.py").is_file()
-
-
-@pytest.mark.parametrize("name", ["repeats", "robustness", "transfer"])
-def test_an_evaluation_that_became_an_experiment_names_it(capsys, name):
-    assert cli.main(["evaluate", name, "--seed", "1"]) == 2
-    error = capsys.readouterr().err
-    assert f"'python -m tests.benchmarks.experiments.{name}', in a checkout" in error
-    assert error.count("\n") == 1
-
-
 def test_the_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"seper-reward {seper_reward.__version__}\n"
@@ -238,40 +219,3 @@ def test_a_damaged_label_file_is_named(tmp_path, capsys):
     for words in (["report"], ["export", "--output", str(tmp_path / "x")]):
         assert cli.main([*words, "--labels", str(tmp_path)]) == 2
         assert "labels.jsonl, line 1: expected one JSON object on the line" in capsys.readouterr().err
-
-
-def test_a_removed_setting_is_named_with_its_replacement(capsys):
-    assert cli.main(["label", "--input", "demo", "--throughput", "true"]) == 2
-    assert "'--throughput', which was removed; take --block" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("command", "yaml", "hint"),
-    [
-        ("label", "estimator: {kernel: max}", "'estimator.kernel', which was removed; name a preset with --estimator"),
-        (
-            "train retriever",
-            "targets: {clip_low: 0}",
-            "'targets.clip_low', which was removed; leave it out",
-        ),
-        ("train reranker", "loss: lambda", "'loss', which was removed; leave it out; the loss is RankNet's"),
-        ("train sft", "warmup_on: answers", "'warmup_on', which was removed; leave it out; the examples are whole"),
-        ("baseline workflows", "sure_from: 0.5", "'sure_from', which was removed; use WorkflowOptions in Python"),
-    ],
-)
-def test_a_setting_that_a_recipe_lost_is_named(tmp_path, capsys, command, yaml, hint):
-    (tmp_path / "old.yaml").write_text(yaml)
-    assert cli.main([*command.split(), "--config", str(tmp_path / "old.yaml")]) == 2
-    assert hint in capsys.readouterr().err
-
-
-def test_a_former_name_runs_the_new_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["configs", "copy", "--to", "mine"]) == 0
-    assert capsys.readouterr().err.startswith("seper-reward configs copy: is now 'seper-reward init'\n")
-    assert (tmp_path / "mine" / "label" / "demo.yaml").is_file()
-
-
-def test_former_names_name_commands():
-    assert not {*cli._FORMER} & {*cli.find_commands()}
-    assert {*cli._FORMER.values()} <= {*cli.find_commands()}

@@ -1,6 +1,5 @@
 """Thin clients: no torch, no models, picklable, and patient with a server that is busy, stopping or gone."""
 
-import asyncio
 import json
 import pickle
 import threading
@@ -10,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from seper_reward.client import TOKEN, AsyncSePerClient, SePerClient, belief_from_json, belief_json
+from seper_reward.client import TOKEN, SePerClient, belief_from_json, belief_json
 from seper_reward.types import Asked, Passage, UnscorableError
 from tests.completions_server import Http
 
@@ -49,26 +48,11 @@ def answering(*answers):
         http.server_close()
 
 
-def sync_measure(url, **options):
+def measure(url, **options):
     return SePerClient(url, **options).measure([ASKED])
 
 
-def async_measure(url, **options):
-    async def measure():
-        client = AsyncSePerClient(url, **options)
-        try:
-            return await client.measure([ASKED])
-        finally:
-            await client.aclose()
-
-    return asyncio.run(measure())
-
-
-both = pytest.mark.parametrize("measure", [sync_measure, async_measure])
-
-
-@both
-def test_a_busy_server_is_asked_again(measure):
+def test_a_busy_server_is_asked_again():
     busy = [(429, {}, {"detail": "full"}), (503, {"Retry-After": "1"}, {"detail": "stopping"})]
     with answering(*busy, (200, {}, NOTHING)) as (url, seen):
         start = time.monotonic()
@@ -84,8 +68,7 @@ def test_a_busy_server_is_asked_again(measure):
     assert body["asked"][0]["texts"] == ["Ida"]
 
 
-@both
-def test_what_the_request_is_to_blame_for_is_not_sent_again(measure):
+def test_what_the_request_is_to_blame_for_is_not_sent_again():
     for status, kind in ((422, ValueError), (401, ValueError), (500, ConnectionError)):
         with answering((status, {}, {"detail": "body.asked: no"})) as (url, seen):
             with pytest.raises(kind, match=f"answered {status}: body.asked: no"):
@@ -93,16 +76,14 @@ def test_what_the_request_is_to_blame_for_is_not_sent_again(measure):
             assert len(seen) == 1
 
 
-@both
-def test_nobody_there(measure):
+def test_nobody_there():
     start = time.monotonic()
     with pytest.raises(ConnectionError, match=r"did not answer within 0.5 s \(\d+ attempts; the last: ConnectError"):
         measure("http://127.0.0.1:9", timeout=0.5)
     assert time.monotonic() - start < 0.6  # no sleep into a time that is over
 
 
-@both
-def test_the_token_comes_from_the_environment(measure, monkeypatch):
+def test_the_token_comes_from_the_environment(monkeypatch):
     with answering((200, {}, NOTHING)) as (url, seen):
         measure(url)
         monkeypatch.setenv(TOKEN, "secret")
@@ -113,7 +94,7 @@ def test_the_token_comes_from_the_environment(measure, monkeypatch):
 def test_spaces_around_the_token_are_none_of_it(monkeypatch):
     monkeypatch.setenv(TOKEN, "secret\n")  # as many files with secrets end
     with answering((200, {}, NOTHING)) as (url, seen):
-        sync_measure(url)
+        measure(url)
     assert seen[0][1]["Authorization"] == "Bearer secret"
 
 
@@ -159,10 +140,9 @@ def test_nothing_asked_is_not_sent():
     ],
 )
 def test_nonsense_is_refused(arguments, message):
-    for kind in (SePerClient, AsyncSePerClient):
-        with pytest.raises(ValueError, match=message) as caught:
-            kind(*arguments)
-        assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match=message) as caught:
+        SePerClient(*arguments)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_belief_travels(tiny_scorer):

@@ -21,8 +21,7 @@ from seper_reward.shipped import RECIPES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-FROZEN = DOCS / "experiments.md"  # its commands and settings are those of earlier versions
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(set(DOCS.glob("*.md")) - {FROZEN})]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
@@ -35,9 +34,7 @@ COMMANDS = [
     "export",
     "init",
     "merge-reader",
-    "push",
     "report",
-    "rescore",
     "serve",
     "evaluate correlation",
     "evaluate counterfactual",
@@ -186,7 +183,7 @@ def test_settings_in_prose_exist_somewhere():
         for path in folder.glob("*.py")
         if re.search(r"^def main", path.read_text(), re.MULTILINE)
     ]
-    benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling", "search")]
+    benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling")]
     known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
     groups = {name.partition(".")[0] for name in known if "." in name}
     assert {"reader", "sampling", "engine", "judge", "estimator", "labeler", "sets", "input", "targets"} == groups

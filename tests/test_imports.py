@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import seper_reward
-from seper_reward import reward
 from tests.helpers import ENVIRONMENT
 
 ROOT = Path(__file__).parents[1]
@@ -92,16 +90,3 @@ def test_errors_name_extras_that_exist():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert len(named) > 15
     assert set(named) <= set(declared)
-
-
-@pytest.mark.parametrize("name", seper_reward._FORMER)
-def test_a_former_name_warns(name):
-    with pytest.warns(FutureWarning, match=rf"seper_reward\.{name} will be removed; import \w+ from seper_reward"):
-        assert callable(getattr(seper_reward, name))
-
-
-def test_the_former_name_of_the_search_tool_warns():
-    with pytest.warns(
-        FutureWarning, match=r"environment_factory will be removed; import search_environment from seper_reward.reward"
-    ):
-        assert reward.environment_factory is seper_reward.search_environment

@@ -1,12 +1,8 @@
 """Recipes that people copy, as far as a CPU goes: what launchers make of them, and that their commands exist."""
 
-import os
 import re
-import shlex
-import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,6 @@ from accelerate.commands import launch
 from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils.launch import prepare_multi_gpu_env
 
-from seper_reward.commands.label import LabelConfig
 from seper_reward.runtime.parser import parse_settings
 from tests.helpers import ENVIRONMENT, labels_of
 from tests.test_docs import COMMANDS, flags, invocations, named_settings
@@ -26,7 +21,6 @@ EXPERIMENTS = ROOT / "tests/benchmarks/experiments/configs"
 LAUNCHES = {
     "one_gpu": {"num_processes": 1, "num_machines": 1},
     "eight_gpus": {"num_processes": 8, "num_machines": 1, "multi_gpu": True},
-    "two_nodes": {"num_processes": 16, "num_machines": 2, "multi_gpu": True, "main_process_port": 29500},
     "fsdp": {"num_processes": 8, "use_fsdp": True, "fsdp_version": 2},
     "zero2": {"num_processes": 8, "use_deepspeed": True, "zero_stage": 2},
     "zero3": {"num_processes": 8, "use_deepspeed": True, "zero_stage": 3, "zero3_save_16bit_model": True},
@@ -100,7 +94,7 @@ def test_commands_in_comments_exist():
             for program, behind in invocations(line.replace("`", " ")):
                 assert program in COMMANDS or (ROOT / f"{program.replace('.', '/')}.py").is_file(), f"{path}: {line}"
                 assert named_settings(behind) <= flags(program), f"{path}: {line}"
-        for named in re.findall(r"(?:[\w.-]+/)*\bconfigs/[\w/.-]+\.(?:yaml|sh)", path.read_text(encoding="utf-8")):
+        for named in re.findall(r"(?:[\w.-]+/)*\bconfigs/[\w/.-]+\.yaml", path.read_text(encoding="utf-8")):
             assert (ROOT / named).is_file(), f"{path}: {named}"
 
 
@@ -155,7 +149,7 @@ def config_class(path):
     [
         path
         for path in (*sorted(CONFIGS.rglob("*.yaml")), *sorted(EXPERIMENTS.glob("*.yaml")))
-        if path.parent.name not in ("accelerate", "compose") and path.stem not in ("second-reader", "sentences")
+        if path.parent.name != "accelerate" and path.stem not in ("second-reader", "sentences")
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
@@ -168,68 +162,3 @@ def test_settings_of_the_files_are_in_their_groups(path):
     if "input" in settings:
         given = settings["input"]
         assert config.input == (given["path"] if isinstance(given, dict) else given)
-
-
-def test_the_slurm_script_starts_one_launcher_a_node(tmp_path):
-    script = CONFIGS / "slurm" / "two_nodes.sh"
-    subprocess.run(["bash", "-n", script], check=True)
-    shims = {
-        "scontrol": 'printf "first\\nsecond\\n"',  # of two hosts
-        "srun": 'shift; for node in 0 1; do SLURM_NODEID=$node "$@"; done',
-        "accelerate": f'printf "%q " "$@" >> {tmp_path}/launched; echo >> {tmp_path}/launched',
-    }
-    for name, body in shims.items():
-        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
-        (tmp_path / name).chmod(0o755)
-    environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "h[1-2]",
-        "SLURM_GPUS_ON_NODE": "4",
-    }  # fmt: skip
-    ours = ["label", "--input", "my questions.jsonl", "--output_dir", "runs/mine"]
-    subprocess.run(["bash", script, *ours], env=environment, cwd=ROOT, check=True)
-    lines = [shlex.split(line) for line in (tmp_path / "launched").read_text().splitlines()]
-    assert [line[0] for line in lines] == ["launch", "launch"]
-    for rank, line in enumerate(lines):
-        line[line.index("--config_file") + 1] = str(ROOT / line[line.index("--config_file") + 1])
-        arguments = launched(line[1:])
-        assert (arguments.machine_rank, arguments.num_machines, arguments.num_processes) == (rank, 2, 8)
-        assert (arguments.main_process_ip, arguments.main_process_port) == ("first", 29500)
-        assert (arguments.module, arguments.training_script) == (True, "seper_reward")
-        assert arguments.training_script_args == ours
-
-
-def composed(**environment):
-    """Return the compose file with its variables filled in, as `docker compose config` does."""
-    text = (CONFIGS / "compose" / "label.yaml").read_text(encoding="utf-8")
-    filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: environment.get(found[1]) or found[2], text)
-    assert "$" not in re.sub(r"^ *#.*$", "", filled, flags=re.MULTILINE)
-    return yaml.safe_load(filled)
-
-
-def test_the_compose_file_labels_with_what_it_serves():
-    services = composed(READER="org/reader")["services"]
-    reader, label = services["reader"], services["label"]
-    assert label["depends_on"] == {"reader": {"condition": "service_healthy"}}
-    command, *words = label["command"]
-    (config,) = parse_settings((LabelConfig,), words, f"seper-reward {command}")
-    assert command == "label"
-    assert config.reader == reader["command"][0] == "org/reader"
-    port = reader["command"][reader["command"].index("--port") + 1]
-    assert config.engine == [f"http://reader:{port}/v1"]  # a service is reached by its name
-    assert f"localhost:{port}" in reader["healthcheck"]["test"][-1]
-    (data, *_) = label["volumes"]
-    assert all(path.startswith(data.partition(":")[2]) for path in (config.input, config.output_dir))
-    built = label["build"]["dockerfile_inline"]
-    assert re.findall(r"/src\[(\w+)\]", built) == ["engine"]
-    copied = [name for names in re.findall(r"COPY (.*) /src", built) for name in names.split()]
-    project = tomllib.loads((CONFIGS.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    packaged = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-    assert {*packaged, "pyproject.toml", "README.md", "LICENSE"} == set(copied)
-
-
-def test_docker_reads_the_compose_file():
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("docker compose is absent")
-    path = CONFIGS / "compose" / "label.yaml"
-    subprocess.run([docker, "compose", "-f", path, "config", "--quiet"], check=True)

@@ -7,7 +7,6 @@ Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YA
 """
 
 import hashlib
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +16,6 @@ from typing import Any, Literal
 import torch
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
-from transformers import TrainerCallback, TrainerState
 from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.config import REPORT_TO_HELP, InputConfig
@@ -30,7 +28,7 @@ from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
-from seper_reward.reward.trainer import CreditBaseline, TurnCreditGRPOTrainer, refuse_credit
+from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
@@ -82,17 +80,6 @@ class PolicyConfig(PolicyTaskConfig):
         "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
         "needs scale_rewards none.",
     )
-    credit_baseline: CreditBaseline = setting(
-        "group",
-        "Baseline of the advantages of turns: group (means over the rollouts of a question), or reader (the reward of "
-        "the reader's answer in place of the turn; needs both weights above 0). The reader's baseline also measures "
-        "the value of a search if all rollouts of a question search.",
-    )
-    price_warmup: float = setting(
-        0.0,
-        "Steps over which the price grows from 0, >= 0; below 1 a share of all steps. With a warm-up, a policy that "
-        "still answers badly after a search keeps exploring searches early in training. 0: full price from the start.",
-    )
     evaluate_only: bool = setting(
         False,
         "Whether to only measure init_adapter (a trained policy: RUN/model) and the fixed rules, without training.",
@@ -100,15 +87,8 @@ class PolicyConfig(PolicyTaskConfig):
     weights: RewardWeights = field(default=RewardWeights(), init=False)
 
     def __post_init__(self) -> None:
-        if self.credit != "turn" and self.credit_baseline != "group":
-            raise ValueError(
-                f"credit_baseline is a setting of credit 'turn', got {self.credit_baseline!r} with {self.credit!r}; "
-                "set --credit turn"
-            )
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
-        if not 0 <= self.price_warmup < math.inf:
-            raise ValueError(f"price_warmup must be a number of steps, or a share of them, got {self.price_warmup}")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
             raise ValueError(
                 f"init_adapter={self.init_adapter!r} contains no adapter; warm up first with `seper-reward train sft "
@@ -178,23 +158,6 @@ def new_policy(config: PolicyConfig, network: Any) -> Any:
     return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
 
 
-class PriceWarmup(TrainerCallback):
-    """Increases the price of a reward linearly from 0, over steps or (below 1) a share of all steps."""
-
-    def __init__(self, reward: SePerReward, steps: float) -> None:
-        self._reward, self._steps, self._whole = reward, steps, reward.weights
-
-    def on_step_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Set the price of this step."""
-        steps = self._steps * (1 if self._steps >= 1 else state.max_steps)
-        grown = min(1.0, state.global_step / steps) if steps else 1.0
-        self._reward.weights = replace(self._whole, price=grown * self._whole.price)
-
-    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Restore the full price, which evaluations have."""
-        self._reward.weights = self._whole
-
-
 def new_trainer(
     config: PolicyConfig,
     arguments: PolicyArguments,
@@ -206,9 +169,7 @@ def new_trainer(
 ) -> GRPOTrainer:
     """Return TRL's trainer of the policy, with the search tool and the reward."""
     torch.manual_seed(arguments.seed)  # for a new adapter: the trainer sets its seed only later
-    trainer_class, credit = GRPOTrainer, dict[str, Any]()
-    if config.credit == "turn":
-        trainer_class, credit = TurnCreditGRPOTrainer, {"credit_baseline": config.credit_baseline}
+    trainer_class = TurnCreditGRPOTrainer if config.credit == "turn" else GRPOTrainer
     return trainer_class(
         model=new_policy(config, loaded.model),
         reward_funcs=[reward],
@@ -218,8 +179,6 @@ def new_trainer(
         # a separate tokenizer: the reader's must keep its chat template
         processing_class=with_tool_template(load_tokenizer(config.model)),
         environment_factory=tool,
-        callbacks=[PriceWarmup(reward, config.price_warmup)],
-        **credit,
     )
 
 
@@ -242,7 +201,7 @@ def claim_policy_folder(
 
     A run may be resumed with more steps if its steps do not depend on their number.
     """
-    of_all_steps = any(0 < steps < 1 for steps in (config.price_warmup, arguments.warmup_steps))
+    of_all_steps = 0 < arguments.warmup_steps < 1
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
     adapter = Path(config.init_adapter) / "adapter_model.safetensors"
     settings = {
@@ -304,7 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = (PolicyConfig, RewardWeights, PolicyArguments)
     config, config.weights, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
     if config.credit == "turn":
-        refuse_credit([config.weights], arguments, config.credit_baseline)
+        refuse_credit([config.weights], arguments)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns

@@ -1,9 +1,8 @@
 """Settings and components shared by a policy and its warm-up: model, questions, search tool and reader."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from seper_reward.batching import beliefs_of
 from seper_reward.config import (
@@ -36,12 +35,6 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 @dataclass
 class PolicyTaskConfig(InputConfig):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "reader_seed": "set sampling.seed in the file of --scorer",
-        "discount": "leave it out; a message is credited with all later rewards",
-        "needed": "leave it out; a question needs a search if the reader's SePer without one is below 0.5",
-    }
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
     input: list[str] = setting(

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -53,8 +53,6 @@ from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_fro
 @dataclass
 class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
-
-    former: ClassVar[Mapping[str, str]] = {"loss": "leave it out; the loss is RankNet's"}
 
     model: str = setting(
         EMBEDDED,

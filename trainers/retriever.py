@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -45,10 +45,8 @@ from .ranking.losses import (
     ListCollator,
     ListLoss,
     contrastive,
-    kl_divergence,
     kl_regularized,
-    margin_mse,
-    ranknet,
+    reverse_kl,
     vectors_by_text,
 )
 from .ranking.run import (
@@ -65,10 +63,7 @@ from .ranking.run import (
 from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_from_checkpoint
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
-    "kl": kl_divergence,
-    "reverse_kl": partial(kl_divergence, reverse=True),
-    "margin_mse": margin_mse,
-    "ranknet": ranknet,
+    "reverse_kl": reverse_kl,
     "contrastive": contrastive,
     "kl_regularized": kl_regularized,
 }
@@ -78,11 +73,6 @@ _WITH_OTHERS = ("contrastive", "kl_regularized")  # already use the passages of 
 @dataclass
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "student_temperature": "leave it out; similarities are divided by 0.05",
-        "false_negative_margin": "leave it out; passages of other questions are all negatives",
-    }
 
     model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
     rounds: int = setting(
@@ -95,7 +85,7 @@ class RetrieverConfig(RankingConfig):
         "trains the distance to passages that are not candidates.",
     )
     teacher_temperature: float = setting(
-        0.2, "Number that divides labels in the losses kl, reverse_kl, kl_regularized and margin_mse, > 0."
+        0.2, "Number that divides labels in the losses reverse_kl and kl_regularized, > 0."
     )
     lora_r: int = setting(0, "Rank of LoRA matrices on all linear layers, merged when saved; 0 trains all weights.")
     max_seq_length: int | None = setting(
@@ -141,14 +131,11 @@ def list_loss(config: RetrieverConfig, model: SentenceTransformer) -> ListLoss:
 
     if config.loss == "kl_regularized":
         return ListLoss(model, of_scaled_labels, in_batch=True, reference=True)
-    own: Callable[..., Tensor] = of_scaled_labels
-    if config.loss == "ranknet":
-        own = partial(ranknet, margin=config.margin)
     if not config.contrastive_weight:
-        return ListLoss(model, own)
+        return ListLoss(model, of_scaled_labels)
 
     def with_contrastive(scores: Tensor, labels: Tensor, others: Tensor) -> Tensor:
-        return own(scores, labels) + config.contrastive_weight * in_batch(scores, labels, others)
+        return of_scaled_labels(scores, labels) + config.contrastive_weight * in_batch(scores, labels, others)
 
     return ListLoss(model, with_contrastive, in_batch=True)
 

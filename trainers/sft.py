@@ -9,10 +9,10 @@ All fields of TRL's ``SFTConfig`` are settings. With ``data: policy`` the model 
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -38,8 +38,6 @@ from .runs import ThisMachine, project_completions_only, suggest
 @dataclass
 class SftScriptConfig:
     """Settings of model and data, in addition to TRL's SFTConfig."""
-
-    former: ClassVar[Mapping[str, str]] = {"warmup_on": "leave it out; the examples are whole answers and searches"}
 
     data: str = setting(
         "policy", "Training data: 'policy' (answers and searches), or a JSONL file of {prompt, completion}."

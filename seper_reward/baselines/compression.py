@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
@@ -38,8 +38,6 @@ NONE = "none"
 @dataclass
 class CompressionConfig(RetrievalConfig):
     """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
-
-    former: ClassVar[Mapping[str, str]] = {"margin": "leave it out; harm is an interval of ΔSePer below -0.05"}
 
     retriever: str = setting("bm25", RETRIEVER_HELP)
     candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
 from seper_reward.command import (
@@ -35,8 +35,6 @@ Correlations = dict[str, dict[str, dict[str, Any]]]  # `rank_correlation` by lab
 @dataclass
 class ERAGConfig(LabelerConfig, RetrievalConfig):
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
-
-    former: ClassVar[Mapping[str, str]] = {"judging_seed": "leave it out; the answers' seed is seed + 1"}
 
     retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} One or more.")
     labelers: list[str] = setting(

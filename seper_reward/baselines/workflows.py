@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace, WorkflowOptions
 from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
@@ -108,10 +108,6 @@ WORKFLOWS: Mapping[str, Callable[[Session], str]] = {
 @dataclass
 class WorkflowsConfig(RetrievalConfig):
     """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
-
-    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("refuse_below", "sure_from", "mask_below", "max_thought_tokens"), "use WorkflowOptions in Python"
-    )
 
     retriever: str = setting("bm25", RETRIEVER_HELP)
     workflows: list[str] = setting(

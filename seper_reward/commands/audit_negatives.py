@@ -1,8 +1,7 @@
 """Find mined hard negatives that contain an answer, and list or drop them."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from seper_reward.command import parse
 from seper_reward.config import CommandConfig, load_scorer
@@ -12,8 +11,6 @@ from seper_reward.runtime.settings import check_least, setting
 @dataclass
 class AuditConfig(CommandConfig):
     """Find mined hard negatives that help the reader to answer, and list or drop them."""
-
-    former: ClassVar[Mapping[str, str]] = {"sigmas": "leave it out; labels exceed two standard errors, and --margin"}
 
     input: str = setting(
         "",

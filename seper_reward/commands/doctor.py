@@ -142,7 +142,7 @@ def hub_lines() -> Iterator[str]:
     except ImportError as error:
         yield f"hub: unknown ({error})"
         return
-    token = "a token is set" if get_token() else "no token: `hf auth login` for private repositories and `push`"
+    token = "a token is set" if get_token() else "no token: `hf auth login` for private repositories"
     if constants.HF_HUB_OFFLINE:
         yield f"hub: offline mode is on ($HF_HUB_OFFLINE); unset it to load from the hub; {token}"
         return

@@ -1,8 +1,6 @@
 """Write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from seper_reward.command import parse
 from seper_reward.config import LEARN_FROM_HELP, LearnFrom
@@ -12,11 +10,6 @@ from seper_reward.runtime.settings import check_types, setting
 @dataclass
 class ExportConfig:
     """Write labels in the format of another trainer or an evaluation tool."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "max_std_error": "take --heterogeneity and --shrink, which use the errors",
-        "helpful": "take --heterogeneity; triplets, pairs and FlagEmbedding's rows need a passage that helps anyway",
-    }
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     format: str = setting(

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from seper_reward.command import parse, read_input
 from seper_reward.config import (
@@ -32,11 +32,6 @@ MARGIN_HELP = "Value above which a label's whole interval means help in the summ
 @dataclass
 class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "profile": "leave it out; use torch.profiler, or profiling() in Python",
-        "accept_versions": "after an upgrade, name another folder and the same cache, or use the former versions",
-    }
 
     labeler: str = setting(
         "delta_seper",

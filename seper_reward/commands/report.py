@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from seper_reward.command import parse
 from seper_reward.runtime.settings import check_types, setting
@@ -12,8 +12,6 @@ from seper_reward.runtime.settings import check_types, setting
 @dataclass
 class ReportConfig:
     """Show labels on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
-
-    former: ClassVar[Mapping[str, str]] = {"evaluations": "evaluations print their tables, and --json has all numbers"}
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     question: str | None = setting(

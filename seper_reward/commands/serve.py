@@ -2,9 +2,7 @@
 
 import socket
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from seper_reward.command import parse_all
 from seper_reward.config import CommandConfig, load_scorer
@@ -17,13 +15,6 @@ _MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413
 @dataclass
 class ServeConfig(CommandConfig):
     """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "queue": "leave it out; at most 8,192 sets of passages wait, further requests get 429 and are retried",
-        "memory": "set memory_mb, in MB instead of beliefs",
-        "max_contexts": "set max_request_tokens, which limits the tokens of a request",
-        "max_body_mb": "leave it out; bodies have at most 32 MB, and max_request_tokens limits their tokens",
-    }
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
     port: int = setting(8100, "Port to listen on, in [1, 65535].")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,11 +44,6 @@ EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 @dataclass
 class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
     """Compare the judge, and other scores of responses, with people's verdicts."""
-
-    former: ClassVar[Mapping[str, str]] = {
-        "column_by": "name that field 'system'",
-        "seed": "leave it out; in a checkout, `python -m tests.benchmarks.judge.texts` measures traps",
-    }
 
     file: list[str] = setting(
         [],

@@ -1,9 +1,8 @@
 """A language model as a judge of responses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 from seper_reward.config import JudgeConfig, split_server
 from seper_reward.labels.replies import yes_or_no
@@ -30,10 +29,6 @@ Reply with one word: yes or no."""
 @dataclass
 class LLMJudgeConfig(JudgeConfig):
     """Settings of the language model that judges responses."""
-
-    former: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("llm_judge_engine", "llm_judge_engine_model"), "name a server of one model: --llm_judge TOKENIZER@URL"
-    )
 
     llm_judge: str = setting(
         "none",

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,8 +53,6 @@ _TITLES = {
 @dataclass
 class RetrieversConfig(RetrievalConfig, GradedConfig):
     """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
-
-    former: ClassVar[Mapping[str, str]] = {"margin": "leave it out; harm is an interval of ΔSePer below -0.05"}
 
     retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
     readers: list[str] = setting([], READERS_HELP)

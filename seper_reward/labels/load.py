@@ -1,4 +1,4 @@
-"""``load_labels``: loads finished labels as training datasets or tables, and uploads them to the hub."""
+"""``load_labels``: loads finished labels as training datasets or tables."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.labels.export import Form, form_rows
-from seper_reward.labels.hub import push_labels
 from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_finished, check_labels
 from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_queries, labeler_of
 from seper_reward.runtime.csv_files import write_csv
@@ -129,17 +128,13 @@ class Labels:
             table += [{**question, **_plain(passage)} for passage in row["passages"]]
         return table
 
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Upload the labels and their dataset forms, with a card; see ``labels.hub.push_labels``."""
-        return push_labels(self.rows, repo_id, provenance=self.provenance, summary=self.summary, **options)
-
 
 def load_labels(source: str | Path) -> Labels:
     """Load finished labels.
 
     Args:
         source: Folder written by ``seper-reward label`` or a trainer; a file of label rows; or the name of a dataset
-            on the hub that ``push_to_hub`` uploaded.
+            of label rows on the hub.
 
     Raises:
         OSError: No labels are found.

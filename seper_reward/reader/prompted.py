@@ -9,15 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from seper_reward.reader.chat import ChatOptions, ChatTemplate
+from seper_reward.reader.chat import SWITCH_OFF, ChatOptions, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Sampler
-from seper_reward.reader.thinking import ThinkingSampler, thoughts_problem
 from seper_reward.reader.tokens import usage
 from seper_reward.runtime.cache import Cache, answers_through, content_keys, open_cache
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Asked, Leaf, Query, Responses, UnscorableError, all_or_error, attempt
+
+# prefix of a response that is checked for the tag of a thought
+_HEAD_CHARS, _HEAD_TOKENS = 60, 12
 
 Q = TypeVar("Q", Query, Asked)
 Leaves = Sequence[Leaf] | UnscorableError
@@ -52,7 +54,7 @@ class PromptedReader:
     Arguments are those of ``SePerScorer``.
 
     Attributes:
-        sampler: The sampler; for a thinking reader, it samples thoughts first.
+        sampler: The sampler.
         prompts: Builder of the prompts.
 
     Raises:
@@ -70,8 +72,6 @@ class PromptedReader:
         cache: Cache | str | Path | None = None,
     ) -> None:
         template = ChatTemplate(sampler.tokenizer, chat)
-        if template.thought is not None:
-            sampler = ThinkingSampler(sampler, template.thought, chat.max_thinking_tokens)
         self.sampler, self.cache = sampler, open_cache(cache)
         if self.cache is not None:
             sampler.remember(self.cache)
@@ -86,9 +86,7 @@ class PromptedReader:
     @property
     def sampling(self) -> dict[str, Any]:
         """All settings that decide a response to a prompt, JSON-able."""
-        chat = self.prompts.chat
-        thoughts = chat.options.max_thinking_tokens if chat.thought is not None else 0
-        return {**asdict(self.sampler.options), "max_thinking_tokens": thoughts, "algorithm": ALGORITHM}
+        return {**asdict(self.sampler.options), "algorithm": ALGORITHM}
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -182,7 +180,7 @@ class PromptedReader:
             if not isinstance(row, UnscorableError) and prompt in apart:
                 leaves = apart[prompt]
                 row = leaves if isinstance(leaves, UnscorableError) else replace(row, known_leaves=tuple(leaves))
-            if not isinstance(row, UnscorableError) and (reason := thoughts_problem(row, self.sampler)):
+            if not isinstance(row, UnscorableError) and (reason := _thoughts_problem(row, self.sampler)):
                 if prompt in closed_book:
                     raise ValueError(reason)
                 row = UnscorableError(reason)
@@ -271,3 +269,15 @@ class PromptedReader:
         other = copy.copy(self)
         other.sampler = self.sampler.with_options(replace(self.sampler.options, **changes))
         return other
+
+
+def _thoughts_problem(responses: Responses, sampler: Sampler) -> str | None:
+    """Return an error message if half of the responses or more begin with thoughts instead of answers."""
+    if responses.token_ids:
+        heads = [ids[:_HEAD_TOKENS] for ids in responses.token_ids]
+        beginnings = [sampler.tokenizer.decode(head, skip_special_tokens=False) for head in heads]
+    else:
+        beginnings = [text[:_HEAD_CHARS] for text in responses.texts]
+    if 2 * sum(map(begins_to_think, beginnings)) < len(responses.texts):
+        return None
+    return f"reader {sampler.name!r} begins its responses with thoughts, such as {beginnings[0]!r}; {SWITCH_OFF}"

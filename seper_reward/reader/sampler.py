@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -39,10 +39,6 @@ class SamplingOptions:
         ValueError: A number is out of range, or a stop string is empty.
     """
 
-    # whether thoughts are sampled: stop strings then count from the first character on, and control tokens are part of
-    # the text
-    thought: ClassVar[bool] = False
-
     num_samples: int = 10
     temperature: float = 1.0
     top_p: float = 1.0
@@ -56,12 +52,6 @@ class SamplingOptions:
             raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not contain an empty string")
-
-
-class ThoughtOptions(SamplingOptions):
-    """Options of sampling the thoughts before responses; ``stop`` contains the end of a thought."""
-
-    thought: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

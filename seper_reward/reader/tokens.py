@@ -43,15 +43,14 @@ def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
     return ids
 
 
-def cut_at_stop(text: str, stop: Sequence[str], *, thought: bool = False) -> str | None:
+def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     """Return the text before the first stop string; ``None`` if no stop string ends the text.
 
-    Stop strings before the first visible character are ignored: many readers begin a response with a line break. They
-    count for a ``thought``, which may be empty.
+    Stop strings before the first visible character are ignored: many readers begin a response with a line break.
     """
-    text = text if thought else text.lstrip()
+    text = text.lstrip()
     places = [match.start() for string in stop for match in re.finditer(re.escape(string), text)]
-    cut = min((place for place in places if thought or text[:place].strip()), default=None)
+    cut = min((place for place in places if text[:place].strip()), default=None)
     return None if cut is None else text[:cut]
 
 
@@ -110,12 +109,12 @@ class ResponseEnds:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of token ids."""
-        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=not self._options.thought)
+        text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
 
     def cut(self, text: str) -> str | None:
         """Return the text before the first stop string; see ``cut_at_stop``."""
-        return cut_at_stop(text, self._options.stop, thought=self._options.thought)
+        return cut_at_stop(text, self._options.stop)
 
     def _given(self, token_ids: tuple[int, ...]) -> GivenResponse:
         """Return given tokens as a response, with its possible end tokens."""
@@ -129,9 +128,7 @@ class ResponseEnds:
     def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
         """Return the end tokens, and tokens that complete a stop string after given ones without changing the text."""
         may = list(itertools.compress(range(len(self.may_end_stop)), self.may_end_stop))
-        longer = self._tokenizer.batch_decode(
-            [[*token_ids, token] for token in may], skip_special_tokens=not self._options.thought
-        )
+        longer = self._tokenizer.batch_decode([[*token_ids, token] for token in may], skip_special_tokens=True)
         cut = map(self.cut, longer)
         same = [before is not None and before.strip() == text.strip() for before in cut]
         return sorted(self._end_tokens.union(itertools.compress(may, same)))

@@ -28,12 +28,11 @@ _HOMES = {
     "prefetch": ("prefetch_searches",),
     "trainer": ("TurnCreditGRPOTrainer",),
 }
-_FORMER = {"environment_factory": "environment.search_environment"}
 
 
 def __getattr__(name: str) -> Any:
     """Import lazily the names that need torch or TRL: a reward that queries a server needs neither."""
-    found = lazy_name(__name__, name, _HOMES, _FORMER)
+    found = lazy_name(__name__, name, _HOMES)
     if name == "delta_seper":
         from seper_reward.reward.configured import configured_path
 

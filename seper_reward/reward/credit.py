@@ -1,29 +1,17 @@
-"""Credit per turn: the reward of each message of a policy, and the advantages of the messages in a group; pure.
+"""Credit per turn: the reward of each message of a policy, and the advantages of its messages; pure.
 
-A rollout is a chain of messages: each may call searches, the last one answers. ``x_k`` is the reward of the k-th
-search (its gain in SePer minus its price), ``f_m`` the remaining reward of the m-th message (minus the price of failed
-calls), ``a`` the reward of the answer, and ``R`` their sum. Means are over the rollouts of the group; a search or
-message that a rollout does not have counts as 0:
-
-    own(m)   f_m − mean f_m, plus Σ (x_k − mean x_k) over the searches of message m
-    A(m)     R − mean R − Σ_{l < m} own(l)
-
-This is GRPO with process supervision (DeepSeekMath, arXiv:2402.03300, section 4.1.3), in which the advantage of a step
-is the sum of all later rewards, except that the mean of each position is over all rollouts of the group, also the
-shorter ones. Otherwise a policy that ends early would be compared with fewer means than a policy that goes on, which
-rewards or penalises length.
-
-Group means carry little information if the rollouts of a group act alike: if all of them search, the value of a search
-does not show. The reader's belief shows it: SePer(q, A | D_t) is the reward of an immediate answer after t searches,
-if the policy answers like the reader. With this belief as the value V before message m (VinePPO, arXiv:2410.01679,
-estimates V by rollouts of the policy) and ``r_l`` as the reward of message l,
+A rollout is a chain of messages: each may call searches, the last one answers. The reward ``r_l`` of message l is the
+gain in SePer of its searches minus their price, minus the price of its failed calls, and for the last one plus the
+reward of the answer. SePer(q, A | D_t) is the reward of an immediate answer after t searches, if the policy answers like
+the reader. With this belief as the value V before message m (VinePPO, arXiv:2410.01679, estimates V by rollouts of the
+policy),
 
     A(m)     Σ_{l ≥ m} r_l − V(m)
 
-A baseline that does not depend on the message leaves the mean of the gradient unchanged (Williams, 1992); the group
-means do so up to a factor (G - 1)/G for groups of G rollouts, since each rollout is part of its mean. The variance
+A baseline that does not depend on the message leaves the mean of the gradient unchanged (Williams, 1992). The variance
 is lowest if the baseline of two actions is close to the value of the rarer action; the reader's belief is, if most
-rollouts search.
+rollouts search. Means over a group carry little information then: if all of its rollouts search, the value of a search
+does not show.
 """
 
 import itertools
@@ -81,33 +69,8 @@ def turn_rewards(credit: Credit) -> list[float]:
     return [*rewards[:-1], rewards[-1] + credit.answer]
 
 
-def message_advantages(group: Sequence[Credit | None]) -> list[list[float]]:
-    """Return the advantage of each message of the rollouts in one group, by the first formula of this module.
-
-    A rollout whose credit is ``None`` has none.
-
-    >>> from_memory, search = Credit((0,), (), 0.0), Credit((1, 0), (0.5,), 1.0)
-    >>> message_advantages([from_memory, search])
-    [[-0.75], [0.75, 0.5]]
-    """
-    known = [credit for credit in group if credit is not None]
-    mean_reward = sum(sum(turn_rewards(credit)) for credit in known) / max(len(known), 1)
-    searches = _column_means([credit.searches for credit in known])
-    others = _column_means([credit.by_message for credit in known])
-    advantages: list[list[float]] = []
-    for credit in group:
-        if credit is None:
-            advantages.append([])
-            continue
-        earned = turn_rewards(credit)
-        means = turn_rewards(Credit(credit.calls, searches, 0.0, others[: len(credit.calls)]))
-        lacking = (mean - reward for reward, mean in zip(earned[:-1], means[:-1], strict=True))
-        advantages.append(list(itertools.accumulate(lacking, initial=sum(earned) - mean_reward)))
-    return advantages
-
-
 def advantages_over_reader(credit: Credit, beliefs: Sequence[float]) -> list[float]:
-    """Return the advantages of a rollout's messages over the reader's answer, by the second formula of this module.
+    """Return the advantages of a rollout's messages over the reader's answer, by the formula of this module.
 
     ``beliefs`` are the rewards of the reader's answer before a search and after each.
 
@@ -117,8 +80,3 @@ def advantages_over_reader(credit: Credit, beliefs: Sequence[float]) -> list[flo
     before = itertools.accumulate(credit.calls[:-1], initial=0)
     returns = list(itertools.accumulate(reversed(turn_rewards(credit))))[::-1]
     return [total - beliefs[done] for total, done in zip(returns, before, strict=True)]
-
-
-def _column_means(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return the mean of each column; shorter rows are padded with 0."""
-    return tuple(sum(column) / len(rows) for column in itertools.zip_longest(*rows, fillvalue=0.0))

@@ -13,24 +13,13 @@ answer without a search (w_answer), at any price; with a greater weight of the g
 """
 
 import itertools
-import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.runtime.settings import check_choice, check_least, check_types, setting
+from seper_reward.runtime.settings import check_least, check_types, setting
 from seper_reward.types import Asked, Measured
 
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
-#: The weights of the variants of earlier releases.
-_VARIANTS: dict[str, dict[str, Any]] = {
-    "delta": {"answer_weight": 0.0, "gain_weight": 1.0, "closed_book": False},
-    "stepwise": {"answer_weight": 0.0, "gain_weight": 1.0, "closed_book": False},
-    "answer": {"answer_weight": 1.0, "gain_weight": 0.0, "closed_book": False},
-    "advantage": {"answer_weight": 1.0, "gain_weight": 0.0, "closed_book": True},
-    "both": {"answer_weight": 1.0},
-}
 
 
 @dataclass(frozen=True)
@@ -42,18 +31,6 @@ class RewardWeights:
     """
 
     help_group = "the reward"
-    #: Removed settings, each with its replacement.
-    former: ClassVar[Mapping[str, str]] = {
-        "variant": "set answer_weight and gain_weight (delta: answer_weight 0; answer: gain_weight 0; both: neither)",
-        "word_price": "leave it out; only searches have a price",
-        "pool_draws": "leave it out; a scorer with more samples has less error",
-        "baseline": "give the reward scorer.with_baseline('placebo'), or start the server with --baseline placebo",
-        "gain_over": "leave it out; gains are differences from the belief without a passage",
-        "needed": "leave it out; the log counts a baseline below 0.5 as a question that needs a search",
-        "name": "set reward.__name__",
-        "share_ranks": "leave it out; ranks share the work if the trainer calls its rewards on all of them together",
-        "potential": "leave it out; credit_baseline 'reader' compares with the reader's beliefs",
-    }
 
     answer_weight: float = setting(1.0, "Weight of the policy's answer, >= 0; 0 pays for the searches only.")
     gain_weight: float = setting(1.0, "Weight of the ΔSePer of the searches, >= 0; 0 pays for the answer only.")
@@ -102,36 +79,6 @@ class RewardWeights:
         search_rewards = tuple(gain - price for gain in gains)
         reward = sum(search_rewards) + answer_reward
         return Score(reward, beliefs, self.cost(rollout), answer, search_rewards, answer_reward, fine)
-
-
-def read_former(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the weights that keywords of an earlier release stand for: those of ``variant``, with a warning.
-
-    Args:
-        settings: Keywords that the reward does not have.
-
-    Raises:
-        TypeError: A keyword is unknown or was removed; the message names its replacement.
-        ValueError: The variant is unknown.
-    """
-    for name in settings:
-        if name != "variant":
-            former = RewardWeights.former.get(name)
-            hint = f", which was removed; {former}" if former else ""
-            raise TypeError(f"SePerReward got an unexpected keyword argument {name!r}{hint}")
-    if "variant" not in settings:
-        return {}
-    variant = settings["variant"]
-    check_choice("variant", variant, tuple(_VARIANTS))
-    weights = _VARIANTS[variant]
-    instead = ", ".join(f"{name}={value}" for name, value in weights.items())
-    warnings.warn(
-        f"variant={variant!r} will be removed in the next release: give SePerReward {instead} instead (the default "
-        f"price of a search is now {RewardWeights.price})",
-        FutureWarning,
-        stacklevel=3,
-    )
-    return weights
 
 
 def _on_grid(value: float) -> float:

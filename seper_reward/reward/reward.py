@@ -16,7 +16,7 @@ from seper_reward.client import SePerClient
 from seper_reward.judge.extract import compile_answer_pattern
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
-from seper_reward.reward.formula import RewardWeights, read_former
+from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.metrics import RewardLog, Scored
 from seper_reward.reward.policy_reader import PolicyReader, Weights
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score, read_rollouts, rows_of_others
@@ -62,7 +62,6 @@ class SePerReward:
         environment: Name of the environment to score, if the data set's column ``environment`` has several names, as
             with TRL's dict of factories; all other rows get ``None``. ``None`` scores the rows whose environment
             records its searches (``turns``). ``AsyncGRPOTrainer`` does not pass environments and needs the name.
-        **former: ``variant``, which earlier releases had instead of the weights; it warns.
 
     Attributes:
         weights: The weights and the price.
@@ -74,7 +73,6 @@ class SePerReward:
         ValueError: The reader is unknown, a weight or the price is negative, a URL is malformed, the pattern is no
             regular expression, or ``search_tools`` is no list of names; or the scorer is a server, but ``reader`` is
             not ``"separate"``.
-        TypeError: A keyword is unknown.
     """
 
     def __init__(
@@ -90,12 +88,8 @@ class SePerReward:
         search_tools: Sequence[str] | None = None,
         answer_pattern: str | None = None,
         environment: str | None = None,
-        **former: Any,
     ) -> None:
-        weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
-        if "variant" in former and answer_weight != RewardWeights.answer_weight:
-            raise ValueError("give answer_weight or variant, which replaces it, not both; variant will be removed")
-        self.weights = replace(weights, **read_former(former))
+        self.weights = RewardWeights(answer_weight, gain_weight, price, closed_book)
         self.__name__ = "seper"  # TRL names the metric after it
         compile_answer_pattern(answer_pattern)  # fail early
         self.passage_tag, self.answer_pattern, self.environment = passage_tag, answer_pattern, environment

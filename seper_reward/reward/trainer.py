@@ -3,39 +3,35 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 from trl import GRPOTrainer
 
-from seper_reward.reward.credit import Credit, advantages_over_reader, credit_of, message_advantages
+from seper_reward.reward.credit import Credit, advantages_over_reader, credit_of
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout, Score, tagged_block
 
 Records = list[tuple[Rollout, Score | None]]
-#: Baseline of the advantages.
-CreditBaseline = Literal["group", "reader"]
 
 
 class TurnCreditGRPOTrainer(GRPOTrainer):
     """GRPO in which each message of the policy gets credit for its own reward and for later rewards.
 
     ``credit.py`` has the formula. Advantages have the shape ``(B, T)``, which TRL's losses accept. Reward functions
-    other than ``SePerReward`` still count for all tokens. A message's tokens are found by TRL's tool mask (of tools,
+    other than ``SePerReward`` still count for all tokens. The baseline is the reward of the reader's immediate answer,
+    which shows the value of a search even if all rollouts of a group search. A message's tokens are found by TRL's tool mask (of tools,
     environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in the text; the tokens
     between the tags then have the advantage 0. If the messages of a rollout cannot be separated, or the rollout was
     not scored, all its tokens get one advantage, as in ``GRPOTrainer``; the metric ``credit/whole_rollouts`` is the
     share of such rollouts.
 
     Args:
-        *args: Arguments of ``GRPOTrainer``. At least one of ``reward_funcs`` must be a ``SePerReward``. Rewards must
-            not be scaled (``scale_rewards="none"``): the deviation of rewards can be 0 although their parts differ.
-        credit_baseline: Baseline of the advantages: ``"group"``, the means over the rollouts of a question, or
-            ``"reader"``, the reward of the reader's immediate answer, which needs weights of answer and gain above 0.
-            ``"reader"`` shows the value of a search even if all rollouts of a group search.
+        *args: Arguments of ``GRPOTrainer``. At least one of ``reward_funcs`` must be a ``SePerReward``, with weights
+            of answer and gain above 0. Rewards must not be scaled (``scale_rewards="none"``): the deviation of rewards
+            can be 0 although their parts differ.
         **kwargs: Further arguments of ``GRPOTrainer``.
 
     Attributes:
@@ -46,22 +42,16 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         RuntimeError: This release of TRL lacks a method that this class overrides.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        credit_baseline: CreditBaseline = "group",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         for name in ("_calculate_rewards", "_generate_and_score_completions"):
             if not hasattr(GRPOTrainer, name):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
         super().__init__(*args, **kwargs)
-        self.credit_baseline = credit_baseline
         self.undivided: Counter[str] = Counter()
         self._credited = {at: each for at, each in enumerate(self.reward_funcs) if isinstance(each, SePerReward)}
         self._gathered_rewards: Tensor | None = None
         weights = [reward.weights for reward in self._credited.values()]
-        refuse_credit(weights, self, credit_baseline)
+        refuse_credit(weights, self)
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         self._gathered_rewards = super()._calculate_rewards(*args, **kwargs)
@@ -86,14 +76,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         for at, rows in records.items():
             reward, weight = self._credited[at], float(self.reward_weights[at])
             earned = [credit_of(*row) for row in rows]
-            if self.credit_baseline == "reader":
-                by_message = [
-                    self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)
-                ]
-            else:
-                known = [credit if isinstance(credit, Credit) else None for credit in gather_object(earned)]
-                groups = (known[start : start + size] for start in range(0, len(known), size))
-                by_message = [row for group in groups for row in message_advantages(group)][here]
+            by_message = [self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)]
             shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
@@ -133,17 +116,13 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         return messages
 
 
-def refuse_credit(weights: Sequence[RewardWeights], arguments: Any, credit_baseline: str) -> None:
+def refuse_credit(weights: Sequence[RewardWeights], arguments: Any) -> None:
     """Raise ``ValueError`` if settings of ``TurnCreditGRPOTrainer`` conflict with weights or TRL's arguments."""
-    if credit_baseline not in get_args(CreditBaseline):
-        raise ValueError(
-            f"credit_baseline must be one of {', '.join(get_args(CreditBaseline))}, got {credit_baseline!r}"
-        )
     if not weights:
         raise ValueError("reward_funcs must contain a SePerReward, got none; add one, or use GRPOTrainer")
-    if credit_baseline == "reader" and not all(each.answer_weight and each.gain_weight for each in weights):
+    if not all(each.answer_weight and each.gain_weight for each in weights):
         raise ValueError(
-            "credit_baseline='reader' needs answer_weight and gain_weight above 0, since it compares answers with the "
+            "credit per turn needs answer_weight and gain_weight above 0, since it compares answers with the "
             f"reader's beliefs after each search, got {weights}"
         )
     wanted = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}

@@ -1,8 +1,6 @@
 """Imports on first use: of optional libraries, of a package's names, and of callables given by a dotted path."""
 
 import importlib
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,22 +15,14 @@ def need(module: str, extra: str) -> Any:
         ) from error
 
 
-def lazy_name(
-    package: str, name: str, homes: Mapping[str, Sequence[str]], former: Mapping[str, str] | None = None
-) -> Any:
+def lazy_name(package: str, name: str, homes: Mapping[str, Sequence[str]]) -> Any:
     """Return a name of a package from its module, for the package's ``__getattr__``.
 
-    ``homes`` are the package's modules, each with its names; ``former`` are names of an earlier release, each with its
-    present place, which warn. Raises ``AttributeError`` if there is no such name.
+    ``homes`` are the package's modules, each with its names. Raises ``AttributeError`` if there is no such name.
     """
     for home, names in homes.items():
         if name in names:
             return getattr(importlib.import_module(f"{package}.{home}"), name)
-    if former and name in former:
-        home, _, present = former[name].rpartition(".")
-        place = package if present in sys.modules[package].__all__ else f"{package}.{home}"
-        warnings.warn(f"{package}.{name} will be removed; import {present} from {place}", FutureWarning, stacklevel=3)
-        return getattr(importlib.import_module(f"{package}.{home}"), present)
     raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 

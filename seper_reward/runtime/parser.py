@@ -34,8 +34,8 @@ def parse_settings(
 
     ``--help`` explains the flags and lists the groups; ``--help GROUP`` explains a group, and ``--help all`` also the
     fields of other libraries' classes. A class may have these attributes: ``group_help``, a sentence about each of its
-    groups; ``places``, other places of inherited settings; ``help_group``, the title of its flat settings; ``unused``,
-    inherited settings without effect, which are hidden; and ``former``, removed settings with their replacements.
+    groups; ``places``, other places of inherited settings; ``help_group``, the title of its flat settings; and
+    ``unused``, inherited settings without effect, which are hidden.
 
     Args:
         kinds: Dataclasses of settings, the command's own first.

@@ -73,7 +73,7 @@ def fast_dtype(device: torch.device) -> torch.dtype:
     """Return bf16 if the processor multiplies it faster than fp32, else fp32.
 
     Processors with avx512_fp16 (Intel's since Sapphire Rapids) are faster in bf16 only with AMX tiles. In a virtual
-    machine that hides them, only avx512_bf16 remains, which is slower than fp32 (``tests.benchmarks.dtypes``).
+    machine that hides them, only avx512_bf16 remains, which is slower than fp32.
     """
     if device.type == "cpu":
         # torch 2.10 does not list capabilities, so fp32 is used

@@ -43,7 +43,6 @@ class SettingNames:
         self.groups = {group: keys for group, keys in self.groups.items() if keys}
         if clash := self._flat & self.groups.keys():
             raise TypeError(f"{sorted(clash)} are names of groups and of settings without a place")
-        self._former = {name: text for base in reversed(bases) for name, text in vars(base).get("former", {}).items()}
         self.flags = self._flat | {name for name, place in self.places.items() if place.common}
 
     def flat(self, settings: Mapping[str, Any], begin: str, *, others: bool = False) -> dict[str, Any]:
@@ -62,7 +61,7 @@ class SettingNames:
                 unknown += [f"{name}.{key}" for key in named if key not in keys]
             elif name in self._flat:
                 found[name] = value
-            elif name in self.places or name in self._former or not others:
+            elif name in self.places or not others:
                 unknown.append(str(name))
         _refuse([(name, self._hint(name, begin)) for name in unknown], begin)
         return found
@@ -86,8 +85,6 @@ class SettingNames:
         if name in self.places:
             place = self.places[name]
             return f" is now {place}" if begin == SET else f" is now {place.group}: {{{place.key}: ...}}"
-        if key in self._former:
-            return f", which was removed; {self._former[key]}"
         places = [str(place) for field, place in self.places.items() if key in (field, place.key)]
         nearest = places or difflib.get_close_matches(
             name, [*self._flat, *self.groups, *map(str, self.places.values())], n=1
@@ -99,8 +96,6 @@ class SettingNames:
         name = word.strip("-").replace("-", "_")
         if name in self.places:
             return f" is now --set {self.places[name]}=..."
-        if name in self._former:
-            return f", which was removed; {self._former[name]}"
         known = {field: f"{SET}{place}=..." for field, place in self.places.items()}
         known |= {flag: f"--{flag}" for flag in self.flags}
         nearest = difflib.get_close_matches(name, known, n=1)

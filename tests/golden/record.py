@@ -88,9 +88,10 @@ def _input(folder: Path, count: int) -> Path:
 
 
 def _labels(folder: Path) -> Artifacts:
-    """Labels of every kind, exports of every layout, and both published presets."""
+    """Labels of every kind and of both published presets, and exports of every layout."""
     found: Artifacts = {}
     jobs = {name: (6, ["--labeler", name]) for name in LABELERS} | {"conditional": (3, ["--sets", "conditional"])}
+    jobs |= {preset: (3, ["--estimator", preset]) for preset in ("official", "paper")}
     for name, (count, words) in jobs.items():
         out = folder / name
         where = _flags(input=_input(folder, count), output_dir=out, max_new_tokens=12)
@@ -100,11 +101,6 @@ def _labels(folder: Path) -> Artifacts:
         path = folder / layout
         _run("export", *_flags(labels=folder / "delta_seper", label="delta_seper", format=layout, output=path))
         found[f"exports/{layout}"] = path.read_text("utf-8")
-    for preset in ("official", "paper"):
-        out = folder / preset
-        where = _flags(labels=folder / "delta_seper", output_dir=out, estimator=preset)
-        _run("rescore", *where, *_set("judge", **EXACT))
-        found[f"reestimate/{preset}"] = (out / "labels.jsonl").read_text("utf-8")
     return found
 
 

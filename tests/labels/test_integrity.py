@@ -38,11 +38,10 @@ def commands(folder):
         "export": ["export", "--labels", str(folder), "--output", str(out / "e.jsonl")],
         "page": ["report", "--labels", str(folder), "--output", str(out / "page.html")],
         "plot": ["report", "--labels", str(folder), "--output", str(out / "belief.svg")],
-        "push": ["push", "--folder", str(folder), "--repo_id", "nobody/nothing"],
     }
 
 
-@pytest.mark.parametrize("name", ["export", "page", "plot", "push"])
+@pytest.mark.parametrize("name", ["export", "page", "plot"])
 def test_commands_refuse_edited_labels(folder, capsys, name):
     edit(folder)
     assert main(commands(folder)[name]) == 2

@@ -18,6 +18,7 @@ from seper_reward.labels.labelers import (
 )
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import labels_of
 
@@ -264,10 +265,26 @@ def test_plain_answers_and_lists_in_one_run(words, tmp_path):
     assert "answers[1] must be a list" in rejected["reason"]
     _, labeled = read_labels(tmp_path / "one")
     assert labeled.query.answers == (("Voss 0", "V. Voss"), ("the monks",))
-    given = words("delta_seper", "one")
-    judge = [word.replace("reader.", "judge.") for word in given[given.index("--entailment") :]]
-    folders = ["--labels", str(tmp_path / "one"), "--output_dir", str(tmp_path / "again")]
-    assert main(["rescore", *folders, *judge]) == 0
-    for again, row in zip(labels_of(tmp_path / "again"), labels_of(tmp_path / "one"), strict=True):
-        found = [passage["delta_seper"] for passage in again["passages"]]
-        assert found == pytest.approx([passage["delta_seper"] for passage in row["passages"]], abs=1e-4)
+
+
+def test_another_preset_with_the_same_cache_asks_no_reader(words, tmp_path, monkeypatch):
+    def told(preset, folder):
+        given = [*words("delta_seper", folder), "--cache", str(tmp_path / "cache.sqlite"), "--estimator", preset]
+        assert main(given) == 0
+        return labels_of(tmp_path / folder)
+
+    official = told("official", "official")
+    monkeypatch.setattr(ResponseSampler, "sample", lambda *_, **__: pytest.fail("the reader was asked"))
+    paper = told("paper", "paper")
+    assert [row["baseline"]["seper"] for row in paper] != [row["baseline"]["seper"] for row in official]
+    for one, other in zip(paper, official, strict=True):
+        said = [{(each["text"], each["count"]) for each in row["baseline"]["responses"]} for row in (one, other)]
+        assert said[0] == said[1]
+
+
+def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
+    for preset in ("default", "paper"):
+        assert main([*words("delta_seper", preset), "--estimator", preset]) == 0
+    (found, *_), (known, *_) = labels_of(tmp_path / "paper"), labels_of(tmp_path / "default")
+    assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
+    assert [each["passages"][0]["delta_belief"] is None for each in (found, known)] == [True, False]

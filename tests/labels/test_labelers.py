@@ -21,7 +21,6 @@ from seper_reward.labels.labelers import (
     PassageLabeler,
     load_labeler,
 )
-from seper_reward.labels.labelers.registry import FORMER
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
@@ -58,14 +57,6 @@ def test_unknown_labeler(tiny_scorer):
         ValueError, match=r"labeler must be one of delta_seper, .* or a reranker's folder, got 'clicks'"
     ):
         load_labeler("clicks", lambda: tiny_scorer)
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_former_labelers_are_refused_with_the_settings_that_replace_them(name, tiny_scorer):
-    with pytest.raises(
-        ValueError, match=rf"the labeler '{name}' was removed; use labeler (delta_seper|erag|item|gold)"
-    ):
-        load_labeler(name, lambda: tiny_scorer)
 
 
 @pytest.mark.parametrize(

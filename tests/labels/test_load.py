@@ -2,11 +2,8 @@
 
 import json
 
-import huggingface_hub
 import pytest
-from datasets import Dataset, load_dataset
-from huggingface_hub import RepoUrl
-from huggingface_hub.utils import httpx
+from datasets import Dataset
 
 from seper_reward import load_labels
 from seper_reward.cli import main
@@ -240,102 +237,6 @@ def test_a_run_that_has_not_finished_is_no_dataset(folder):
 def test_what_is_no_label_folder(tmp_path):
     with pytest.raises(OSError, match="no such file or folder"):
         load_labels(tmp_path / "nowhere")
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    """The hub's client with its calls replaced: what they are given, and a copy of the folder that is uploaded."""
-    calls = []
-
-    class Api:
-        def __init__(self, token=None):
-            calls.append(("token", token))
-
-        def create_repo(self, repo_id, **options):
-            calls.append(("create_repo", repo_id, options))
-            return RepoUrl(f"https://huggingface.co/datasets/{repo_id}")
-
-        def create_branch(self, repo_id, **options):
-            calls.append(("create_branch", repo_id, options))
-
-        def upload_folder(self, *, repo_id, folder_path, **options):
-            import shutil
-
-            calls.append(("upload_folder", repo_id, options))
-            shutil.copytree(folder_path, tmp_path / "uploaded")
-
-    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
-    return calls
-
-
-def test_labels_as_they_are_uploaded(folder, hub, tmp_path):
-    """The hub's calls are replaced; what would be uploaded is read as the hub's users read it."""
-    address = load_labels(folder).push_to_hub("me/labels", token="secret", revision="v1")
-    assert address == "https://huggingface.co/datasets/me/labels"
-    options = {"repo_type": "dataset", "revision": "v1", "ignore_patterns": [".*"]}
-    assert hub == [
-        ("token", "secret"),
-        ("create_repo", "me/labels", {"repo_type": "dataset", "private": True, "exist_ok": True}),
-        ("create_branch", "me/labels", {"branch": "v1", "repo_type": "dataset", "exist_ok": True}),
-        ("upload_folder", "me/labels", {**options, "commit_message": "Labels by seper-reward, abc123"}),
-    ]
-    uploaded, cache = str(tmp_path / "uploaded"), str(tmp_path / "cache")
-    for form in ("pairs", "triplets", "lists", "flat"):
-        rows = load_dataset(uploaded, form, split="train", cache_dir=cache)
-        assert rows.to_list() == load_labels(folder).to_dataset(form).to_list()
-    assert load_labels(uploaded + "/labels.parquet").labeled() == load_labels(folder).labeled()
-    assert load_dataset(uploaded, split="train", cache_dir=cache)["id"] == ["q1", "q2"]  # the default configuration
-    provenance = json.loads((tmp_path / "uploaded" / "provenance.json").read_text())
-    assert set(provenance) == {"labels_hash", "decides"}
-    card = (tmp_path / "uploaded" / "README.md").read_text()
-    assert "2 questions, 5 passages, of which 1 help and 2 harm" in card
-    assert "| `triplets` | 2 |" in card
-    assert "| reader | `tiny` |" in card
-    assert "| temperature | `0.5` |" in card
-    assert 'load_dataset("me/labels", "triplets", split="train")' in card
-    assert "private" not in card
-
-
-def test_another_label_is_uploaded_if_it_is_named(hub, tmp_path):
-    row = label_row(labeled()[0], "mine")
-    other = {**row, "passages": [{**each, "other": 0.1 * at} for at, each in enumerate(row["passages"])]}
-    Labels([other]).push_to_hub("me/labels", label="other")
-    lists = load_dataset(str(tmp_path / "uploaded"), "lists", split="train", cache_dir=str(tmp_path / "cache"))
-    assert lists["labels"][0] == pytest.approx([0.1 * at for at in range(len(row["passages"]))])
-    assert "Passages labelled by other" in (tmp_path / "uploaded" / "README.md").read_text()
-
-
-def test_labels_without_a_form_or_a_past(hub, tmp_path):
-    rows = [label_row(labeled()[1], "mine")]
-    Labels(rows).push_to_hub("me/labels", private=False)
-    assert hub[1][2]["private"] is False
-    names = {path.name for path in (tmp_path / "uploaded").iterdir()}
-    assert names == {"labels.parquet", "lists.parquet", "flat.parquet", "README.md"}
-    card = (tmp_path / "uploaded" / "README.md").read_text()
-    assert "1 questions." in card
-    assert "Not recorded." in card
-    with pytest.raises(ValueError, match="expected labels to upload"):
-        Labels([]).push_to_hub("me/labels")
-
-
-def test_the_command_uploads(folder, hub, tmp_path, capsys):
-    assert main(["push", "--folder", str(folder), "--repo_id", "me/labels", "--private", "false"]) == 0
-    assert hub[1] == ("create_repo", "me/labels", {"repo_type": "dataset", "private": False, "exist_ok": True})
-    assert capsys.readouterr().out == "https://huggingface.co/datasets/me/labels\n"
-    model = tmp_path / "model"
-    assert main(["push", "--folder", str(model), "--repo_id", "me/x"]) == 2
-    assert "`hf upload me/x FOLDER --private` uploads a model's folder" in capsys.readouterr().err
-    assert main(["push", "--folder", str(folder)]) == 2
-
-
-def test_a_hub_that_cannot_be_reached_is_one_line(folder, monkeypatch, capsys):
-    def refuse(*_, **__):
-        raise httpx.ConnectError("no route\nto host")
-
-    monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", refuse)
-    assert main(["push", "--folder", str(folder), "--repo_id", "me/labels"]) == 2
-    message = capsys.readouterr().err.splitlines()[-1]
-    assert message.startswith("seper-reward push: me/labels: the upload failed (no route to host); check the network")
 
 
 def test_labels_describe_themselves(folder):

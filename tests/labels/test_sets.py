@@ -11,7 +11,6 @@ from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, GoldLab
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
-from seper_reward.labels.rescore import rescore
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.types import Asked, Estimate, Passage, Query, UnscorableError
@@ -146,8 +145,6 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
         assert one.gain.value == pytest.approx(other.gain.value, abs=1e-6)
         assert one.interaction.high == pytest.approx(other.interaction.high, abs=1e-6)
     assert read_labels(tmp_path / "out", "delta_seper_hard")[0].sets == ()  # the sets have the labeler's own label
-    with pytest.raises(ValueError, match="has labels of sets"):
-        rescore(tmp_path / "out", tmp_path / "again", tiny_scorer.judge)
     # fewer passages keep the sets of those that are left
     first = (0, 1) if found.labels[2] > found.labels[0] else (1, 0)  # the better one was given
     assert {each.shown for each in found.keep([2, 0]).sets} == {first}

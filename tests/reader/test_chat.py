@@ -19,12 +19,6 @@ from tests.helpers import rebuilt
 TURNS = [{"role": "user", "content": "Who built the mill?"}]
 FOLDER = Path(trl.__file__).parent / "chat_templates"
 CLOSED = "<think>\n\n</think>\n\n"
-# Nemotron Nano 2 switches thinking off by a line in a turn, not by an argument
-NO_THINK = (
-    "{% set ns = namespace(off=false) %}{% for m in messages %}<{{ m.role }}>{{ m.content }}"
-    "{% if '/no_think' in m.content %}{% set ns.off = true %}{% endif %}{% endfor %}<bot>"
-    "{% if ns.off %}<think></think>{% else %}<think>\n{% endif %}"
-)
 LAST_WEEK = datetime.datetime(2025, 3, 9)
 
 
@@ -61,42 +55,27 @@ def another_day(monkeypatch):
         ("glm4moe", "<think></think>"),
     ],
 )
-@pytest.mark.parametrize("thinking", ["auto", "off"])
-def test_thinking_is_switched_off_where_the_template_can(tokenizer, name, ending, thinking):
-    template = ChatTemplate(with_shipped(tokenizer, name), ChatOptions(thinking))
-    assert template.thought is None
+def test_thinking_is_switched_off_where_the_template_can(tokenizer, name, ending):
+    template = ChatTemplate(with_shipped(tokenizer, name))
     assert template.render(TURNS).endswith(ending)
-    thinks = ChatTemplate(with_shipped(tokenizer, name), ChatOptions("on"))
-    assert thinks.render(TURNS).endswith("<think>\n")
-    assert thinks.thought.end == "</think>"
 
 
-def test_thinking_is_switched_off_by_a_line_in_the_system_turn(tokenizer):
-    template = ChatTemplate(with_template(tokenizer, NO_THINK))
-    assert template.render(TURNS) == "<system>/no_think<user>Who built the mill?<bot><think></think>"
+def test_a_template_with_another_variable_is_refused_until_it_is_given(tokenizer):
+    switch = "{% if thinking is defined and not thinking %}</think>{% else %}<think>\n{% endif %}"
+    source = "{{ messages[-1].content }}<bot>" + switch
+    tokenizer = with_template(tokenizer, source)
+    with pytest.raises(ValueError, match="template opens a thought; give chat_template_kwargs the variable"):
+        ChatTemplate(tokenizer)
+    template = ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"thinking": False}))
+    assert template.render(TURNS) == "Who built the mill?<bot></think>"
 
 
 @pytest.mark.parametrize(
-    ("name", "opened", "end", "closed"),
-    [
-        ("deepseek_r1_distill", "<｜Assistant｜><think>\n", "</think>", "<｜Assistant｜><think>\n\n</think>\n\n"),
-        (
-            "gptoss",
-            "<|start|>assistant<|channel|>analysis<|message|>",
-            "<|end|>",
-            "<|start|>assistant<|channel|>final<|message|>",
-        ),
-    ],
+    ("name", "given"), [("deepseek_r1_distill", {}), ("qwen3_5_think", {"enable_thinking": True})]
 )
-def test_a_template_that_cannot_switch_it_off_thinks_or_is_closed(tokenizer, name, opened, end, closed):
-    tokenizer = with_shipped(tokenizer, name)
-    for thinking in ("auto", "on"):
-        template = ChatTemplate(tokenizer, ChatOptions(thinking))
-        assert template.render(TURNS).endswith(opened)
-        assert template.thought.end == end
-    template = ChatTemplate(tokenizer, ChatOptions("off"))
-    assert template.render(TURNS).endswith(closed)
-    assert template.thought is None
+def test_a_template_that_opens_a_thought_is_refused(tokenizer, name, given):
+    with pytest.raises(ValueError, match=r"opens a thought; .*or a chat_template that ends with an empty thought"):
+        ChatTemplate(with_shipped(tokenizer, name), ChatOptions(chat_template_kwargs=given))
 
 
 @pytest.mark.parametrize(
@@ -105,12 +84,7 @@ def test_a_template_that_cannot_switch_it_off_thinks_or_is_closed(tokenizer, nam
 def test_templates_without_thoughts_are_rendered_as_they_are(tokenizer, name):
     tokenizer = with_shipped(tokenizer, name)
     expected = tokenizer.apply_chat_template(TURNS, tokenize=False, add_generation_prompt=True)
-    for thinking in ("auto", "off"):
-        template = ChatTemplate(tokenizer, ChatOptions(thinking))
-        assert template.render(TURNS) == expected
-        assert template.thought is None
-    with pytest.raises(ValueError, match="needs a chat template that shows thoughts"):
-        ChatTemplate(tokenizer, ChatOptions("on"))
+    assert ChatTemplate(tokenizer).render(TURNS) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +126,7 @@ def test_the_date_is_in_the_fingerprint_and_the_day_is_not(tiny_sampler, tiny_ju
     another_day()
     assert fingerprint() == first
     assert fingerprint(prompt_date="2025-12-01") != first
-    assert fingerprint(thinking="off") != first
+    assert fingerprint(system_prompt="Be brief.") != first
 
 
 @pytest.mark.parametrize(
@@ -187,8 +161,6 @@ def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monke
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"thinking": "never"}, "thinking must be one of auto, off, on, got 'never'"),
-        ({"max_thinking_tokens": 0}, "max_thinking_tokens must be at least 1"),
         ({"prompt_date": "26 Jul 2024"}, "prompt_date must be a date such as 2024-07-26"),
     ],
 )
@@ -200,15 +172,15 @@ def test_options_are_checked(options, message):
 def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailment, tmp_path):
     path = tmp_path / "mine.jinja"
     turns = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
-    path.write_text("{{ strftime_now('%Y') }}" + turns + "<{{ tone }} bot><think>")
+    path.write_text("{{ strftime_now('%Y') }}" + turns + "<{{ tone }} bot>")
     models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
     config = ScorerConfig(
-        **models, chat_template=str(path), prompt_date="2031-05-06", thinking="off", system_prompt="Be brief.",
+        **models, chat_template=str(path), prompt_date="2031-05-06", system_prompt="Be brief.",
         chat_template_kwargs='{"tone": "calm"}', passages_prompt="Read it. {reference} Say it. {question}",
     )  # fmt: skip
     scorer = load_scorer(config, seed=0)
     prompt = scorer.reader.prompts.build("Who?")
-    start, end = "2031<system>Be brief.<user>", "<calm bot><think>\n\n</think>\n\n"
+    start, end = "2031<system>Be brief.<user>", "<calm bot>"
     assert prompt == f"{start}Answer the question in a few words.\nQuestion: Who?{end}"
     shown = scorer.reader.prompts.build("Who?", [Passage("Ann did.")])
     assert shown == f"{start}Read it. Ann did. Say it. Who?{end}"
@@ -226,8 +198,6 @@ def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):
     assert "SmolLM" not in said
     silent = ChatTemplate(tokenizer, ChatOptions(system_prompt="")).render(TURNS)
     assert silent.startswith("<|im_start|>system\n<|im_end|>")
-    both = ChatTemplate(with_template(tokenizer, NO_THINK), ChatOptions(system_prompt="Be brief."))
-    assert both.render(TURNS) == "<system>Be brief.\n/no_think<user>Who built the mill?<bot><think></think>"
 
 
 @pytest.mark.parametrize(
@@ -252,19 +222,6 @@ def test_template_variables_reach_the_template(tokenizer):
     assert "Reasoning: medium" in plain
 
 
-@pytest.mark.parametrize("thinking", ["auto", "off", "on"])
-def test_template_variables_do_not_contradict_thinking(tokenizer, thinking):
-    tokenizer = with_shipped(tokenizer, "qwen3")
-    plain = ChatTemplate(tokenizer, ChatOptions(thinking))
-    same = {"enable_thinking": thinking == "on"}
-    assert ChatTemplate(tokenizer, ChatOptions(thinking, chat_template_kwargs=same)).render(TURNS) == plain.render(
-        TURNS
-    )
-    other = {"enable_thinking": thinking != "on"}
-    with pytest.raises(ValueError, match=f"has enable_thinking=.*but thinking='{thinking}' decides that"):
-        ChatTemplate(tokenizer, ChatOptions(thinking, chat_template_kwargs=other))
-
-
 def test_template_variables_are_checked(tokenizer):
     with pytest.raises(ValueError, match="has 'tone', which the reader's chat template does not use"):
         ChatTemplate(tokenizer, ChatOptions(chat_template_kwargs={"tone": "calm"}))
@@ -279,7 +236,10 @@ def test_template_variables_are_checked(tokenizer):
     ("options", "name"),
     [
         (ChatOptions(system_prompt="Be brief."), "system_prompt"),
-        (ChatOptions("on", chat_template_kwargs={"tone": "calm"}), "thinking='on' and chat_template_kwargs"),
+        (
+            ChatOptions(system_prompt="", chat_template_kwargs={"tone": "calm"}),
+            "system_prompt and chat_template_kwargs",
+        ),
     ],
 )
 def test_without_a_template_its_options_are_refused(tokenizer, monkeypatch, options, name):

@@ -74,13 +74,6 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
         ({"price": "cheap"}, "argument --price: invalid float value: 'cheap'"),
         ({"price": [1]}, "price must be float, got [1]"),
         ({"price": -1}, "price must be at least 0, got -1"),
-        (
-            {"variant": "delta"},
-            "'variant', which was removed; set answer_weight and gain_weight (delta: answer_weight",
-        ),
-        ({"word_price": 0.1}, "'word_price', which was removed; leave it out"),
-        ({"pool_draws": 4}, "'pool_draws', which was removed; leave it out"),
-        ({"needed": 0.5}, "'needed', which was removed; leave it out"),
         ({"url": "localhost:8100"}, "url must be an address such as http://localhost:8100"),
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
         (

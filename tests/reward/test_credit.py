@@ -18,7 +18,6 @@ from seper_reward.reward.credit import (
     Credit,
     advantages_over_reader,
     credit_of,
-    message_advantages,
     turn_rewards,
 )
 from seper_reward.reward.environment import search_environment
@@ -32,25 +31,6 @@ from tests.tiny_models import make_reader
 
 ROOT = Path(__file__).parents[2]
 
-MEMORY = Credit((0,), (), 0.2)
-ONE = Credit((1, 0), (0.5,), 1.0)
-TWO = Credit((1, 0, 1, 0), (-0.1, 0.4), 0.6)  # its second message failed to search
-GROUP = [MEMORY, None, ONE, TWO]
-# means: .4 / 3 of the first search, .4 / 3 of the second, 1.8 / 3 of the answer
-FIRST, SECOND, ANSWER = 0.4 / 3, 0.4 / 3, 0.6
-
-
-def test_advantages_by_hand():
-    rewards = [sum(turn_rewards(credit)) for credit in GROUP if credit is not None]
-    memory, unknown, one, two = message_advantages(GROUP)
-    assert unknown == []
-    assert memory == pytest.approx([0.2 - ANSWER - FIRST - SECOND])
-    assert two[0] == pytest.approx(-0.1 + 0.4 + 0.6 - FIRST - SECOND - ANSWER)
-    firsts = [found[0] for found in (memory, one, two)]
-    assert firsts == pytest.approx([each - sum(rewards) / 3 for each in rewards])
-    assert one[1] == pytest.approx(1.0 - ANSWER - SECOND)
-    assert two[1:] == pytest.approx([0.4 + 0.6 - SECOND - ANSWER, 0.4 + 0.6 - SECOND - ANSWER, 0.6 - ANSWER])
-
 
 def test_a_failed_call_is_charged_to_the_message_that_made_it():
     measured = Measured(estimates(0.5), (1.0,))
@@ -63,33 +43,19 @@ def test_a_failed_call_is_charged_to_the_message_that_made_it():
     at_once, clumsy = (credit_of(*pair) for pair in zip(rollouts, scores, strict=True))
     assert turn_rewards(clumsy) == pytest.approx([-0.2, 1.0])
     assert sum(turn_rewards(clumsy)) == scores[1].reward
-    right, clumsy_ones = message_advantages([at_once, clumsy])
-    assert right == pytest.approx([0.1])  # first messages cost .1 on average
-    assert clumsy_ones == pytest.approx([-0.1, 0.0])  # the answer does not pay for the failed call before it
+    assert advantages_over_reader(at_once, [0.5]) == pytest.approx([0.5])
+    assert advantages_over_reader(clumsy, [0.5]) == pytest.approx([0.3, 0.5])  # the answer does not pay for the call
 
 
-def slowly(group):
-    """Every pair of message and later message, with the definition of what each earned above the mean."""
-    most = max(len(credit.searches) for credit in group)
-    padded = [[*credit.searches, *[0.0] * (most - len(credit.searches))] for credit in group]
-    mean = [sum(column) / len(group) for column in zip(*padded, strict=True)]
-    mean_answer = sum(credit.answer for credit in group) / len(group)
-    longest = range(max(len(credit.calls) for credit in group))
-    mean_others = [
-        sum(credit.by_message[at] for credit in group if at < len(credit.calls)) / len(group) for at in longest
-    ]
-    found = []
-    for credit, searches in zip(group, padded, strict=True):
-        asked = [0, *itertools.accumulate(credit.calls)]
-        asked[-1] = most  # the last message also did without the searches that were left
-        own = []
-        for at in range(len(credit.calls)):
-            own.append(sum(searches[k] - mean[k] for k in range(asked[at], asked[at + 1])))
-        own[-1] += credit.answer - mean_answer
-        for at, mean_other in enumerate(mean_others):
-            own[min(at, len(own) - 1)] += (credit.by_message[at] if at < len(own) else 0.0) - mean_other
-        size = range(len(own))
-        found.append([sum(own[later] for later in size if later >= at) for at in size])
+def slowly(credit, beliefs):
+    """Every pair of message and later message: the sum of all that followed, less the belief before the message."""
+    searches, found = list(credit.searches), []
+    for at in range(len(credit.calls)):
+        total = 0.0
+        for later in range(at, len(credit.calls)):
+            done = sum(credit.calls[:later])
+            total += sum(searches[done : done + credit.calls[later]]) + credit.by_message[later]
+        found.append(total + credit.answer - beliefs[sum(credit.calls[:at])])
     return found
 
 
@@ -104,10 +70,15 @@ def credits_of_a_policy(draw):
     return Credit(tuple(calls), tuple(searches), draw(numbers), tuple(others))
 
 
-@given(st.lists(credits_of_a_policy(), min_size=1, max_size=5))
-def test_advantages_are_those_of_the_slow_loop(group):
-    for found, expected in zip(message_advantages(group), slowly(group), strict=True):
-        assert found == pytest.approx(expected, abs=1e-9)
+@given(credits_of_a_policy(), st.lists(numbers, min_size=9, max_size=9))
+def test_advantages_are_those_of_the_slow_loop(credit, beliefs):
+    assert advantages_over_reader(credit, beliefs) == pytest.approx(slowly(credit, beliefs), abs=1e-9)
+
+
+def test_advantages_by_hand():
+    two = Credit((1, 0, 1, 0), (-0.1, 0.4), 0.6)  # its second message failed to search
+    found = advantages_over_reader(two, [0.2, 0.3, 0.5])
+    assert found == pytest.approx([0.9 - 0.2, 1.0 - 0.3, 1.0 - 0.3, 0.6 - 0.5])
 
 
 def every_rollout(logits):
@@ -120,29 +91,6 @@ def every_rollout(logits):
         earned = ((), (0.5,), (0.5, -0.3))[count]
         rollouts.append((asked, Credit((*[1] * count, 0), earned, float(answered))))
     return rollouts
-
-
-def test_the_gradient_is_that_of_the_expected_reward():
-    """All groups of two rollouts, each weighed exactly.
-
-    Means over those messages only that came so far would favour or hinder the policy's going on.
-    """
-    logits = torch.tensor([0.3, -0.5, 0.2, -0.4, 0.6], dtype=torch.float64, requires_grad=True)
-    rollouts = every_rollout(logits)
-    chances = [torch.stack(asked).prod() for asked, _ in rollouts]
-    assert float(sum(chances).detach()) == pytest.approx(1)
-    expected = sum(chance * sum(turn_rewards(credit)) for chance, (_, credit) in zip(chances, rollouts, strict=True))
-    (gradient,) = torch.autograd.grad(expected, logits, retain_graph=True)
-    objective = 0.0
-    for pair in itertools.product(range(len(rollouts)), repeat=2):
-        weight = (chances[pair[0]] * chances[pair[1]]).detach()
-        found = message_advantages([rollouts[at][1] for at in pair])
-        for at, advantages in zip(pair, found, strict=True):
-            logs = torch.stack(rollouts[at][0]).log()
-            objective = objective + weight * (logs * torch.tensor(advantages, dtype=torch.float64)).sum() / 2
-    (found,) = torch.autograd.grad(objective, logits)
-    # each rollout is part of its own mean, so that a group of two gives half of the gradient, as in GRPO
-    assert torch.allclose(found, gradient / 2, atol=1e-12)
 
 
 def test_over_the_reader_the_gradient_is_that_of_the_expected_reward_whatever_it_believes():
@@ -168,29 +116,6 @@ def test_over_the_reader_it_does_not_matter_whether_the_start_is_subtracted():
         score = weights.score(rollout, measured)
         found = advantages_over_reader(credit_of(rollout, score), weights.answer_values(score))
         assert found == [0.75, 0.25]  # .5 - .5 + 1 - .25, and 1 - .75
-
-
-def test_where_most_rollouts_search_the_reader_says_more_than_the_group():
-    """Mean and variance of a group's gradient of the decision, over all groups of four; a search loses .25."""
-    search = 0.9
-    memory, searching = Credit((0,), (), 0.75), Credit((1, 0), (-0.25,), 0.75)
-    gradients = {"group": [], "reader": []}  # one and its probability, per group
-    for searches in itertools.product((True, False), repeat=4):
-        group = [searching if each else memory for each in searches]
-        chance = search ** sum(searches) * (1 - search) ** (4 - sum(searches))
-        over_reader = [advantages_over_reader(each, [0.75, 0.75]) for each in group]
-        for name, found in (("group", message_advantages(group)), ("reader", over_reader)):
-            slopes = [each - search for each in searches]  # of the log probability, by the logit of searching
-            gradients[name].append((chance, sum(s * a[0] for s, a in zip(slopes, found, strict=True)) / 4))
-    mean = {name: sum(chance * value for chance, value in rows) for name, rows in gradients.items()}
-    sd = {
-        name: sum(chance * (value - mean[name]) ** 2 for chance, value in rows) ** 0.5
-        for name, rows in gradients.items()
-    }
-    true = search * (1 - search) * -0.25
-    assert mean == {"group": pytest.approx(0.75 * true), "reader": pytest.approx(true)}  # each is in its own mean
-    assert sd["group"] > 1.3 * abs(mean["group"])
-    assert sd["reader"] < 0.2 * abs(mean["reader"])
 
 
 def estimates(*sepers):
@@ -269,7 +194,7 @@ class Spying(TurnCreditGRPOTrainer):
         return [[*range(20, 22 + place % 3), end] for place in range(len(prompt_ids))], None
 
 
-def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS, credit=None, **changes):
+def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS, **changes):
     tokenizer = AutoTokenizer.from_pretrained(reader)
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja").read_text()
     options = {
@@ -287,7 +212,6 @@ def trainer_of(folder, reader, rewards, kind=Spying, questions=QUESTIONS, credit
         train_dataset=Dataset.from_list(questions),
         processing_class=tokenizer,
         **made,
-        **(credit or {}),
     )
 
 
@@ -314,8 +238,7 @@ def scripted(monkeypatch):
     monkeypatch.setattr(trl.trainer.grpo_trainer, "parse_response", parse)
 
 
-@pytest.mark.parametrize("credit", [{}, {"credit_baseline": "reader"}])
-def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch, credit):
+def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, monkeypatch):
     """Tokens of each message have its advantage, beside another reward that counts for all of them."""
     scripted(monkeypatch)
     reward = SePerReward(tiny_scorer, price=0.1)
@@ -324,9 +247,7 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
         return [len(ids) / 100 for ids in completion_ids]
 
     make = search_environment(Finds(), max_turns=2)
-    trainer = trainer_of(
-        tmp_path, tiny_reader, [length, reward], environment_factory=make, reward_weights=[1.0, 2.0], credit=credit
-    )
+    trainer = trainer_of(tmp_path, tiny_reader, [length, reward], environment_factory=make, reward_weights=[1.0, 2.0])
     before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
     with reward.recording() as recorded:
         trainer.train()
@@ -343,14 +264,9 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
     for start in (0, 4):
         rows = range(start, start + 4)
         group = [credit_of(*recorded[row]) for row in rows]
-        expected = slowly(group)
-        if "credit_baseline" in credit:  # what followed, less what the reader believed when the message was written
-            earned = [turn_rewards(each) for each in group]
-            believed = [[belief.seper for belief in recorded[row][1].beliefs] for row in rows]
-            expected = [
-                [sum(own[at:]) - beliefs[at] for at in range(len(own))]
-                for own, beliefs in zip(earned, believed, strict=True)
-            ]
+        # what followed, less what the reader believed when the message was written
+        believed = [[belief.seper for belief in recorded[row][1].beliefs] for row in rows]
+        expected = list(map(slowly, group, believed))
         for row, found in zip(rows, expected, strict=True):
             runs = messages_by_mask(mask[row])
             beside = lengths[row] - sum(lengths[start : start + 4]) / 4
@@ -358,9 +274,6 @@ def test_tokens_of_trls_own_loop_of_tools(tmp_path, tiny_reader, tiny_scorer, mo
                 assert advantages[row][runs == message].tolist() == pytest.approx(
                     [beside + 2 * value] * int((runs == message).sum()), abs=1e-5
                 )
-    if not credit:  # the first message has the advantage of the whole rollout
-        whole = torch.tensor(list(trainer._logs["advantages"]))
-        assert torch.allclose(advantages[:, 0], whole, atol=1e-5)
 
 
 class Pretending(Spying):
@@ -425,7 +338,7 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
     assert {rollout.passages for rollout, _ in recorded[1::2]} == {(Passage("House 0 belongs to Owner 0."),)}
     assert not trainer.undivided
     (batch,) = trainer.batches
-    group = [credit_of(*row) for row in recorded[:4]]
+    rollout, score = recorded[1]
     decode, ids = trainer.processing_class.decode, batch["completion_ids"][1]
     of_text = {}
     for value in batch["advantages"][1].unique().tolist():
@@ -438,16 +351,16 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
         "Owner 0",
     ]
     query, passage, answer = (of_text[text] for text in in_order)
-    assert [query, answer] == pytest.approx(slowly(group)[1], abs=1e-5)
+    expected = slowly(credit_of(rollout, score), [belief.seper for belief in score.beliefs])
+    assert [query, answer] == pytest.approx(expected, abs=1e-5)
     assert passage == 0.0
 
 
 @pytest.mark.parametrize(
     ("reward", "options", "message"),
     [
-        ({"answer_weight": 0.0}, {"credit": {"credit_baseline": "reader"}}, "answer_weight and gain_weight above 0"),
-        ({"gain_weight": 0.0}, {"credit": {"credit_baseline": "reader"}}, "answer_weight and gain_weight above 0"),
-        ({}, {"credit": {"credit_baseline": "mean"}}, "must be one of group, reader, got 'mean'"),
+        ({"answer_weight": 0.0}, {}, "answer_weight and gain_weight above 0"),
+        ({"gain_weight": 0.0}, {}, "answer_weight and gain_weight above 0"),
         ({}, {"scale_rewards": "group"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
         (
             {},

@@ -154,54 +154,30 @@ def on_grid(value):
     st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1), st.floats(0, 3), st.floats(0, 5),
     st.integers(0, 3), st.booleans(),
 )  # fmt: skip
-def test_the_former_variants_map_to_the_bit(sepers, support, price, gain_weight, failed, closed_book):
-    """The formulas of the release before, written out, against the weights that stand for each variant."""
+def test_formulas_of_weights_hold_to_the_bit(sepers, support, price, gain_weight, failed, closed_book):
+    """Each choice of weights against its formula, written out."""
     rollout = replace(rollout_of(*[(MILL,)] * (len(sepers) - 1)), failed=failed)
     before, after = on_grid(sepers[0]), on_grid(sepers[-1])
     cost, answer = (len(sepers) - 1 + failed) * on_grid(price), on_grid(support)
     gain = on_grid(gain_weight * sepers[-1]) - on_grid(gain_weight * sepers[0])
-    former = {
-        "delta": after - before - cost,
-        "stepwise": sum(on_grid(b) - on_grid(a) for a, b in itertools.pairwise(sepers)) - cost,
-        "answer": answer - cost,
-        "advantage": answer - before - cost,
-        "both": answer + gain - cost - (before if closed_book else 0.0),
-    }
-    for variant, reward in former.items():
-        with pytest.warns(FutureWarning, match=f"variant='{variant}' will be removed"):
-            made = SePerReward(
-                "http://nowhere:1", variant=variant, price=price, gain_weight=gain_weight, closed_book=closed_book
-            )
-        asked = made.weights.asks(rollout)
-        found = made.weights.score(
+    steps = sum(on_grid(b) - on_grid(a) for a, b in itertools.pairwise(sepers))
+    formulas = [
+        ({"answer_weight": 0.0}, after - before - cost),
+        ({"answer_weight": 0.0}, steps - cost),
+        ({"gain_weight": 0.0}, answer - cost),
+        ({"gain_weight": 0.0, "closed_book": True}, answer - before - cost),
+        (
+            {"gain_weight": gain_weight, "closed_book": closed_book},
+            answer + gain - cost - (before if closed_book else 0.0),
+        ),
+    ]
+    for settings, reward in formulas:
+        weights = RewardWeights(price=price, **settings)
+        asked = weights.asks(rollout)
+        found = weights.score(
             rollout, measured(*sepers[: len(asked.contexts)], support=support if asked.texts else None)
         )
         assert found.reward == reward
-
-
-def test_a_former_variant_warns_with_the_weights_to_give():
-    with pytest.warns(FutureWarning, match=r"give SePerReward answer_weight=1.0, gain_weight=0.0, closed_book=False"):
-        reward = SePerReward("http://nowhere:1", variant="answer")
-    assert reward.weights == RewardWeights(gain_weight=0.0)
-    with pytest.raises(ValueError, match=r"variant must be one of delta, .*, got 'x'"):
-        SePerReward("http://nowhere:1", variant="x")
-
-
-@pytest.mark.parametrize(
-    ("keyword", "instead"),
-    [
-        ("word_price", ", which was removed; .*only searches have a price"),
-        ("pool_draws", ", which was removed; .*a scorer with more samples"),
-        ("baseline", r", which was removed; .*scorer\.with_baseline\('placebo'\)"),
-        ("needed", ", which was removed; .*leave it out"),
-        ("name", ", which was removed; .*set reward.__name__"),
-        ("share_ranks", ", which was removed; leave it out; ranks share the work"),
-        ("prise", "$"),
-    ],
-)
-def test_an_unknown_keyword_is_refused_and_a_removed_one_with_its_replacement(keyword, instead):
-    with pytest.raises(TypeError, match=f"unexpected keyword argument '{keyword}'{instead}"):
-        SePerReward("http://nowhere:1", **{keyword: 1})
 
 
 def test_the_constructor_is_short_and_has_the_defaults_of_the_weights():

@@ -34,7 +34,6 @@ class Command(Models):
 
     group_help: ClassVar[Mapping[str, str]] = {"reader": "The reader.", "input": "How rows are read."}
     places: ClassVar[Mapping[str, str]] = {"dtype": "reader.dtype"}
-    former: ClassVar[Mapping[str, str]] = {"throughput": "leave it out"}
 
     output: str = setting("out", "File to write.")
     reader: str = setting("embedded", "Name of the reader.", "reader.name", common=True)
@@ -121,7 +120,6 @@ def test_flags_win_over_set_and_both_over_the_file(tmp_path):
         ("engine: {request: 3}", "unknown setting 'engine.request', did you mean 'engine.requests'? ("),
         ("redaer: a", "unknown setting 'redaer', did you mean 'reader'? ("),
         ("outptu: a", "unknown setting 'outptu', did you mean 'output'? ("),
-        ("throughput: 1", "unknown setting 'throughput', which was removed; leave it out ("),
         ("input: x", "input must be a mapping of streaming, got 'x'"),
     ],
 )

@@ -4,7 +4,9 @@ import copy
 import socket
 import threading
 import time
+from collections.abc import Callable
 
+import httpx2
 import uvicorn
 
 from seper_reward.reward.formula import RewardWeights
@@ -22,6 +24,19 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
+
+
+def wait_for(url: str, ended: Callable[[], int | None], seconds: float = 600) -> None:
+    """Wait until a server answers; raise ``RuntimeError`` if it is late, or ``ended`` returns its exit status."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            httpx2.get(f"{url}/health").raise_for_status()
+            return
+        except httpx2.HTTPError:
+            if (status := ended()) is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server ended with {status}, or is late") from None
+            time.sleep(0.1)
 
 
 class ServerThread:

@@ -14,9 +14,8 @@ from seper_reward import cli
 from seper_reward.client import SePerClient
 from seper_reward.commands import serve as command
 from seper_reward.reward.reward import SePerReward
-from tests.benchmarks.serving import wait_for
 from tests.helpers import ENVIRONMENT
-from tests.serving.helpers import free_port
+from tests.serving.helpers import free_port, wait_for
 
 COLUMNS = {"question": ["Who runs the mill?"], "answers": [["Ida Voss"]], "passages": [["Ida Voss runs it."]]}
 

@@ -11,7 +11,7 @@ import time
 import httpx2
 import pytest
 
-from seper_reward.client import AsyncSePerClient, SePerClient
+from seper_reward.client import SePerClient
 from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
@@ -136,9 +136,7 @@ with ThreadPoolExecutor(8) as threads:
     ]
     done = subprocess.run(
         [sys.executable, "-c", code],
-        input=pickle.dumps(
-            (SePerReward(server.url, answer_weight=0.0, price=0.1), groups, AsyncSePerClient(server.url))
-        ),
+        input=pickle.dumps((SePerReward(server.url, answer_weight=0.0, price=0.1), groups, SePerClient(server.url))),
         env=ENVIRONMENT,
         capture_output=True,
     )
@@ -180,12 +178,12 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(**COLUMNS)[1]
 
 
-def test_async_clients_of_one_loop(server, tiny_scorer):
+def test_one_client_in_the_threads_of_a_loop(server, tiny_scorer):
     async def ask():
-        client = AsyncSePerClient(server.url)
-        found = await asyncio.gather(*(client.beliefs(QUESTION, ANSWERS, [(), ()]) for _ in range(8)))
-        await client.aclose()
-        return found
+        client = SePerClient(server.url)
+        return await asyncio.gather(
+            *(asyncio.to_thread(client.beliefs, QUESTION, ANSWERS, [(), ()]) for _ in range(8))
+        )
 
     (expected,) = tiny_scorer.beliefs(QUESTION, ANSWERS, [()])
     for beliefs in asyncio.run(ask()):

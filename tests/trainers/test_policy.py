@@ -158,8 +158,7 @@ def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
 
 
 def test_credit_per_turn(settings, tmp_path):
-    options = ["--credit", "turn", "--credit_baseline", "reader"]
-    assert policy.main([*settings, *options, "--scale_rewards", "none", "--logging_steps", "1"]) == 0
+    assert policy.main([*settings, "--credit", "turn", "--scale_rewards", "none", "--logging_steps", "1"]) == 0
     (checkpoint,) = (tmp_path / "run").glob("checkpoint-2")
     log = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
     assert [row["credit/whole_rollouts"] for row in log if "credit/whole_rollouts" in row] == [0.0, 0.0]
@@ -252,26 +251,6 @@ def test_two_processes_and_wandb(settings, tmp_path):
         assert name in content
 
 
-@pytest.mark.slow
-def test_prices_grow(settings, tmp_path, monkeypatch):
-    """Four steps, a price from 0 over the first half of them, and the whole price in both measurements."""
-    prices = []
-    called = policy.SePerReward.__call__
-
-    def watched(reward, *args, **columns):
-        prices.append(reward.weights.price)
-        return called(reward, *args, **columns)
-
-    monkeypatch.setattr(policy.SePerReward, "__call__", watched)
-    settings += ["--price", "0.4", "--price_warmup", "0.5", "--max_steps", "4"]
-    assert policy.main(settings) == 0
-    training = [0.0, 0.2, 0.4, 0.4]
-    measuring = (len(prices) - 4) // 2
-    assert prices == [0.4] * measuring + training + [0.4] * measuring
-    with pytest.raises(ValueError, match="price_warmup must be a number of steps"):
-        policy.PolicyConfig(init_adapter="none", price_warmup=-0.5)
-
-
 VLLM = {"use_vllm": True, "use_cpu": True, "per_device_train_batch_size": 8}
 
 
@@ -307,11 +286,8 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
     ("given", "message"),
     [
         ({"credit": "turn"}, "needs scale_rewards='none' in GRPOConfig, got 'group'"),
-        ({"credit_baseline": "reader"}, "a setting of credit 'turn', got .*'reader'.* with 'rollout'"),
         ({"per_device_eval_batch_size": "7"}, r"whole groups of 2 rollouts .* got 7 over 1 processes"),
         ({"price": "-1"}, "price must be at least 0, got -1"),
-        ({"variant": "both"}, "'--variant', which was removed; set answer_weight and gain_weight"),
-        ({"gain_over": "random"}, "'--gain_over', which was removed; leave it out"),
     ],
 )
 def test_settings_that_do_not_go_together_claim_no_folder(settings, tmp_path, given, message):

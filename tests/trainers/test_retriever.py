@@ -188,9 +188,9 @@ def test_other_settings_are_refused(settings, lane_questions):
     settings += ["--labeler", "gold", "--eval_gains", "false"]
     assert retriever.main(settings) == 0
     with pytest.raises(
-        ValueError, match=r"other settings; changed: loss was 'reverse_kl', is 'ranknet'\. Name another folder"
+        ValueError, match=r"other settings; changed: loss was 'reverse_kl', is 'contrastive'\. Name another folder"
     ):
-        retriever.main([*settings, "--loss", "ranknet"])
+        retriever.main([*settings, "--loss", "contrastive"])
     lane_questions.write_text(lane_questions.read_text().replace("Owner 3", "Owner 33"))
     with pytest.raises(ValueError, match="other settings; changed: data was"):
         retriever.main(settings)
@@ -229,7 +229,6 @@ def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
     ("options", "message"),
     [
         ({"eval_readers": ["plain", "embedded"]}, "must not contain the labelling reader, 'embedded'"),
-        ({"labeler": "delta_belief"}, "was removed; use labeler delta_seper with label delta_belief"),
         ({"sets": "conditional"}, r"sets=conditional measures sets .* learn from paths"),
         ({"learn_from": "paths"}, r"learn_from=paths needs labels of sets or .* got sets=none"),
         ({"list_size": 1}, "list_size must be at least 2, got 1"),
@@ -238,7 +237,7 @@ def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
         ({"margin": 0.0}, r"margin must be above 0, got 0\.0"),
         ({"heterogeneity": 0.0}, r"heterogeneity must be in \(0, 1\]"),
         ({"heterogeneity": 1.5}, r"heterogeneity must be in \(0, 1\]"),
-        ({"loss": "kl", "contrastive_weight": -0.5}, "contrastive_weight must be at least 0, and 0 with loss"),
+        ({"loss": "reverse_kl", "contrastive_weight": -0.5}, "contrastive_weight must be at least 0, and 0 with loss"),
         ({"loss": "contrastive", "contrastive_weight": 0.5}, "contrastive_weight must be at least 0, and 0 with loss"),
         ({"loss": "kl_regularized", "contrastive_weight": 0.5}, "and 0 with loss 'contrastive' or"),
     ],
@@ -250,10 +249,7 @@ def test_settings_are_checked(options, message):
 
 @pytest.mark.parametrize(
     "loss",
-    [
-        "kl_regularized",
-        *(pytest.param(each, marks=pytest.mark.slow) for each in ("contrastive", "kl", "margin_mse", "ranknet")),
-    ],
+    ["kl_regularized", pytest.param("contrastive", marks=pytest.mark.slow)],
 )
 def test_every_loss_trains(settings, loss, tmp_path):
     settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "4"]
@@ -557,7 +553,7 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
     def found(learn_from, hops):
         model = SentenceTransformer(str(tiny_encoder), device="cpu")
         sets = "none" if learn_from == "singles" else "conditional"
-        config = retriever.RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False, loss="ranknet")
+        config = retriever.RetrieverConfig(sets=sets, learn_from=learn_from, shrink=False)
         arguments = retriever.RetrieverArguments(
             output_dir=str(tmp_path / learn_from), learning_rate=2e-3, max_steps=60, save_strategy="no",
             eval_strategy="no", bf16=False, disable_tqdm=True, lr_scheduler_type="constant", seed=1,
@@ -567,7 +563,7 @@ def test_a_second_hop_is_learned(tmp_path, tiny_encoder):
         return [[each.id for each in rank_by(by_model, [labeled.query], hops=count)[0]] for count in hops]
 
     one, two = found("paths", (1, 2))
-    assert two[:2] == ["0", "1"]
+    assert set(two[:2]) == {"0", "1"}  # the first list has equal labels for both
     one, two = found("singles", (1, 2))
     assert one[:2] == two[:2] == ["0", "2"]
 

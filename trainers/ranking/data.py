@@ -34,10 +34,6 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
     group_help: ClassVar[Mapping[str, str]] = {"targets": "Conversion of labels to training targets."}
-    former: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("shift", "clip_low", "clip_high"), "leave it out; labels keep their scale"),
-        "max_std_error": "leave it out; targets.heterogeneity and targets.shrink use the errors",
-    }
 
     input: str = setting(
         "demo",
@@ -101,8 +97,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
     )
     margin: float = setting(
         0.1,
-        "Minimum label of a helpful passage, > 0; the retriever's losses ranknet and contrastive ignore pairs of "
-        "passages whose labels differ by less.",
+        "Minimum label of a helpful passage, > 0; the retriever's loss contrastive ignores pairs of passages whose "
+        "labels differ by less.",
         "targets.margin",
     )
     resolution: float = setting(

@@ -12,7 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.data_collator import SentenceTransformerDataCollator
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, normalize
+from torch.nn.functional import normalize
 
 from seper_reward.retrieval.embeddings import Embedder, compares_unit_vectors
 
@@ -24,49 +24,18 @@ TEMPERATURE = 0.05  # divides similarities
 _ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
-def kl_divergence(
-    scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE, reverse: bool = False
-) -> Tensor:
-    """KL divergence between the softmax of labels (teacher) and of scores (student), mean over questions, in nats.
+def reverse_kl(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE) -> Tensor:
+    """KL(student || teacher), the softmax of scores against that of labels, mean over questions, in nats.
 
     Scores and labels, the teacher's logits, are ``(Q, P)``, with NaN labels as padding; ``temperature`` > 0 divides
-    the scores. With ``reverse`` it is KL(student || teacher), as in REPLUG-LSR (arXiv:2301.12652, eq. 5), which seeks
-    the teacher's mode, instead of KL(teacher || student), which covers all likely passages of the teacher (Atlas,
-    arXiv:2208.03299).
+    the scores. As in REPLUG-LSR (arXiv:2301.12652, eq. 5), it seeks the teacher's mode, instead of covering all likely
+    passages of the teacher.
     """
     there = ~labels.isnan()
     student = (scores / temperature).masked_fill(~there, -torch.inf).log_softmax(-1)
     teacher = labels.masked_fill(~there, -torch.inf).log_softmax(-1)
-    from_, to = (student, teacher) if reverse else (teacher, student)
-    differences = (from_ - to).masked_fill(~there, 0.0)  # -inf - -inf is NaN
-    return (from_.exp() * differences).sum(-1).mean()
-
-
-def margin_mse(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE) -> Tensor:
-    """Squared error of score differences against label differences (Margin-MSE, arXiv:2010.02666, eq. 7).
-
-    The loss uses all pairs of a question's passages; the paper has one pair per question. Scores and labels are ``(Q,
-    P)``, with NaN labels as padding; ``temperature`` is the difference of scores that corresponds to a difference of 1
-    in labels, > 0. Returns a scalar >= 0: mean over the pairs of a question, then over questions.
-    """
-    there = ~labels.isnan()
-    errors = scores / temperature - labels.nan_to_num()
-    differences = errors[:, :, None] - errors[:, None, :]  # (Q, P, P): difference of the margins in score and label
-    pairs = (there[:, :, None] & there[:, None, :]).triu(1)
-    return ((differences.square() * pairs).sum((1, 2)) / pairs.sum((1, 2)).clamp(min=1)).mean()
-
-
-def ranknet(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE, margin: float = 0.1) -> Tensor:
-    """Logistic loss of each pair whose labels differ by ``margin`` > 0 (RankNet, Burges et al., 2005).
-
-    Pairs within the margin have no loss. Labels are about equal for useless passages, and for all passages if the
-    reader knows the answer without them; the model should not learn that such passages are equally relevant. Scores,
-    which ``temperature`` divides, and labels are ``(Q, P)``, with NaN labels as padding. Returns a scalar >= 0, in
-    nats: mean over the pairs of the batch; 0 (with a zero gradient) if there is none.
-    """
-    better = labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING  # (Q, P, P); false with NaN
-    differences = (scores[:, :, None] - scores[:, None, :]) / temperature
-    return -(logsigmoid(differences) * better).sum() / better.sum().clamp(min=1)
+    differences = (student - teacher).masked_fill(~there, 0.0)  # -inf - -inf is NaN
+    return (student.exp() * differences).sum(-1).mean()
 
 
 def contrastive(
@@ -122,7 +91,7 @@ def kl_regularized(
     """
     unlabeled = (reference_others / temperature).masked_fill(others.isinf(), torch.nan)
     best = torch.cat([reference / temperature + labels, unlabeled], -1)
-    return kl_divergence(torch.cat([scores, others], -1), best, temperature=temperature, reverse=True)
+    return reverse_kl(torch.cat([scores, others], -1), best, temperature=temperature)
 
 
 class ListLoss(nn.Module):

@@ -32,16 +32,6 @@ LABELERS: dict[str, type[PassageLabeler]] = {
     "contains": ContainsLabeler,
     "gold": GoldLabeler,
 }
-#: Settings that replace former labelers.
-FORMER = {
-    "delta_seper_hard": "labeler delta_seper with label delta_seper_hard",
-    "delta_belief": "labeler delta_seper with label delta_belief",
-    "delta_seper_pseudo": "labeler item, which needs no gold answer either",
-    "erag_token_f1": "labeler erag with labeler.metric=token_f1",
-    "erag_rouge_l": "labeler erag with labeler.metric=rouge_l",
-    "erag_contains": "labeler erag with labeler.metric=contains_answer",
-    "repaired_gold": "labeler gold, or audit-negatives to find unmarked passages that help",
-}
 
 
 def load_labeler(
@@ -111,7 +101,5 @@ def needs_answers(name: str) -> bool:
 
 def check_labeler(name: str) -> None:
     """Raise ``ValueError`` if there is neither a labeler of this name nor such a folder."""
-    if name in FORMER:
-        raise ValueError(f"the labeler {name!r} was removed; use {FORMER[name]}")
     if name not in LABELERS and not Path(name).is_dir():
         raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")

@@ -245,8 +245,6 @@ class EngineSampler:
         request["seed"] = int.from_bytes(digest[:4], "big") >> 2
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
-        if options.thought:
-            request["extra_body"]["skip_special_tokens"] = False  # a control token may end a thought
         return read_completions(await self._pool.complete(request), count, self._decode)
 
     async def _past_leading_stops(self, prompt: list[int], row: Completion, noise: str) -> Completion:
@@ -290,11 +288,11 @@ class EngineSampler:
         """Return the text of token ids, or of tokens given as texts."""
         if isinstance(tokens[0], str):
             return "".join(tokens)
-        text: str = self.tokenizer.decode(tokens, skip_special_tokens=not self.options.thought)
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
     def _before_stop(self, text: str) -> str | None:
-        return cut_at_stop(text, self.options.stop, thought=self.options.thought)
+        return cut_at_stop(text, self.options.stop)
 
 
 def load_sampler(

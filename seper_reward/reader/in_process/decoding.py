@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
+from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.sampler import Layout
 from seper_reward.reader.tokens import GivenResponse
@@ -58,15 +58,13 @@ class TreeDecoder:
     def __init__(self, model: Any, pad_id: int, samples: int) -> None:
         self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache = new_cache(model)
-        self._switch = rope_switch(model)
         self._lines: list[int] = []  # the prompt of each line
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
         """Read the prompts; see ``Decoder``."""
         common, longest = _common_prefix(prompts), max(map(len, prompts))
         head = None
-        other_factors = self._switch is not None and common <= self._switch < longest
-        if common < _WORTH_SHARING * longest or other_factors:
+        if common < _WORTH_SHARING * longest:
             common = 0
         else:
             head = new_cache(self._model)

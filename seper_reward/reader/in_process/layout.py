@@ -13,12 +13,13 @@ def choose_layout(model: Any) -> Layout:
 
     ``tree`` needs attention that depends only on mask and positions, and so can skip other samples' slots; ALiBi and
     windows counted in slots cannot skip them. ``repeat`` needs a cache of keys and values, whose lines can be copied.
-    ``alone`` needs a cache, and a model that respects its padding mask.
+    ``alone`` needs a cache, and a model that respects its padding mask. ``reread`` needs neither, and is for long rope
+    as well.
     """
     from transformers.cache_utils import DynamicLayer
 
     parameters = inspect.signature(model.forward).parameters
-    if cache_argument(model) not in parameters or "attention_mask" not in parameters:
+    if cache_argument(model) not in parameters or "attention_mask" not in parameters or _has_long_rope(model):
         return "reread"
     cache = new_cache(model)
     any_mask = model.is_backend_compatible() and model.config._attn_implementation in ("sdpa", "eager")
@@ -59,16 +60,15 @@ def window_of(model: Any) -> int | None:
     return window if window and window > 0 else None
 
 
-def rope_switch(model: Any) -> int | None:
-    """Return the length above which a model with long rope (Phi-3, Phi-4-mini) uses its long rotary factors, if any.
+def _has_long_rope(model: Any) -> bool:
+    """Return whether a row's length decides its rotary factors (Phi-3 and Phi-4-mini with long rope).
 
-    The longest row of a call decides the factors of all its rows and tokens. Dynamic rope also changes, but only
-    beyond the window, which no prompt with its response exceeds.
+    The longest row of a call decides the factors of all its rows and tokens, so rows share no call. Dynamic rope also
+    changes, but only beyond the window, which no prompt with its response exceeds.
     """
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [each for each in rope.values() if isinstance(each, dict)]
-    switches = [each["original_max_position_embeddings"] for each in kinds if each.get("rope_type") == "longrope"]
-    return min(switches, default=None)
+    return any(each.get("rope_type") == "longrope" for each in kinds)
 
 
 def keep_logits(model: Any, which: int | torch.Tensor) -> dict[str, int | torch.Tensor]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.decoding import known_leaves, make_decoder
-from seper_reward.reader.in_process.layout import choose_layout, rope_switch, window_of
+from seper_reward.reader.in_process.layout import choose_layout, window_of
 from seper_reward.reader.in_process.rows import RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
@@ -85,7 +85,6 @@ class ResponseSampler:
         ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         self._pad_id: int = next(token for token in ids if token is not None)
         self._window = window_of(model) or tokenizer.model_max_length
-        self._switch = rope_switch(model)
         self._rows = RowWriter(model, tokenizer, name, self.options)
 
     @classmethod
@@ -105,6 +104,8 @@ class ResponseSampler:
             say_once(f"{problem}; it is read without a cache, which is slow; {_IN_TRAINING}")
             sampler.layout = sampler._given_layout = "reread"
             problem = sampler._loading_problem()
+        elif options.layout is None and sampler.layout == "reread":
+            say_once(f"the architecture of reader {loaded.name!r} is read without a cache, which is slow")
         if problem:
             raise ValueError(f"{problem}; {_WAY_OUT}")
         return sampler
@@ -151,11 +152,10 @@ class ResponseSampler:
         texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
         after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
         self._give_back(len(distinct))
-        for layout, together in self._apart(encoded):
-            act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, layout, after))
-            slots = {prompt: self._slots(len(ids)) for prompt, ids in together.items()}
-            for batch in token_batches(slots, self.max_batch_tokens):
-                found |= zip(batch, isolated(act, batch), strict=True)
+        act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, self.layout, after))
+        slots = {prompt: self._slots(len(ids)) for prompt, ids in encoded.items()}
+        for batch in token_batches(slots, self.max_batch_tokens):
+            found |= zip(batch, isolated(act, batch), strict=True)
         for prompt, row in found.items():
             if after[prompt] and not isinstance(row, UnscorableError) and not row.known_leaves:
                 apart.append(prompt)
@@ -255,8 +255,7 @@ class ResponseSampler:
         probe = copy.copy(self)
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
-        room = min(self._window, self._switch or self._window) - PROBE_TOKENS
-        ids = probe_ids(self.tokenizer(prompt).input_ids, room)
+        ids = probe_ids(self.tokenizer(prompt).input_ids, self._window - PROBE_TOKENS)
         named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names seed the noise
         sample = functools.partial(probe._sample_batch, named, self.layout, {}, list(named))
         return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
@@ -265,25 +264,6 @@ class ResponseSampler:
         """Return the token ids of prompts that fit, and the errors of other prompts."""
         room = self._window - self.options.max_new_tokens
         return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
-
-    def _apart(self, encoded: dict[str, list[int]]) -> list[tuple[Layout, dict[str, list[int]]]]:
-        """Divide prompts into groups that may share batches, each with its layout.
-
-        For models with long rope, prompts that stay below the switch with their responses are batched apart from
-        prompts above it. Prompts that may cross the switch during decoding cannot use a cache: its keys would be
-        rotated by the wrong factors.
-        """
-        switch = self._window if self._switch is None else self._switch
-        groups: dict[str, tuple[Layout, dict[str, list[int]]]] = {}
-        for prompt, ids in encoded.items():
-            if len(ids) > switch:
-                group = groups.setdefault("beyond", (self.layout, {}))
-            elif len(ids) + self.options.max_new_tokens <= switch:
-                group = groups.setdefault("below", (self.layout, {}))
-            else:
-                group = groups.setdefault("across", ("reread", {}))
-            group[1][prompt] = ids
-        return list(groups.values())
 
     def _as_responses(self, texts: Iterable[str]) -> dict[str, GivenResponse]:
         """Return given texts as responses."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
-from seper_reward.reader.in_process.layout import keep_logits, rope_switch
+from seper_reward.reader.in_process.layout import keep_logits
 from seper_reward.reader.sampler import Layout
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
@@ -76,31 +76,17 @@ def forced_logits(
 
     In the layout ``tree``, prompts are prefilled as for sampling, with their common prefix once, and then all
     continuations, each attending to its prompt and itself. In other layouts a prompt is computed once for each
-    continuation, in ``reread`` without padding. With long rope, a continuation uses the factors of its whole row, like
-    a plain call of the model.
+    continuation, in ``reread`` without padding.
 
     ``lines`` are one batch of (prompt ids, continuations' ids), with continuations of T > 0 tokens; each gets ``(T +
     1, V)`` logits.
     """
-    switch = rope_switch(model)
-    trees: dict[bool, list[int]] = {}  # lines that share a batch with all their continuations
-    batches: dict[Any, list[tuple[int, int]]] = {}  # (line, continuation) pairs that share a batch
-    for line, (prompt, continuations) in enumerate(lines):
-        beyond = [switch is not None and len(prompt) + len(tokens) > switch for tokens in continuations]
-        if layout == "tree" and set(beyond) == {switch is not None and len(prompt) > switch}:
-            trees.setdefault(beyond[0], []).append(line)
-            continue
-        for number, side in enumerate(beyond):
-            batches.setdefault((line, number) if layout == "reread" else side, []).append((line, number))
-    logits: dict[tuple[int, int], Tensor] = {}
-    for together in trees.values():
-        found = _as_trees(model, [lines[line] for line in together], pad_id)
-        for line, own in zip(together, found, strict=True):
-            logits.update({(line, number): rows for number, rows in enumerate(own)})
-    for places in batches.values():
-        pairs = [(lines[line][0], lines[line][1][number]) for line, number in places]
-        logits.update(zip(places, _one_by_one(model, pairs, pad_id), strict=True))
-    return [[logits[line, number] for number in range(len(rows))] for line, (_, rows) in enumerate(lines)]
+    if layout == "tree":
+        return _as_trees(model, lines, pad_id)
+    pairs = [(prompt, tokens) for prompt, continuations in lines for tokens in continuations]
+    batches = [[pair] for pair in pairs] if layout == "reread" else [pairs]
+    logits = (rows for batch in batches for rows in _one_by_one(model, batch, pad_id))
+    return [list(itertools.islice(logits, len(continuations))) for _, continuations in lines]
 
 
 def _as_trees(

@@ -132,6 +132,6 @@ def read_reader(folder: str | Path, name: str) -> ReaderLabels:
     if estimator.aliases != "any":
         raise ValueError(
             f"{folder}: labels with aliases={estimator.aliases!r} cannot be computed on half of the responses from "
-            "what rows keep; run `seper-reward rescore --estimator default` and compare its folder"
+            "what rows keep; label again with `--estimator default`"
         )
     return ReaderLabels(name, rows, estimator, decides["reader"], decides["prompt"], sampling["seed"])

@@ -130,7 +130,6 @@ ARCHITECTURES = [
     Architecture("Gemma", "Gemma", "tree", {"head_dim": 16}),
     Architecture("Phi", "Phi", "tree"),
     Architecture("Phi-3", "Phi3", "tree"),
-    Architecture("Phi-3 and Phi-4-mini with long rope", "Phi3", "tree", long_rope(180)),
     Architecture("PhiMoE", "Phimoe", "tree", {"num_local_experts": 4}, slow=True),
     Architecture("OLMo", "Olmo", "tree", slow=True),
     Architecture("OLMo 2", "Olmo2", "tree", slow=True),
@@ -183,4 +182,5 @@ ARCHITECTURES = [
     Architecture("FalconMamba", "FalconMamba", "alone", {"state_size": 8}, slow=True),
     Architecture("RWKV", "Rwkv", "reread", {"attention_hidden_size": 64, "context_length": 256}),
     Architecture("GPT", "OpenAIGPT", "reread", _GPT2),
+    Architecture("Phi-3 and Phi-4-mini with long rope", "Phi3", "reread", long_rope(180)),
 ]

@@ -71,7 +71,7 @@ def log_probs_by_prefix(sampler, prompt, token_ids):
 
 def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
     """Below the switch at 40 tokens, at it, beyond it, and across it while decoding; all with a common start."""
-    model = Architecture("", "Phi3", "tree", long_rope(40)).model()
+    model = Architecture("", "Phi3", "reread", long_rope(40)).model()
     sampling = {"num_samples": 3, "max_new_tokens": 6, "stop": ()}
     sampler = ResponseSampler(model, words, **sampling)
     prompts = ["x" * length for length in (10, 34, 35, 39, 40, 41, 60)]
@@ -84,15 +84,20 @@ def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
             torch.testing.assert_close(log_probs, expected, atol=1e-3, rtol=0)
 
 
-@pytest.mark.parametrize("layout", ["tree", "repeat", "reread"])
-def test_long_rope_given_texts_are_read_as_in_a_batch_of_their_own(words, layout):
-    model = Architecture("", "Phi3", "tree", long_rope(40)).model()
-    sampler = ResponseSampler(model, words, options=ReaderOptions(layout=layout))
+def test_long_rope_given_texts_are_read_as_in_a_batch_of_their_own(words):
+    model = Architecture("", "Phi3", "reread", long_rope(40)).model()
+    sampler = ResponseSampler(model, words)
+    assert sampler.layout == "reread"
     pairs = [("x" * length, text) for length in (10, 38, 41, 60) for text in ("y", "yyyy")]
     found = sampler.log_probs(*zip(*pairs, strict=True))
     for (prompt, text), log_probs in zip(pairs, found, strict=True):
         expected = teacher_forced(sampler, prompt, words(text).input_ids)
         torch.testing.assert_close(log_probs, expected, atol=1e-3, rtol=0)
+
+
+def test_a_reader_without_a_cache_says_that_it_is_slow(words, capsys):
+    load(BY_FAMILY["Phi-3 and Phi-4-mini with long rope"], words)
+    assert "is read without a cache, which is slow" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

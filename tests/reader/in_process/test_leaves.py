@@ -5,12 +5,10 @@ import math
 import pytest
 import torch
 
-from seper_reward.reader.chat import ThoughtFormat
 from seper_reward.reader.in_process import decoding
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import ReaderOptions
-from seper_reward.reader.thinking import ThinkingSampler
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Asked, Leaf, Passage, Responses, UnscorableError
@@ -247,12 +245,3 @@ def test_a_leaf_is_found_among_responses_by_its_tokens_and_an_end():
     ]
     texts, token_ids, finished = zip(*rows, strict=True)
     assert Leaf("Paris", (5, 6), -1.0, -1.0, -0.5).among(Responses(texts, (), token_ids, finished)) == [0, 1, 6]
-
-
-def test_a_reader_that_thinks_knows_no_leaves(tiny_sampler):
-    thinking = ThinkingSampler(tiny_sampler, ThoughtFormat(start="", end="m", answer=" So:", closed=""), 8)
-    assert not thinking.knows_leaves
-    assert thinking.sample(PROMPTS[:1], given={PROMPTS[0]: ["Ann"]})[0].known_leaves == ()
-    assert isinstance(thinking.leaves(PROMPTS[:1], ["Ann"])[0], UnscorableError)
-    served = PromptedReader(thinking, prompt="brief")
-    assert served.responses([Asked("Who?", (), ((),))], [["Ann"]])[0][0].known_leaves == ()
