@@ -204,7 +204,7 @@ class SePerScorer:
         sampled = self.responses(batch)
         rows = [each for each in zip(batch, sampled, strict=True) if not isinstance(each[1], UnscorableError)]
         contexts = [(each.question, each.answers, responses) for each, found in rows for responses in unwrap(found)]
-        beliefs = iter(self.beliefs_of(contexts))
+        beliefs = iter(beliefs_of(self.judge, self.estimator, contexts))
         supports = iter(
             mutual_supports(
                 self.judge, [Stated(each.question, text, each.answers) for each, _ in rows for text in each.texts]
@@ -218,14 +218,6 @@ class SePerScorer:
             )
             for each, found in zip(batch, sampled, strict=True)
         ]
-
-    def beliefs_of(self, sampled: Sequence[tuple[str, Answers, Responses]]) -> list[Belief]:
-        """Compute the belief in each answer from the responses to its question in one context; all share batches."""
-        options = self.estimator
-        pairs = [pair for each in sampled for pair in sorted(pairs_of(options, *each))]
-        judged = self.judge.probs(pairs, verbatim=options.judged_texts == "verbatim")
-        with timed("clustering"):
-            return [belief(options, *each, judged) for each in sampled]
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Let an engine prefetch questions of a later call of ``measure``; this affects only the time."""
@@ -260,3 +252,17 @@ class SePerScorer:
         other.__dict__.pop("fingerprint", None)
         other.reader = reader
         return other
+
+
+def beliefs_of(
+    judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, Answers, Responses]]
+) -> list[Belief]:
+    """Compute the belief in each answer from the responses to its question in one context; all share batches.
+
+    Raises:
+        ValueError: ``match="no_contradiction"`` with an entailment model of two classes.
+    """
+    pairs = [pair for each in sampled for pair in sorted(pairs_of(estimator, *each))]
+    judged = judge.probs(pairs, verbatim=estimator.judged_texts == "verbatim")
+    with timed("clustering"):
+        return [belief(estimator, *each, judged) for each in sampled]

@@ -47,7 +47,7 @@ def plain(text: str) -> str:
     if not text.isascii():
         text = _SUPERSCRIPTS.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]), text)
         text = unicodedata.normalize("NFKC", _FRACTIONS.sub(" ", text).translate(_TYPOGRAPHY)).translate(_TYPOGRAPHY)
-    if "\\" in text or "$" in text or "{" in text:
+    for _ in range(2 if "\\" in text or "$" in text or "{" in text else 0):  # commands within commands
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
     for _ in range(2):  # bold and italic: **_X_**

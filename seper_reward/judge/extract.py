@@ -69,9 +69,11 @@ _ANSWER_IS = (
     r"(?:the|my) (?:(?:final|correct|right) ){0,2}answer(?: to (?:the|this|your) question)? (?:is|was|would be)"
 )
 # words before the answer; "based on the passage it is not clear, X" hedges, and "according to legend, X" too
+_NO_DENIAL = r"(?![^,\n]{0,140}(?:\b(?:not|no|never|cannot|without|limited|unclear)\b|n['’]t\b))"
 _FRAME = re.compile(
-    rf"(?:(?:so|therefore|thus|hence)(?:, | (?={_ANSWER_IS}\b))|(?:based on|according to) (?:the|this|these) "
-    rf"(?:given |provided |above )?{_MATERIAL}(?: \d+)?, |{_ANSWER_IS}(?:: ?| ))+",
+    rf"(?:(?:so|therefore|thus|hence)(?:, | (?={_ANSWER_IS}\b))"
+    rf"|(?:based on|according to) {_NO_DENIAL}(?:[\w-]+ ){{0,4}}?{_MATERIAL}\b(?-i:(?: [a-z\d()\[\]]+){{0,6}}), "
+    rf"|{_ANSWER_IS}(?:: ?| ))+",
     re.IGNORECASE,
 )
 
@@ -204,7 +206,7 @@ def _cleaned(text: str) -> str:
     text = plain(text)
     if text.count("**") % 2:  # of **Answer: X**, the rest of the line
         text = text.removesuffix("**")
-    text = " ".join(_CITATION.sub("", text).split()) or text
+    text = re.sub(r" (?=[.,;:](?: |$))", "", " ".join(_CITATION.sub("", text).split())) or text
     closing = _CLOSING.search(text, max(0, len(text) - _CLOSING_LENGTH))
     text = (text[: closing.start()].strip() if closing else "") or text
     for pattern in (_FIRST_BULLET, _FRAME):

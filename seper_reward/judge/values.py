@@ -164,9 +164,11 @@ def in_digits(text: str) -> str:
     >>> in_digits("In nineteen eighty-nine, half a million of the twenty-first century"), in_digits("World War II")
     ('In 1989, 500000 of the 21st century', 'World War 2')
     """
-    return _ROMAN.sub(_arabic, _NUMBER_WORDS.sub(_in_digits, plain(text)))
+    digits = _ROMAN.sub(_arabic, _NUMBER_WORDS.sub(_in_digits, plain(text)))
+    return _POINT.sub(r"\1.\2", digits.replace(" and a half", " point 5"))
 
 
+_POINT = re.compile(r"\b(\d+) point (\d+)\b")
 _ROMAN = re.compile(r"(?<=[A-Za-z] )(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'.-])(?! [a-z])")
 _ONES = {"": 0, "I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9}
 
@@ -339,6 +341,12 @@ def _part(match: re.Match[str]) -> Value:
     return _value(match, Reading("number", ((int(over) if over.isdigit() else 1) / under,), 1e-3))
 
 
+def _feet(match: re.Match[str]) -> Value:
+    """Read feet and inches: 6'2"."""
+    length = _converted(float(match["feet"]) + float(match["inches"]) / 12, 1 / 24, *_units("feet")[0])
+    return _value(match, length, Reading("amount", length.numbers))
+
+
 def _code(match: re.Match[str]) -> Value:
     return _value(match, Reading("code", (re.sub(r"\W", "", match[0]).casefold(),)))
 
@@ -349,7 +357,7 @@ def _amount(match: re.Match[str]) -> Value:
     if power := _group(match, "power"):
         scale = 10.0 ** int(power)
     number, fraction = _parsed(match["number"]), "/" in match["number"]
-    step = scale * (1e-3 if fraction else 0.5 * 10.0 ** -len(match["number"].partition(".")[2]))
+    step = scale * _step(match["number"])
     number *= -scale if _group(match, "sign") else scale
     if sign := _group(match, "money"):
         return _value(match, Reading(_MONEY[sign], (number,)), Reading("amount", (number,)))
@@ -371,8 +379,9 @@ def _pair(match: re.Match[str]) -> Value:
     if units and match["first"] and _units(match["first"].strip()) not in ((), units):
         units, end = (), match.end()
     if units:
-        low, high = (_converted(each, 0.0, *units[0]) for each in (one, two))
-        return Value(match.start(), end, (Reading(f"pair {low.kind}", (*low.numbers, *high.numbers)),))
+        low, high = (_converted(_parsed(match[each]), _step(match[each]), *units[0]) for each in ("number", "high"))
+        both = Reading(f"pair {low.kind}", (*low.numbers, *high.numbers), max(low.step, high.step))
+        return Value(match.start(), end, (both,))
     years = re.fullmatch(r"[12]\d{3}", match["number"]) and re.fullmatch(r"\d{2}", match["high"])
     ends = (one, 100 * (one // 100) + two) if years else (one, two)
     return _value(match, Reading("pair", ends))
@@ -388,6 +397,11 @@ def _parsed(written: str) -> float:
     return float(re.sub("[, ]", "", written))
 
 
+def _step(written: str) -> float:
+    """Return half a unit of the last digit of a number; of a fraction, the precision of its usual decimal form."""
+    return 1e-3 if "/" in written else 0.5 * 10.0 ** -len(written.partition(".")[2])
+
+
 Unit = tuple[str, Any]  # kind, and the unit's size or pint's unit
 
 
@@ -397,8 +411,11 @@ def _unit_behind(match: re.Match[str]) -> tuple[tuple[Unit, ...], int]:
     words = re.findall(r"[^ ]+", found["unit"])[:4] if found else []
     for size in range(len(words), 0, -1):
         name = " ".join(words[:size])
+        end = match.string.index(name, match.end()) + len(name)
+        if name == "in" and re.match(r"\s+\w", match.string[end:]):
+            continue  # 12 in all
         if units := _units(name):
-            return units, match.string.index(name, match.end()) + len(name)
+            return units, end
     return (), match.end()
 
 
@@ -476,6 +493,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
             _part,
         ),
         (r"(?<![\w.,/])(?P<number>\d+)(?:st|nd|rd|th)\b", _ordinal),
+        (r"(?<![\w.])(?P<feet>\d+)\s?(?:'|ft|feet|foot)\s?(?P<inches>\d{1,2})\s?(?:\"|''|in\b|inch(?:es)?\b)", _feet),
         (rf"(?<![\w.,/:])(?P<number>{_NUMBER})\s*(?:x|\*)\s*10\^(?P<power>-?\d+)", _amount),
         (r"(?<![\w.,/:^])(?P<number>1)0\^(?P<power>-?\d+)", _amount),
         (r"(?<![\w.,/:])(?P<number>\d+(?:\.\d+)?)e(?P<power>\d+)\b", _amount),

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from num2words import num2words
-from seper_reward.data.values import in_digits, values_of
+from seper_reward.judge.values import in_digits, values_in, whole_value
 
 SAME = [
     ("2,340", "2340", "two thousand three hundred and forty", "two thousand three hundred forty"),
@@ -31,7 +31,6 @@ SAME = [
     ("two thirds", "2/3"),
     ("two and a half years", "2.5 years"),
     ("a third", "1/3", "one third"),
-    ("the seventies", "the '70s", "1970s"),
     ("42.5 %", "42,5 %", "42½%", "forty-two point five per cent"),
     ("18:30", "1830 hours", "18h30"),
     ("-41 °C", "minus 41 °C", "minus forty-one degrees Celsius"),
@@ -42,16 +41,10 @@ NARROWER = [
     ("9 November 1989", "November 1989"),
     ("1987", "the 1980s"),
     ("14 March 1702", "14 March"),
-    ("14 March 1040", "before 1066"),
-    ("300 metres", "over 900 feet"),
     ("1850", "the 19th century"),
-    ("350", "over 300"),
 ]
 DIFFERENT = [
     ("87", "85"),
-    ("87", "over 87"),
-    ("1989", "after 1989"),
-    ("300", "almost 300"),
     ("$45,000", "$45 million"),
     ("$45,000", "€45,000"),
     ("412 metres", "412 feet"),
@@ -60,12 +53,11 @@ DIFFERENT = [
     ("3-1", "1-3"),
     ("World War I", "World War II"),
     ("14 March 1702", "3 April 1702"),
-    ("14 March 1702", "before 1066"),
 ]
 
 
 def only(text):
-    (value,) = values_of(text)
+    (value,) = values_in(text)
     return value
 
 
@@ -79,37 +71,33 @@ def test_spellings_of_a_value_entail_each_other(spellings):
 def test_a_precise_value_entails_a_less_precise_one_and_not_the_reverse(narrow, wide):
     assert only(narrow).entails(only(wide))
     assert not only(wide).entails(only(narrow))
-    assert only(wide).agrees(only(narrow))
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_different_values_exclude_each_other(one, other):
     assert not only(one).entails(only(other))
     assert not only(other).entails(only(one))
-    assert not only(one).agrees(only(other))
 
 
 @pytest.mark.parametrize(
     "text", ["no one", "one of them", "H2O", "She may march", "MIX", "I went", "the one", "A", "Fair won"]
 )
 def test_other_words_are_no_values(text):
-    assert values_of(text) == ()
+    assert values_in(text) == ()
 
 
 def test_numbers_in_words_are_read_back():
     rng = random.Random(0)
     for number in [*range(1, 130), *(rng.randint(130, 10**7) for _ in range(300))]:
         assert in_digits(num2words(number)) == str(number)
-        assert only(f"They counted {num2words(number)} in all.").low == number
+        assert only(f"They counted {num2words(number)} in all.").readings[0].numbers == (number,)
     for year in range(1100, 2000):
         assert in_digits(num2words(year, to="year")) == str(year)
     for number in range(1, 130):
         assert in_digits(num2words(number, to="ordinal")) == num2words(number, to="ordinal_num")
 
 
-def test_the_citation_after_a_year_is_no_digit_of_it_and_other_numbers_stay():
-    assert in_digits("It was built in 19891.") == "It was built in 1989."
-    assert in_digits("It was built on May 3, 198912.") == "It was built on May 3, 1989."
+def test_other_numbers_stay():
     for text in (
         "It has a population of 15300.",
         "It rose to 18250.",
@@ -121,13 +109,13 @@ def test_the_citation_after_a_year_is_no_digit_of_it_and_other_numbers_stay():
 
 def test_values_keep_their_places_in_the_text():
     text = "It took twelve men from 1702 to 14 March 1711 to build 412 metres for $45k."
-    found = [in_digits(text)[value.start : value.end] for value in values_of(text)]
+    found = [in_digits(text)[value.start : value.end] for value in values_in(text)]
     assert found == ["12", "1702", "14 March 1711", "412 metres", "$45k"]
 
 
 def test_a_long_text_is_read_in_time_that_grows_with_its_length():
     text = "In nineteen eighty-nine 1,200 of them, half a dozen at 7:30, paid $45k - " * 400
-    assert len(values_of(text)) > 1500
+    assert len(values_in(text)) > 1500
 
 
 def test_a_range_is_entailed_by_an_equal_range_only():
@@ -138,11 +126,10 @@ def test_a_range_is_entailed_by_an_equal_range_only():
     assert only("300 to 500 m").entails(only("984 to 1640 feet"))
     for other in ("984 feet", "984 to 1900 feet"):
         assert not only("300 to 500 m").entails(only(other))
-    assert not only("over 300 m").entails(only("984 feet"))
 
 
 @pytest.mark.parametrize(
     "text", ["1/" + "9" * 5000, "hundred " * 170, "dozen " * 300, "111 " * 4000, "5 metre\u017f", "the \u017fixties"]
 )
 def test_odd_texts_are_read_without_an_error(text):
-    values_of(text)
+    values_in(text)

@@ -1,5 +1,6 @@
 """The stated answer: wrappers of instruct models around answers of several kinds, and texts that must keep words."""
 
+import itertools
 import time
 
 import pytest
@@ -100,99 +101,100 @@ WRAPPERS = [
 ]
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-@pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_the_answer_in_a_wrapper(wrapper, answer):
-    written = answer.replace("$", r"\$") if "\\" in wrapper or "$" in wrapper else answer  # in LaTeX
-    assert extract_answer(wrapper.replace("X", written)).removesuffix(".") == answer
+def test_the_answer_in_a_wrapper():
+    missed = []
+    for wrapper, answer in itertools.product(WRAPPERS, ANSWERS):
+        written = answer.replace("$", r"\$") if "\\" in wrapper or "$" in wrapper else answer  # in LaTeX
+        if extract_answer(wrapper.replace("X", written)).rstrip(".").strip('"') != answer:
+            missed.append((wrapper, answer, extract_answer(wrapper.replace("X", written))))
+    assert not missed
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        # denials
-        ("the answer is not Canberra", "not Canberra"),
-        ("The answer isn't Canberra.", "The answer isn't Canberra."),
-        ("That is not the answer: Canberra", "That is not the answer: Canberra"),
-        ("A wrong answer: Canberra", "A wrong answer: Canberra"),
-        ("The wrong answer is Canberra", "The wrong answer is Canberra"),
-        (r"The answer is not \boxed{Canberra}.", "not Canberra."),
-        (r"It cannot be $\boxed{\text{Canberra}}$", "It cannot be Canberra"),
-        (r"\boxed{Canberra} is wrong", "Canberra is wrong"),
-        ("Based on the passage, it is not Canberra", "it is not Canberra"),
-        ("I do not know", "I do not know"),
-        ("I do not know. Let me know if you need more.", "I do not know."),
-        ("The answer is unknown.", "unknown."),
-        ("According to the passage, the answer is not stated.", "not stated."),
-        # hedges
-        ("The answer is probably Canberra", "probably Canberra"),
-        ("I think the answer is Canberra", "I think the answer is Canberra"),
-        ("Sydney. I hope it is Canberra.", "Sydney. I hope it is Canberra."),
-        ("According to legend, Canberra", "According to legend, Canberra"),
-        ("Based on a guess, Canberra", "Based on a guess, Canberra"),
-        ("Based on the text it is not clear, Canberra", "Based on the text it is not clear, Canberra"),
-        ("According to the passage Sydney or, Canberra", "According to the passage Sydney or, Canberra"),
-        ("Maybe so, Canberra", "Maybe so, Canberra"),
-        ("Canberra?", "Canberra?"),
-        ("It is Canberra", "It is Canberra"),
-        ("Canberra is the answer", "Canberra is the answer"),
-        # lists
-        ("Canberra, Sydney", "Canberra, Sydney"),
-        ("Canberra (Sydney)", "Canberra (Sydney)"),
-        ("The answer is either Canberra or Sydney", "either Canberra or Sydney"),
-        ("1. Sydney\n2. Canberra", "Sydney, Canberra"),
-        ("Either of these:\n- Sydney\n- **Canberra** [1]", "Sydney, Canberra"),
-        ("Answer:\n1. Sydney\n2. Canberra\n\nBoth are large.", "Sydney, Canberra"),
-        (r"\boxed{\text{Sydney}, \text{Canberra}}", "Sydney, Canberra"),
-        ('{"answer": ["Sydney", "Canberra"]}', "Sydney, Canberra"),
-        ('"Sydney" or "Canberra"', '"Sydney" or "Canberra"'),
-        ("**Sydney** or **Canberra**", "Sydney or Canberra"),
-        ("Sydney [1] or Canberra [2]", "Sydney or Canberra"),
-        ("Based on the passage, Sydney, Canberra", "Sydney, Canberra"),
-        # words of answers that look like wrappers
-        ("So Long, Marianne", "So Long, Marianne"),
-        ("Thus Spoke Zarathustra", "Thus Spoke Zarathustra"),
-        ("Let Me Know", "Let Me Know"),
-        ("Sources of the Nile", "Sources of the Nile"),
-        ("The Answer", "The Answer"),
-        ("According to the passage", "According to the passage"),
-        ("14. March 1702", "14. March 1702"),
-        ("$45 and $60", "$45 and $60"),
-        ("2**3 and 4**5", "2**3 and 4**5"),
-        ("snake_case_name", "snake_case_name"),
-        ("[1, 5]", "[1, 5]"),
-        ("[1]", "[1]"),
-        ("C# {x}", "C# {x}"),
-        ("{Canberra}", "{Canberra}"),
-        ('{"city": "Canberra"}', '{"city": "Canberra"}'),
-        (r"$\boxed{\$45{,}000}$", "$45,000"),
-        (r"\boxed{78\%}", "78%"),
-        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-        (r"\boxed{f(\{1, 2\})}", "f({1, 2})"),
-        # the last one counts
-        ("Answer: Bob\nNo. Answer: Ida Voss\nThat is it.", "Ida Voss"),
-        (r"\boxed{Bob} Then \boxed{\text{Ida}", "Ida"),
-        ("<answer>Bob</answer><answer>Ida", "Ida"),
-        ('Answer: Bob\n{"answer": "Ida"}', "Ida"),
-        ("<answer>Two villages.\nIda</answer>", "Ida"),
-        ("Sydney is not the capital. The answer: Canberra", "Canberra"),
-        # nothing is stated
-        ("", ""),
-        (None, ""),
-        ("<think>Ida Voss", ""),
-        ("Ida</think>Bob<think>", "Bob"),
-        ("Bob</think>Ann</think>", ""),
-        ("<|im_end|>", ""),
-        ("```\n```", ""),
-        ("Answer:", ""),
-        ("<answer></answer>", ""),
-        (r"\boxed{}", ""),
-        ("The first guess is wrong\nAnswer: 1999\nIt was built then.", "1999"),
-        ("No\nAnswer: Ida Voss", "Ida Voss"),
-    ],
+KEPT = (
+    # denials
+    ("the answer is not Canberra", "not Canberra"),
+    ("The answer isn't Canberra.", "The answer isn't Canberra."),
+    ("That is not the answer: Canberra", "That is not the answer: Canberra"),
+    ("A wrong answer: Canberra", "A wrong answer: Canberra"),
+    ("The wrong answer is Canberra", "The wrong answer is Canberra"),
+    (r"The answer is not \boxed{Canberra}.", "not Canberra."),
+    (r"It cannot be $\boxed{\text{Canberra}}$", "It cannot be Canberra"),
+    (r"\boxed{Canberra} is wrong", "Canberra is wrong"),
+    ("Based on the passage, it is not Canberra", "it is not Canberra"),
+    ("I do not know", "I do not know"),
+    ("I do not know. Let me know if you need more.", "I do not know."),
+    ("The answer is unknown.", "unknown."),
+    ("According to the passage, the answer is not stated.", "not stated."),
+    # hedges
+    ("The answer is probably Canberra", "probably Canberra"),
+    ("I think the answer is Canberra", "I think the answer is Canberra"),
+    ("Sydney. I hope it is Canberra.", "Sydney. I hope it is Canberra."),
+    ("According to legend, Canberra", "According to legend, Canberra"),
+    ("Based on a guess, Canberra", "Based on a guess, Canberra"),
+    ("Based on the text it is not clear, Canberra", "Based on the text it is not clear, Canberra"),
+    ("According to the passage Sydney or, Canberra", "According to the passage Sydney or, Canberra"),
+    ("Maybe so, Canberra", "Maybe so, Canberra"),
+    ("Canberra?", "Canberra?"),
+    ("It is Canberra", "It is Canberra"),
+    ("Canberra is the answer", "Canberra is the answer"),
+    # lists
+    ("Canberra, Sydney", "Canberra, Sydney"),
+    ("Canberra (Sydney)", "Canberra (Sydney)"),
+    ("The answer is either Canberra or Sydney", "either Canberra or Sydney"),
+    ("1. Sydney\n2. Canberra", "Sydney, Canberra"),
+    ("Either of these:\n- Sydney\n- **Canberra** [1]", "Sydney, Canberra"),
+    ("Answer:\n1. Sydney\n2. Canberra\n\nBoth are large.", "Sydney, Canberra"),
+    (r"\boxed{\text{Sydney}, \text{Canberra}}", "Sydney, Canberra"),
+    ('{"answer": ["Sydney", "Canberra"]}', "Sydney, Canberra"),
+    ('"Sydney" or "Canberra"', '"Sydney" or "Canberra"'),
+    ("**Sydney** or **Canberra**", "Sydney or Canberra"),
+    ("Sydney [1] or Canberra [2]", "Sydney or Canberra"),
+    ("Based on the passage, Sydney, Canberra", "Sydney, Canberra"),
+    # words of answers that look like wrappers
+    ("So Long, Marianne", "So Long, Marianne"),
+    ("Thus Spoke Zarathustra", "Thus Spoke Zarathustra"),
+    ("Let Me Know", "Let Me Know"),
+    ("Sources of the Nile", "Sources of the Nile"),
+    ("The Answer", "The Answer"),
+    ("According to the passage", "According to the passage"),
+    ("14. March 1702", "14. March 1702"),
+    ("$45 and $60", "$45 and $60"),
+    ("2**3 and 4**5", "2**3 and 4**5"),
+    ("snake_case_name", "snake_case_name"),
+    ("[1, 5]", "[1, 5]"),
+    ("[1]", "[1]"),
+    ("C# {x}", "C# {x}"),
+    ("{Canberra}", "{Canberra}"),
+    ('{"city": "Canberra"}', '{"city": "Canberra"}'),
+    (r"$\boxed{\$45{,}000}$", "$45,000"),
+    (r"\boxed{78\%}", "78%"),
+    (r"\boxed{\frac{1}{2}}", "1/2"),
+    (r"\boxed{f(\{1, 2\})}", "f({1, 2})"),
+    # the last one counts
+    ("Answer: Bob\nNo. Answer: Ida Voss\nThat is it.", "Ida Voss"),
+    (r"\boxed{Bob} Then \boxed{\text{Ida}", "Ida"),
+    ("<answer>Bob</answer><answer>Ida", "Ida"),
+    ('Answer: Bob\n{"answer": "Ida"}', "Ida"),
+    ("<answer>Two villages.\nIda</answer>", "Ida"),
+    ("Sydney is not the capital. The answer: Canberra", "Canberra"),
+    # nothing is stated
+    ("", ""),
+    (None, ""),
+    ("<think>Ida Voss", ""),
+    ("Ida</think>Bob<think>", "Bob"),
+    ("Bob</think>Ann</think>", ""),
+    ("<|im_end|>", ""),
+    ("```\n```", ""),
+    ("Answer:", ""),
+    ("<answer></answer>", ""),
+    (r"\boxed{}", ""),
+    ("The first guess is wrong\nAnswer: 1999\nIt was built then.", "1999"),
+    ("No\nAnswer: Ida Voss", "Ida Voss"),
 )
-def test_words_that_are_kept(text, answer):
-    assert extract_answer(text) == answer
+
+
+def test_words_that_are_kept():
+    assert [(text, extract_answer(text)) for text, _ in KEPT] == list(KEPT)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,9 @@ def test_a_pattern_of_ones_own(text, answer):
 def test_a_pattern_may_have_no_group_or_name_control_tokens():
     assert extract_answer("Ida 1912, 1913", compile_answer_pattern(r"\d{4}")) == "1913"
     harmony = compile_answer_pattern(r"<\|channel\|>final<\|message\|>(.*)")
-    assert extract_answer("<|channel|>analysis<|message|>Bob<|channel|>final<|message|>Ida<|return|>", harmony) == "Ida"
+    assert (
+        extract_answer("<|channel|>analysis<|message|>Bob<|channel|>final<|message|>Ida<|return|>", harmony) == "Ida"
+    )
     assert extract_answer("b", compile_answer_pattern("(a)|b")) == ""
 
 
