@@ -264,7 +264,7 @@ class Belief:
         hard: Hard SePer, in [0, 1].
         log_odds: log (s + .02) / (1 - s + .02) of soft SePer s, in nats.
         answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
-            unknown: for a list, a reader that thinks or a server that does not return it, or if the estimator does not
+            unknown: for a list or a server that does not return it, or if the estimator does not
             weigh by mass.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
