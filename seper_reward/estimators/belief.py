@@ -14,7 +14,6 @@ from seper_reward.estimators.draws import (
     drawn_by_weight,
     estimate,
     has_mass,
-    log_odds,
 )
 from seper_reward.estimators.seper import (
     Estimator,
@@ -65,7 +64,6 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
     return Belief(
         soft=soft,
         hard=estimate(draws, matched),
-        log_odds=log_odds(soft.value),
         answer_log_prob=_answer_log_prob(options, sampled),
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
