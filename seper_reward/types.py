@@ -270,9 +270,8 @@ class Belief:
     Attributes:
         soft: Soft SePer, in [0, 1].
         hard: Hard SePer, in [0, 1].
-        log_odds: log (s + .02) / (1 - s + .02) of soft SePer s, in nats.
         answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
-            unknown: for a list, a reader that thinks or a server that does not return it, or if the estimator does not
+            unknown: for a list or a server that does not return it, or if the estimator does not
             weigh by mass.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
@@ -290,7 +289,6 @@ class Belief:
 
     soft: Estimate
     hard: Estimate
-    log_odds: float = 0.0
     answer_log_prob: float | None = None
     entropy: float = 0.0
     semantic_entropy: float = 0.0
@@ -378,11 +376,6 @@ class Utility:
     def std_error(self) -> float:
         """Standard error of ΔSePer, soft."""
         return self.soft.std_error
-
-    @property
-    def delta_log_odds(self) -> float:
-        """Change of the log-odds of soft SePer, in nats; it remains sensitive if SePer is near 0 or 1."""
-        return self.belief.log_odds - self.baseline.log_odds
 
     @property
     def seper(self) -> float:

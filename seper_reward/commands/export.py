@@ -48,7 +48,7 @@ class ExportConfig:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
 
 
-_WITHOUT_GRADES = {"likelihood", "cross_encoder", "delta_log_odds"}  # labels without bounds
+_WITHOUT_GRADES = {"likelihood", "cross_encoder"}  # labels without bounds
 
 _AFTER_EXPORT = {
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",

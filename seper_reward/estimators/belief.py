@@ -14,7 +14,6 @@ from seper_reward.estimators.draws import (
     drawn_by_weight,
     estimate,
     has_mass,
-    log_odds,
 )
 from seper_reward.estimators.seper import (
     Estimator,
@@ -65,7 +64,6 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
     return Belief(
         soft=soft,
         hard=estimate(draws, matched),
-        log_odds=log_odds(soft.value),
         answer_log_prob=_answer_log_prob(options, sampled),
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
@@ -126,7 +124,7 @@ def _support(
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)
 
-    support = ((kernel(_probability) - options.floor) / (1 - options.floor)).clamp(min=0.0)
+    support = kernel(_probability)
     if options.match == "no_contradiction" and backward is not None:
         return support, no_contradiction(forward, backward).float()
     if options.match == "equivalent" and backward is not None:

@@ -16,7 +16,6 @@ from seper_reward.types import Estimate, Leaf, Responses
 
 CONFIDENCE = 0.95
 _PRIOR = 0.5  # Jeffreys' prior: half an observation that supports the answer, and half a one that does not
-_MIN_ODDS = 0.02  # the resolution of a few tens of responses
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,6 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
         low=min(value, known + unseen * float(low)),
         high=max(value, known + unseen * float(high)),
     )
-
-
-def log_odds(probability: float) -> float:
-    """Return log (s + ε) / (1 - s + ε) in nats with ε = 0.02, which is finite at 0 and 1, within ±3.93.
-
-    >>> round(log_odds(0.5), 6), round(log_odds(1.0), 2)
-    (0.0, 3.93)
-    """
-    return math.log((probability + _MIN_ODDS) / (1 - probability + _MIN_ODDS))
 
 
 def difference(one: Estimate, other: Estimate) -> Estimate:

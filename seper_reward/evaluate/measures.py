@@ -25,7 +25,7 @@ class Measures:
 
     Higher is better for all measures, so perplexities and entropies are negated:
 
-    - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_belief``, ``delta_log_odds``: the belief in the answer;
+    - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_belief``: the belief in the answer;
     - ``exact_match``, ``bleu``, ``rouge_l``, ``bert_score``: similarity of the responses and the answer;
     - ``llm_judge``: share of responses that are right by a language model;
     - ``answer_log_prob``: mean log-probability of a token of the answer, of its likeliest alias;
@@ -81,7 +81,6 @@ class Measures:
             {
                 "delta_seper_soft": belief.seper,
                 "delta_seper_hard": belief.seper_hard,
-                "delta_log_odds": belief.log_odds,
                 **{name: expected_metric(belief, answers, metric) for name, metric in metrics.items()},
                 **({} if verdicts is None else {"llm_judge": share_right(belief, verdicts)}),
                 "answer_log_prob": log_prob,

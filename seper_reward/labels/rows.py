@@ -38,8 +38,8 @@ _QUERY_FIELDS = {
 }  # fmt: skip
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "delta_log_odds",
-    "answer_log_prob", "unseen_mass", "known_leaves", "responses", "judged_rank", "relevance_rank", INPUT,
+    "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "answer_log_prob",
+    "unseen_mass", "known_leaves", "responses", "judged_rank", "relevance_rank", INPUT,
     *SUFFIXES, *(f"{name}{suffix}" for name in _ENDS for suffix in SUFFIXES.values()),
 }  # fmt: skip
 
@@ -122,7 +122,6 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
         "seper_hard": belief.seper_hard,
         **interval_fields(belief.soft),
         **interval_fields(belief.hard, "_hard"),
-        "log_odds": belief.log_odds,
         "answer_log_prob": belief.answer_log_prob,
         **_response_rows(belief),
     }
@@ -139,7 +138,6 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         **interval_fields(utility.soft),
         **interval_fields(utility.hard, "_hard"),
         **interval_fields(utility.combined, "_belief"),
-        "delta_log_odds": utility.delta_log_odds,
         "answer_log_prob": utility.belief.answer_log_prob,
         **_response_rows(utility.belief),
     }
@@ -219,7 +217,7 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     labeler = labeler_of([row])
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
-    # other fields, such as delta_log_odds, have no known error
+    # other fields have no known error
     std_error = f"std_error{SUFFIXES.get(column, '')}" if column in {*SUFFIXES, labeler} else None
     passages = tuple(
         Passage(

@@ -22,11 +22,11 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
 
     ``credit.py`` has the formula. Advantages have the shape ``(B, T)``, which TRL's losses accept. Reward functions
     other than ``SePerReward`` still count for all tokens. The baseline is the reward of the reader's immediate answer,
-    which shows the value of a search even if all rollouts of a group search. A message's tokens are found by TRL's tool mask (of tools,
-    environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in the text; the tokens
-    between the tags then have the advantage 0. If the messages of a rollout cannot be separated, or the rollout was
-    not scored, all its tokens get one advantage, as in ``GRPOTrainer``; the metric ``credit/whole_rollouts`` is the
-    share of such rollouts.
+    which shows the value of a search even if all rollouts of a group search. A message's tokens are found by TRL's
+    tool mask (of tools, environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in
+    the text; the tokens between the tags then have the advantage 0. If the messages of a rollout cannot be separated,
+    or the rollout was not scored, all its tokens get one advantage, as in ``GRPOTrainer``; the metric
+    ``credit/whole_rollouts`` is the share of such rollouts.
 
     Args:
         *args: Arguments of ``GRPOTrainer``. At least one of ``reward_funcs`` must be a ``SePerReward``, with weights

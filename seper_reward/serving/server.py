@@ -1,70 +1,19 @@
 """The server process: uvicorn with the app, and a graceful shutdown that answers all accepted requests."""
 
-import asyncio
-import resource
 import signal
 import socket
 import threading
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from seper_reward.serving.worker import Worker
 
-_HEADER_SECONDS = 20.0  # time limit for the headers, from the connection or the first byte of the next request
-_MOST_CONNECTIONS = 10_000
-_OTHER_FILES = 128  # file descriptors of models, cache and listening sockets
-
-
-class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection of uvicorn that is closed if no request arrives, or immediately if there are too many."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Start to wait for a request."""
-        super().connection_made(transport)
-        if len(self.connections) > most_connections():
-            transport.close()  # clients retry
-        else:
-            self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Process a part of a request, and wait for the rest of its headers."""
-        super().data_received(data)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        if self._late is not None:
-            self._late.cancel()
-        super().connection_lost(exc)
-
-    def _wait(self) -> None:
-        if self._is_idle() and self._late is None:
-            self._late = self.loop.call_later(_HEADER_SECONDS, self._close_idle)
-        elif not self._is_idle() and self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _close_idle(self) -> None:
-        self._late = None
-        if self._is_idle() and not self.transport.is_closing():
-            self.transport.close()
-
-    def _is_idle(self) -> bool:
-        """Whether no request is being received or answered."""
-        return self.cycle is None or bool(self.cycle.response_complete)
-
-
-def most_connections() -> int:
-    """Return the maximum number of connections of this process, by its limit of open files."""
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if files == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
-    return max(1, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
+# below the usual limit of 1,024 open files; further requests get 503, and their clients retry
+_MOST_CONNECTIONS = 800
+_IDLE_SECONDS = 75
 
 
 class Server(uvicorn.Server):
@@ -104,11 +53,22 @@ def bound(host: str, port: int) -> socket.socket:
     return found
 
 
+def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
+    """Return uvicorn's settings, with limits on connections and their idle time; ``address`` has host and port."""
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        **address,
+    )
+
+
 def serve(app: FastAPI, worker: Worker, address: socket.socket) -> None:
     """Serve on a bound socket until SIGTERM or Ctrl-C, then answer the accepted requests."""
-    config = uvicorn.Config(app, http=Connection, log_level="warning", access_log=False, timeout_keep_alive=75)
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has stopped
     try:
-        Server(config, worker).run([address])
+        Server(server_config(app), worker).run([address])
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -16,7 +16,6 @@ from seper_reward.estimators.draws import (
     drawn_by_weight,
     estimate,
     has_mass,
-    log_odds,
 )
 from seper_reward.types import Estimate, Leaf, Responses
 
@@ -103,12 +102,6 @@ def test_rounding_that_makes_more_than_all_mass_is_scaled_away():
     draws = drawn_by_mass(sampled("ab", {"a": 0.76, "b": 0.26}))
     assert draws.unseen_mass == pytest.approx(0.0, abs=1e-12)
     assert draws.weights.tolist() == pytest.approx([0.76 / 1.02, 0.26 / 1.02])
-
-
-def test_log_odds_are_finite_and_move_with_seper_alone():
-    assert log_odds(0.0) == -log_odds(1.0) == pytest.approx(math.log(0.02 / 1.02))
-    assert log_odds(0.3) == pytest.approx(math.log(0.32 / 0.72))
-    assert log_odds(0.0) < log_odds(0.01) < log_odds(0.99) < log_odds(1.0)
 
 
 def test_difference_by_hand():

@@ -12,7 +12,7 @@ from seper_reward.types import Estimate
 def believed(soft, hard=0.0, error=0.0):
     """Return a belief whose intervals are two standard errors wide on both sides."""
     estimates = [Estimate(value, error, value - 2 * error, value + 2 * error) for value in (soft, hard)]
-    return Belief(*estimates, log_odds=soft)
+    return Belief(*estimates)
 
 
 def test_difference_and_its_error_by_hand():
@@ -22,7 +22,6 @@ def test_difference_and_its_error_by_hand():
     assert judged.std_error == judged.hard.std_error == pytest.approx(0.05)  # 3-4-5
     assert (judged.soft.low, judged.soft.high) == pytest.approx((0.4, 0.6))
     assert (judged.hard.low, judged.hard.high) == pytest.approx((0.0, 0.2))
-    assert judged.delta_log_odds == pytest.approx(0.5)
     assert (judged.seper, judged.baseline_seper, judged.passage_id) == (0.7, 0.2, "p1")
 
 

@@ -55,7 +55,6 @@ def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer
     columns = {
         "delta_seper_soft": [judged.delta_seper for judged in utilities],
         "delta_seper_hard": [judged.delta_seper_hard for judged in utilities],
-        "delta_log_odds": [judged.delta_log_odds for judged in utilities],
         "delta_belief": [judged.combined.value for judged in utilities],
         "predictive_entropy": [judged.baseline.entropy - judged.belief.entropy for judged in utilities],
         "semantic_entropy": [

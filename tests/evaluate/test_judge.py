@@ -198,10 +198,3 @@ def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
 def test_verdicts_are_required(capsys):
     assert main(["evaluate", "judge", "--llm_judge", "somewhere"]) == 2
     assert "--file is required: people's verdicts" in capsys.readouterr().err
-
-
-def test_the_former_name_still_works_for_one_release(tmp_path, capsys):
-    assert main(["evaluate", "equivalence", "--file", str(tmp_path / "none.jsonl")]) == 2
-    notice, error = capsys.readouterr().err.splitlines()
-    assert notice == "seper-reward evaluate equivalence: is now 'seper-reward evaluate judge'"
-    assert error.startswith("seper-reward evaluate judge: ")

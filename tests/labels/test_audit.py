@@ -155,7 +155,6 @@ def test_the_command_audits_and_another_action_labels_nothing_again(words, tmp_p
         (["--label", "gold"], "invalid choice: 'gold'"),
         (["--limit", "0"], "limit must be at least 1, got 0"),
         (["--margin", "-1"], "margin must be at least 0, got -1"),
-        (["--sigmas", "1"], "which was removed; leave it out; labels exceed two standard errors"),
         (["--input", "absent.jsonl"], "absent.jsonl: no such file"),
     ],
 )

@@ -93,8 +93,6 @@ def test_export_command(tmp_path, capsys):
     assert main(arguments) == 0
     assert "1 lines from 1 of 1 questions" in capsys.readouterr().out
     assert lines(tmp_path / "out.jsonl")[0]["labels"] == [0.8, -0.2]
-    assert main([*arguments, "--max_std_error", "0.2"]) == 2
-    assert "'--max_std_error', which was removed; take --heterogeneity" in capsys.readouterr().err
     # squared errors .01 and .09, mean .05: Q = .5 / .05 has p = .0016, and .05 of the variance .5 is noise
     assert main([*arguments, "--heterogeneity", "0.01", "--shrink", "true"]) == 0
     assert lines(tmp_path / "out.jsonl")[0]["labels"] == pytest.approx([0.3 + 0.5 * 0.9, 0.3 - 0.5 * 0.9])

@@ -318,8 +318,6 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
 ):
     models = f"--reader {tiny_reader} --entailment {tiny_entailment} --set reader.dtype=float32 --limit 2"
     words = f"label --labeler item --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
-    assert main([*words, "--set", "labeler.item_form=pointwise"]) == 2
-    assert "was removed; give it with labeler.item_method or judges, as in a_s:form=point" in capsys.readouterr().err
     words += ["--set", "labeler.item_max_new_tokens=8", "--set", "labeler.item_method=vanilla:form=pointwise"]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []

@@ -73,11 +73,11 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
     interval = ["std_error", "low", "high", "std_error_hard", "low_hard", "high_hard"]
     sampled = ["answer_log_prob", "unseen_mass", "known_leaves", "responses"]
-    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", *sampled]
+    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, *sampled]
     assert list(first["passages"][0]) == [
         "passage_id", "title", "text", "role", "truncated", "tokens", "seper", "seper_hard", "delta_seper",
         "delta_seper_hard", "delta_belief", *interval, "std_error_belief", "low_belief", "high_belief",
-        "delta_log_odds", *sampled,
+        *sampled,
     ]  # fmt: skip
     assert list(first["baseline"]["known_leaves"][0]) == [
         "text", "token_ids", "log_prob", "draw_log_prob", "mean_log_prob",

@@ -174,7 +174,6 @@ def test_labels_without_beliefs(tmp_path):
     [
         (["--labels", "absent", "--output", "x.html"], "absent/labels.jsonl: no such file"),
         (["--output", "x.html", "--question", "q1"], "question needs a plot"),
-        (["--evaluations", "runs"], "'--evaluations', which was removed; evaluations print their tables"),
     ],
 )
 def test_what_cannot_be_shown_is_said(words, message, tmp_path, monkeypatch, capsys):

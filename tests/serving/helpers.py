@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable
 
 import httpx2
-import uvicorn
 
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.serving.app import build_app
 from seper_reward.serving.scoring import Limits
-from seper_reward.serving.server import Connection, Server
+from seper_reward.serving.server import Server, server_config
 from seper_reward.serving.worker import Worker
 
 DELTA = RewardWeights(answer_weight=0.0, price=0.0)
@@ -47,9 +46,7 @@ class ServerThread:
         self.app = build_app(self.worker, limits=limits, weights=weights, **options)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.server = Server(
-            uvicorn.Config(self.app, http=Connection, host="127.0.0.1", port=port, log_level="warning"), self.worker
-        )
+        self.server = Server(server_config(self.app, host="127.0.0.1", port=port), self.worker)
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 
     def __enter__(self):

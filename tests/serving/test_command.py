@@ -58,8 +58,6 @@ def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_en
     ("words", "message"),
     [
         (["--port", "0"], "port must be in [1, 65535], got 0"),
-        (["--memory", "65536"], "'--memory', which was removed; set memory_mb, in MB instead of beliefs"),
-        (["--max_contexts", "64"], "set max_request_tokens"),
         (["--deadline", "0"], "deadline must be above 0, got 0"),
         (["--price", "-1"], "price must be at least 0"),
     ],
