@@ -274,7 +274,7 @@ class Belief:
             unknown: for a list, a reader that thinks or a server that does not return it, or if the estimator does not
             weigh by mass.
         question_log_prob: Mean natural-log probability per token of the question, given the context; ``None`` if
-            unknown: on an engine, without a fast tokenizer, or if the prompt does not end with the question.
+            unknown: on an engine, without a fast tokenizer, or if the prompt asks before the passages.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
         unseen_mass: Probability of all responses that were neither drawn nor are known leaves, in [0, 1]; ``None`` if
@@ -354,6 +354,8 @@ class Utility:
         hard: The same for hard SePer.
         combined: Mean of ΔSePer and the relative change of the gold answer's likelihood, word for word, in [-1, 1]
             (``utility.combined``); ``None`` if the likelihood is unknown.
+        seper_gain: ΔSePer plus the weighted ``question_gain``, unbounded (``utility.with_question_gain``); ``None`` if
+            the question's likelihood is unknown.
         belief: Belief with the passage.
         baseline: Belief without any passage.
         passage_id: Id of the passage.
@@ -362,6 +364,7 @@ class Utility:
     soft: Estimate
     hard: Estimate
     combined: Estimate | None
+    seper_gain: Estimate | None
     belief: Belief
     baseline: Belief
     passage_id: str = ""

@@ -29,7 +29,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
       mean over the question's passages in place of the baseline;
     - ``erag``: exact match of the responses (Salemi and Zamani, arXiv:2404.13781); ``likelihood``: log-probability per
       token of the answer, both with the passage minus without;
-    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``delta_log_odds``: the labels;
+    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``, ``delta_log_odds``: the labels;
     - ``delta_seper + w gain`` for each weight w, also with the hard label and ``delta_belief``, with ``gain_mean``,
       which is ``question_gain_mean``, and with ``tanh(gain / 2)``, the relative change of the question's probability
       per token, which is in [-1, 1];
@@ -61,6 +61,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
                 "delta_log_odds": passage["delta_log_odds"],
                 "delta_seper": soft,
                 "delta_seper_hard": hard,
+                "seper_gain": _number(passage["seper_gain"]),
                 **{
                     f"{label} + {weight:g} {name}": value + weight * change
                     for weight in weights

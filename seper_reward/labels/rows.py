@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
-SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
+SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief", "seper_gain": "_gain"}
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {
@@ -138,9 +138,11 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         "delta_seper": utility.delta_seper,
         "delta_seper_hard": utility.delta_seper_hard,
         "delta_belief": None if utility.combined is None else utility.combined.value,
+        "seper_gain": None if utility.seper_gain is None else utility.seper_gain.value,
         **interval_fields(utility.soft),
         **interval_fields(utility.hard, "_hard"),
         **interval_fields(utility.combined, "_belief"),
+        **interval_fields(utility.seper_gain, "_gain"),
         "delta_log_odds": utility.delta_log_odds,
         "answer_log_prob": utility.belief.answer_log_prob,
         "question_log_prob": utility.belief.question_log_prob,
@@ -251,6 +253,8 @@ def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
     """Return the standard error of a label's baseline from a row's ``baseline``; 0 if there is none."""
     if label == "delta_belief":  # half of the label is ΔSePer; the other half has no error
         return float(baseline.get("std_error", 0.0)) / 2
+    if label == "seper_gain":  # the question's likelihood has no error
+        return float(baseline.get("std_error", 0.0))
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
 

@@ -77,7 +77,8 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", *log_probs, *sampled]
     assert list(first["passages"][0]) == [
         "passage_id", "title", "text", "role", "truncated", "tokens", "seper", "seper_hard", "delta_seper",
-        "delta_seper_hard", "delta_belief", *interval, "std_error_belief", "low_belief", "high_belief",
+        "delta_seper_hard", "delta_belief", "seper_gain", *interval, "std_error_belief", "low_belief", "high_belief",
+        "std_error_gain", "low_gain", "high_gain",
         "delta_log_odds", *log_probs, "question_gain", *sampled,
     ]  # fmt: skip
     assert list(first["baseline"]["known_leaves"][0]) == [
