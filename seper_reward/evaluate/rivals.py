@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.answers import exact_match, share_held
+from seper_reward.estimators.utility import QUESTION_WEIGHT
 from seper_reward.types import Answers
 
 _LEAST_BELIEF = 0.02  # keeps a logarithm finite, as in the log-odds of a belief
@@ -61,7 +62,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
                 "delta_log_odds": passage["delta_log_odds"],
                 "delta_seper": soft,
                 "delta_seper_hard": hard,
-                "seper_gain": _number(passage["seper_gain"]),
+                "seper_gain": soft + QUESTION_WEIGHT * gain,
                 **{
                     f"{label} + {weight:g} {name}": value + weight * change
                     for weight in weights
