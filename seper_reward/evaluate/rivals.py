@@ -30,7 +30,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
       mean over the question's passages in place of the baseline;
     - ``erag``: exact match of the responses (Salemi and Zamani, arXiv:2404.13781); ``likelihood``: log-probability per
       token of the answer, both with the passage minus without;
-    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``, ``delta_log_odds``: the labels;
+    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``: the labels;
     - ``delta_seper + w gain`` for each weight w, also with the hard label and ``delta_belief``, with ``gain_mean``,
       which is ``question_gain_mean``, and with ``tanh(gain / 2)``, the relative change of the question's probability
       per token, which is in [-1, 1];
@@ -59,7 +59,6 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
                 "erag": expected_exact_match(passage, answers) - expected_exact_match(bare, answers),
                 "likelihood": likelihood,
                 "delta_belief": belief,
-                "delta_log_odds": passage["delta_log_odds"],
                 "delta_seper": soft,
                 "delta_seper_hard": hard,
                 "seper_gain": soft + QUESTION_WEIGHT * gain,

@@ -18,7 +18,7 @@ def said(text, weight, count=1, log_prob=-1.0):
 
 
 def passage(text, **fields):
-    numbers = {"delta_seper": 0.5, "delta_seper_hard": 0.6, "delta_belief": 0.25, "delta_log_odds": 2.0, "seper": 0.7}
+    numbers = {"delta_seper": 0.5, "delta_seper_hard": 0.6, "delta_belief": 0.25, "seper": 0.7}
     likelihoods = {"answer_log_prob": -1.0, "question_log_prob": -2.0, "question_gain": 1.5}
     return {"passage_id": text[:3], "title": "", "text": text, "responses": [], **numbers, **likelihoods, **fields}
 
@@ -52,7 +52,6 @@ def test_measures_by_hand():
         "erag": 0.6 - 0.25,
         "likelihood": 2.0,
         "delta_belief": 0.25,
-        "delta_log_odds": 2.0,
         "delta_seper": 0.5,
         "delta_seper_hard": 0.6,
         "seper_gain": 0.875,
