@@ -220,10 +220,8 @@ def marked_rows(
             next((str(passage.metadata[name]) for name in kind_fields if name in passage.metadata), "")
             for passage in query.passages
         )
-        measures = [
-            {"bm25": score, **measured} for score, measured in zip(own, label_measures(row, weights), strict=True)
-        ]
-        found.append(MarkedRow(query, tuple(relevance_of(query)), tuple(kinds), tuple(measures)))
+        measures = tuple(label_measures(row, weights, own))
+        found.append(MarkedRow(query, tuple(relevance_of(query)), tuple(kinds), measures))
     return found
 
 

@@ -22,10 +22,12 @@ def question_words(question: str, text: str) -> float:
     return len(words & found) / len(words) if words else 0.0
 
 
-def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dict[str, float]]:
+def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Sequence[float]) -> list[dict[str, float]]:
     """Return the measures of each passage of a label row of ``delta_seper``, NaN if unknown.
 
-    - ``contains``, ``question_words``: from the texts alone;
+    ``bm25`` are the BM25 scores of the passages, >= 0, and ``weights`` those of candidates that are sums.
+
+    - ``bm25``, ``contains``, ``question_words``, and ``contains x bm25``: from the texts alone;
     - ``question_gain``, ``question_log_prob``: likelihood of the question; ``question_gain_mean`` is compared with the
       mean over the question's passages in place of the baseline;
     - ``erag``: exact match of the responses (Salemi and Zamani, arXiv:2404.13781); ``likelihood``: log-probability per
@@ -33,7 +35,8 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
     - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``: the labels;
     - ``delta_seper + w gain`` for each weight w, also with the hard label and ``delta_belief``, with ``gain_mean``,
       which is ``question_gain_mean``, and with ``tanh(gain / 2)``, the relative change of the question's probability
-      per token, which is in [-1, 1];
+      per token, which is in [-1, 1]; ``delta_seper + w bm25`` has in its place the BM25 score as a share of the
+      question's greatest one, which needs no likelihood;
     - ``contains x gain``, ``seper x gain``: products with the question's gain;
     - ``log chain rule``: change of log P(question, answer) per token, the answer's probability being SePer;
       ``log chain rule (likelihood)``: the same with the answer's likelihood.
@@ -41,8 +44,9 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
     answers, bare = row["answers"], row["baseline"]
     means = [_number(passage["question_log_prob"]) for passage in row["passages"]]
     middle = math.fsum(means) / len(means)
+    greatest = max(bm25) or 1.0
     found = []
-    for passage, mean in zip(row["passages"], means, strict=True):
+    for passage, mean, score in zip(row["passages"], means, bm25, strict=True):
         text = f"{passage['title']}: {passage['text']}" if passage["title"] else passage["text"]
         gain, soft, hard = _number(passage["question_gain"]), passage["delta_seper"], passage["delta_seper_hard"]
         likelihood = _number(passage["answer_log_prob"]) - _number(bare["answer_log_prob"])
@@ -51,7 +55,9 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
         belief_gain = math.log((seper + _LEAST_BELIEF) / (bare["seper"] + _LEAST_BELIEF))
         found.append(
             {
+                "bm25": score,
                 "contains": contains,
+                "contains x bm25": contains * score,
                 "question_words": question_words(row["question"], text),
                 "question_log_prob": mean,
                 "question_gain": gain,
@@ -72,6 +78,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dic
                         ("tanh(gain / 2)", math.tanh(gain / 2)),
                     )
                 },
+                **{f"delta_seper + {weight:g} bm25": soft + weight * score / greatest for weight in weights},
                 "contains x gain": contains * gain,
                 "seper x gain": seper * gain,
                 "log chain rule": belief_gain + gain,

@@ -42,9 +42,12 @@ ROW = {
 
 
 def test_measures_by_hand():
-    first, second = label_measures(ROW, [0.25, 2.0])
+    first, second = label_measures(ROW, [0.25, 2.0], [3.0, 4.0])
     expected = {
+        "bm25": 3.0,
         "contains": 1.0,
+        "contains x bm25": 3.0,
+        "delta_seper + 2 bm25": 2.0,
         "question_words": 4 / 5,  # all but "who"
         "question_log_prob": -2.0,
         "question_gain": 1.5,
@@ -69,6 +72,9 @@ def test_measures_by_hand():
     assert second["delta_seper + 0.25 gain"] == pytest.approx(0.375)
     assert all(math.isnan(second[name]) for name in ("likelihood", "delta_belief", "delta_belief + 2 gain"))
     assert first.keys() == second.keys()
+    assert second["contains x bm25"] == 0.0
+    assert second["delta_seper + 0.25 bm25"] == 0.75
+    assert label_measures(ROW, [2.0], [0.0, 0.0])[0]["delta_seper + 2 bm25"] == 0.5
     assert question_words("The?", "Sheep") == 0.0
 
 
