@@ -254,9 +254,7 @@ class SePerScorer:
         return other
 
 
-def beliefs_of(
-    judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, Answers, Responses]]
-) -> list[Belief]:
+def beliefs_of(judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, Answers, Responses]]) -> list[Belief]:
     """Compute the belief in each answer from the responses to its question in one context; all share batches.
 
     Raises:

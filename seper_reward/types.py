@@ -187,6 +187,8 @@ class Responses:
             thinks, or a server that returns no token ids or samples at another temperature or
             top_p than 1.
         known_leaves: Given responses with their probabilities, drawn or not.
+        question_log_prob: Mean natural-log probability per token of the prompt's question, given the prompt before it,
+            at temperature 1; ``None`` if unknown.
     """
 
     texts: tuple[str, ...]
@@ -195,6 +197,7 @@ class Responses:
     finished: tuple[bool, ...] = ()
     draw_log_probs: tuple[float, ...] = ()
     known_leaves: tuple[Leaf, ...] = ()
+    question_log_prob: float | None = None
 
     @property
     def log_probs(self) -> tuple[float, ...]:
@@ -211,8 +214,11 @@ class Responses:
 
     def at(self, places: Sequence[int]) -> Responses:
         """Return only the responses at the given positions, in the given order."""
-        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "known_leaves"}
-        chosen = {name: tuple(column[place] for place in places) for name, column in columns.items() if column}
+        of_prompt = {"known_leaves", "question_log_prob"}
+        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_prompt}
+        chosen: dict[str, Any] = {
+            name: tuple(column[place] for place in places) for name, column in columns.items() if column
+        }
         return replace(self, **chosen)
 
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
@@ -240,6 +246,7 @@ class Responses:
             finished=tuple(row["finished"]),
             draw_log_probs=tuple(row["draw_log_probs"]),
             known_leaves=tuple(map(Leaf.from_json, row["known_leaves"])),
+            question_log_prob=row["question_log_prob"],
         )
 
 
@@ -273,6 +280,8 @@ class Belief:
         answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
             unknown: for a list or a server that does not return it, or if the estimator does not
             weigh by mass.
+        question_log_prob: Mean natural-log probability per token of the question, given the context; ``None`` if
+            unknown: on an engine, without a fast tokenizer, or if the prompt asks before the passages.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
         unseen_mass: Probability of all responses that were neither drawn nor are known leaves, in [0, 1]; ``None`` if
@@ -290,6 +299,7 @@ class Belief:
     soft: Estimate
     hard: Estimate
     answer_log_prob: float | None = None
+    question_log_prob: float | None = None
     entropy: float = 0.0
     semantic_entropy: float = 0.0
     unseen_mass: float | None = None
@@ -350,6 +360,8 @@ class Utility:
         hard: The same for hard SePer.
         combined: Mean of ΔSePer and the relative change of the gold answer's likelihood, word for word, in [-1, 1]
             (``utility.combined``); ``None`` if the likelihood is unknown.
+        seper_gain: ΔSePer plus the weighted ``question_gain``, unbounded (``utility.with_question_gain``); ``None`` if
+            the question's likelihood is unknown.
         belief: Belief with the passage.
         baseline: Belief without any passage.
         passage_id: Id of the passage.
@@ -358,6 +370,7 @@ class Utility:
     soft: Estimate
     hard: Estimate
     combined: Estimate | None
+    seper_gain: Estimate | None
     belief: Belief
     baseline: Belief
     passage_id: str = ""
@@ -376,6 +389,15 @@ class Utility:
     def std_error(self) -> float:
         """Standard error of ΔSePer, soft."""
         return self.soft.std_error
+
+    @property
+    def question_gain(self) -> float | None:
+        """Change of the question's mean log-probability per token, in nats; ``None`` if unknown.
+
+        It needs no answer: a passage on the question's topic makes the question likelier (UPR, arXiv:2204.07496).
+        """
+        with_passage, without = self.belief.question_log_prob, self.baseline.question_log_prob
+        return None if with_passage is None or without is None else with_passage - without
 
     @property
     def seper(self) -> float:

@@ -39,6 +39,7 @@ COMMANDS = [
     "evaluate correlation",
     "evaluate counterfactual",
     "evaluate judge",
+    "evaluate labels",
     "evaluate retrievers",
     "baseline compression",
     "baseline eor",

@@ -27,9 +27,9 @@ def test_a_belief_is_one_line():
 
 def test_a_utility_is_one_line():
     gain = Estimate(0.671, 0.1, 0.5, 0.75)
-    found = Utility(gain, gain, None, WITH, WITHOUT, "p1")
+    found = Utility(gain, gain, None, None, WITH, WITHOUT, "p1")
     assert repr(found) == "Utility(delta_seper=0.671 [0.500, 0.750], seper 0.141 → 0.812, passage_id='p1')"
-    assert "passage_id" not in repr(Utility(gain, gain, None, WITH, WITHOUT))
+    assert "passage_id" not in repr(Utility(gain, gain, None, None, WITH, WITHOUT))
     page = found._repr_html_()
     assert page.startswith("<p>ΔSePer 0.671 [0.500, 0.750], hard 0.671 [0.500, 0.750]</p><table>")
     assert page.count("<tr>") == 3

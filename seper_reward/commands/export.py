@@ -22,8 +22,9 @@ class ExportConfig:
     output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required.")
     label: str | None = setting(
         None,
-        "Field of the labels, such as delta_seper, delta_seper_hard or delta_belief (default: delta_belief if the "
-        "labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or the sets' label).",
+        "Field of the labels, such as delta_seper, delta_seper_hard, delta_belief or seper_gain (default: "
+        "delta_belief if the labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or "
+        "the sets' label).",
     )
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
@@ -48,7 +49,7 @@ class ExportConfig:
             raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
 
 
-_WITHOUT_GRADES = {"likelihood", "cross_encoder"}  # labels without bounds
+_WITHOUT_GRADES = {"likelihood", "cross_encoder", "seper_gain"}  # labels without bounds
 
 _AFTER_EXPORT = {
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seper_reward.command import parse, read_input
+from seper_reward.command import SPLIT_HELP, SplitOrAll, check_streaming, parse, read_input
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -64,6 +64,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     output_format: OutputFormat = setting(
         "jsonl", "Format of the labels: jsonl, or parquet, which is written in addition to labels.jsonl at the end."
     )
+    split: SplitOrAll = setting("all", SPLIT_HELP)
     limit: int | None = setting(None, "Number of questions to label, evenly spread over the input (default: all).")
     block: int | None = setting(
         None,
@@ -81,6 +82,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, top_k=1, limit=1, block=1, margin=0)
+        check_streaming(self.streaming, self.limit, self.split)
 
 
 def command(arguments: list[str], name: str = "label") -> str:
@@ -160,7 +162,7 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
 def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     """Read the questions to label, with retrieved passages for questions without passages, and the rejected rows."""
     from seper_reward.data.queries import Rejected, add_passages, in_corpus
-    from seper_reward.data.splits import spread
+    from seper_reward.data.splits import of_split, spread
     from seper_reward.labels.labelers import needs_answers
     from seper_reward.retrieval import has_own_passages, load_retriever
 
@@ -168,7 +170,7 @@ def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
     examples, corpus = read_input(
         config.input, config.corpus, config, config.limit, answers_needed=answers_needed, retrieved=elsewhere
     )
-    queries = spread(examples.queries, config.limit)
+    queries = spread(of_split(examples.queries, config.split), config.limit)
     judgments = None if config.run else examples.judgments
     lacking = [place for place, query in enumerate(queries) if judgments or not query.passages]
     if lacking and corpus is not None:

@@ -65,6 +65,7 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
         soft=soft,
         hard=estimate(draws, matched),
         answer_log_prob=_answer_log_prob(options, sampled),
+        question_log_prob=sampled.question_log_prob,
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,

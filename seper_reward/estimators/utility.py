@@ -5,6 +5,10 @@ import math
 from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
 
+#: Weight of the question's gain, in nats per token, in ``seper_gain``. ΔSePer is in [-1, 1]; with this weight, a gain
+#: of 4 nats counts as much as a belief that rises from 0 to 1.
+QUESTION_WEIGHT = 0.25
+
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     """Return the change of the reader's belief by the passage: U = SePer(q, A | D) - SePer(q, A).
@@ -19,6 +23,7 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
         soft=soft,
         hard=unmoved if same else difference(belief.hard, baseline.hard),
         combined=combined(soft, belief.answer_log_prob, baseline.answer_log_prob),
+        seper_gain=with_question_gain(soft, belief.question_log_prob, baseline.question_log_prob),
         belief=belief,
         baseline=baseline,
         passage_id=passage_id,
@@ -46,3 +51,22 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
         low=(soft.low + change) / 2,
         high=(soft.high + change) / 2,
     )
+
+
+def with_question_gain(
+    soft: Estimate, question_log_prob: float | None, baseline_log_prob: float | None
+) -> Estimate | None:
+    """Return ΔSePer plus ``QUESTION_WEIGHT`` times the change of the question's mean log-probability per token.
+
+    By the chain rule, a passage can make the answer likely given the question, which ΔSePer measures, and the question
+    itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an answer of the
+    right kind from a passage about another entity; the question is then not likelier. The log-probabilities are
+    ``None`` if unknown, as is then the result. They are computed exactly, so only ΔSePer contributes an error.
+
+    >>> with_question_gain(Estimate(0.5, 0.1, 0.3, 0.7), -1.0, -3.0)
+    Estimate(value=1.0, std_error=0.1, low=0.8, high=1.2)
+    """
+    if question_log_prob is None or baseline_log_prob is None:
+        return None
+    change = QUESTION_WEIGHT * (question_log_prob - baseline_log_prob)
+    return Estimate(soft.value + change, soft.std_error, soft.low + change, soft.high + change)

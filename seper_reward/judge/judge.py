@@ -30,13 +30,15 @@ class PairModel(Protocol):
         name: Name of the model in provenance files.
         classes: Number K of its classes.
         max_batch_tokens: Maximum number of tokens per forward pass.
-        device: Device of the model.
     """
 
     name: str
     classes: int
     max_batch_tokens: int
-    device: torch.device
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
 
     @property
     def weights_hash(self) -> str:

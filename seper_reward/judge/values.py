@@ -484,7 +484,8 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
             _pair,
         ),
         (
-            rf"(?<=between )(?P<number>{_NUMBER})(?P<first>\s?[a-z%°]+)?\s+and\s+(?P<high>{_NUMBER})(?![\w/:-]|[.,]\d)",
+            rf"(?<=between )(?P<number>{_NUMBER})(?P<first>\s?[a-z%°]+)?\s+and\s+(?P<high>{_NUMBER})"
+            r"(?![\w/:-]|[.,]\d)",
             _pair,
         ),
         (

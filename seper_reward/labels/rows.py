@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
 DELTA_SEPER = "delta_seper"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
-SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief"}
+SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief", "seper_gain": "_gain"}
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 INPUT = "input"
 _QUERY_FIELDS = {
@@ -38,8 +38,9 @@ _QUERY_FIELDS = {
 }  # fmt: skip
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "answer_log_prob",
-    "unseen_mass", "known_leaves", "responses", "judged_rank", "relevance_rank", INPUT,
+    "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard",
+    "answer_log_prob", "question_log_prob", "question_gain", "unseen_mass", "known_leaves", "responses",
+    "judged_rank", "relevance_rank", INPUT,
     *SUFFIXES, *(f"{name}{suffix}" for name in _ENDS for suffix in SUFFIXES.values()),
 }  # fmt: skip
 
@@ -123,6 +124,7 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
         **interval_fields(belief.soft),
         **interval_fields(belief.hard, "_hard"),
         "answer_log_prob": belief.answer_log_prob,
+        "question_log_prob": belief.question_log_prob,
         **_response_rows(belief),
     }
 
@@ -135,10 +137,14 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         "delta_seper": utility.delta_seper,
         "delta_seper_hard": utility.delta_seper_hard,
         "delta_belief": None if utility.combined is None else utility.combined.value,
+        "seper_gain": None if utility.seper_gain is None else utility.seper_gain.value,
         **interval_fields(utility.soft),
         **interval_fields(utility.hard, "_hard"),
         **interval_fields(utility.combined, "_belief"),
+        **interval_fields(utility.seper_gain, "_gain"),
         "answer_log_prob": utility.belief.answer_log_prob,
+        "question_log_prob": utility.belief.question_log_prob,
+        "question_gain": utility.question_gain,
         **_response_rows(utility.belief),
     }
 
@@ -165,6 +171,7 @@ def sampled_responses(fields: Mapping[str, Any]) -> Responses:
         finished=tuple(row["finished"] for row in rows),
         draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
         known_leaves=tuple(map(Leaf.from_json, fields["known_leaves"])),
+        question_log_prob=fields["question_log_prob"],
     )
 
 
@@ -244,6 +251,8 @@ def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
     """Return the standard error of a label's baseline from a row's ``baseline``; 0 if there is none."""
     if label == "delta_belief":  # half of the label is ΔSePer; the other half has no error
         return float(baseline.get("std_error", 0.0)) / 2
+    if label == "seper_gain":  # the question's likelihood has no error
+        return float(baseline.get("std_error", 0.0))
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
 

@@ -150,6 +150,8 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, Any] | N
                 "high": found.soft.high,
                 "delta_seper_hard": found.delta_seper_hard,
                 "delta_belief": None if found.combined is None else found.combined.value,
+                "seper_gain": None if found.seper_gain is None else found.seper_gain.value,
+                "question_gain": found.question_gain,
                 "seper": found.seper,
                 "belief": belief_json(belief),
             }

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward import SePerScorer
-from seper_reward.estimators.belief import Pair
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Asked, Query, unwrap
+from seper_reward.types import Asked, Pair, Query, unwrap
 from tests.benchmarks.common import CLOCK, clocked, contexts, finish, parser, questions
 from tests.benchmarks.reference import Reference
 
@@ -46,7 +45,7 @@ def measure(scorer: SePerScorer, query: Query) -> dict[str, Any]:
     reference = Reference(scorer)
     rows = {
         "published": lambda: [reference.entails(query.question, both_ways(row, query.answers)) for row in texts],
-        "distinct": lambda: scorer.entailment.class_probs(pairs, [query.question] * len(pairs)),
+        "distinct": lambda: scorer.judge.probs([Pair(query.question, *pair) for pair in pairs]),
         "ours": lambda: scorer.beliefs(query.question, query.answers, sets),
         "cached": lambda: scorer.beliefs(query.question, query.answers, sets),
     }
@@ -58,7 +57,7 @@ def measure(scorer: SePerScorer, query: Query) -> dict[str, Any]:
     }
 
 
-def both_ways(responses: Sequence[str], answers: Sequence[str]) -> list[Pair]:
+def both_ways(responses: Sequence[str], answers: Sequence[str]) -> list[tuple[str, str]]:
     forward = [*itertools.product(responses, answers), *itertools.combinations(responses, 2)]
     return [*forward, *((other, one) for one, other in forward)]
 

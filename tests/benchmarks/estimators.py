@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from seper_reward.estimators.judge import SampledQuestion
 from tqdm.auto import tqdm
 
 from seper_reward import SePerScorer
@@ -27,7 +26,8 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_weight, estimate
 from seper_reward.estimators.seper import response_weights
 from seper_reward.evaluate.contexts import choose_passages
-from seper_reward.types import Estimate, Leaf, Query, Responses, unwrap
+from seper_reward.scorer import beliefs_of
+from seper_reward.types import Estimate, Leaf, Pair, Query, Responses, unwrap
 from tests.benchmarks.common import CLOCK, SHARED, clocked, finish, parser
 
 TEMPERATURES = (0.7, 1.0, 1.3)
@@ -60,8 +60,8 @@ def sample(scorer: SePerScorer, name: str, count: int, folder: Path) -> Path:
             continue
         contexts = unwrap(scorer.reader.responses([query])[0])
         texts = sorted({text for row in contexts for text in row.texts})
-        pairs = [(text, answer) for text in texts for answer in query.answers]
-        scores = scorer.entailment.score(pairs, [query.question] * len(pairs)).view(len(texts), -1).amax(1)
+        pairs = [Pair(query.question, text, answer) for text in texts for answer in query.answers]
+        scores = scorer.judge.probs(pairs).rows(pairs)[:, 0].view(len(texts), -1).amax(1)
         support = dict(zip(texts, scores.tolist(), strict=True))
         marks = [None, *map(is_relevant, query.passages)]
         rows = [
@@ -212,7 +212,9 @@ def seconds(count: int = 4) -> dict[str, dict[str, float]]:
             for query in queries:
                 known = query.answers if gold else ()
                 responses = unwrap(scorer.reader.responses([query], [known])[0])
-                scorer.judge.beliefs([SampledQuestion(query.question, query.answers, responses)])
+                beliefs_of(
+                    scorer.judge, scorer.estimator, [(query.question, query.answers, each) for each in responses]
+                )
 
         times = [clocked(act)[0][CLOCK] for _ in range(3)]
         contexts = sum(len(query.contexts) for query in queries)

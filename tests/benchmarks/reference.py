@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from seper_reward.estimators.statements import Statement
 from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from seper_reward import SePerScorer
-from seper_reward.types import Passage, Query
+from seper_reward.types import Pair, Passage, Query
 from tests.benchmarks.common import now
 
 _CHUNK = 128  # pairs at once, as published
@@ -88,11 +87,11 @@ class Reference:
     @torch.no_grad()
     def entails(self, question: str, pairs: Sequence[tuple[str, str]], turned: bool = False) -> Tensor:
         judge = self._scorer.entailment
-        asked = judge._inputs.asked(question)
-        said = [Statement(*((other, one) if turned else (one, other)), asked) for one, other in pairs]
+        said = [Pair(question, *((other, one) if turned else (one, other))) for one, other in pairs]
+        parts = [grid[0][0] for grid in judge.parts(said)]
         found = []
         for start in range(0, len(said), _CHUNK):
-            encoded = judge._inputs.encode(said[start : start + _CHUNK], padding=True, return_tensors="pt")
+            encoded = judge._tokenizer.pad(dict(judge.encode(parts[start : start + _CHUNK])), return_tensors="pt")
             found.append(judge._model(**encoded.to(judge.device)).logits.float().softmax(-1)[:, judge._columns[0]])
         return torch.cat(found).cpu()
 

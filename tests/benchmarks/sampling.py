@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from seper_reward import SePerScorer
+from seper_reward.reader.in_process.layout import cache_argument
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, peak_memory, questions
@@ -127,7 +128,7 @@ def floor(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]) 
         cache = model(ids, use_cache=True, logits_to_keep=1).past_key_values
         cache.batch_repeat_interleave(sampler.options.num_samples)
         newest = ids[:, -1:].repeat_interleave(sampler.options.num_samples, dim=0)
-        decode.append(_each(len(newest), lambda ids=newest, cache=cache: model(ids, past_key_values=cache)))
+        decode.append(_each(len(newest), lambda ids=newest, cache=cache: model(ids, **{cache_argument(model): cache})))
     alone = _each(1, lambda: model(torch.tensor([baseline]), use_cache=True, logits_to_keep=1))
     return {
         name: alone[name] + len(sets) * min(row[name] for row in prefill) + drawn * min(row[name] for row in decode)

@@ -4,7 +4,8 @@ import random
 
 import pytest
 from num2words import num2words
-from seper_reward.judge.values import in_digits, values_in, whole_value
+
+from seper_reward.judge.values import in_digits, values_in
 
 SAME = [
     ("2,340", "2340", "two thousand three hundred and forty", "two thousand three hundred forty"),

@@ -24,7 +24,8 @@ from seper_reward.labels.labelers import (
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.types import Asked, Passage, Query, Responses
+from seper_reward.reader.prompts import PromptStyle
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
 
 QUERY = Query(
     "q",
@@ -97,12 +98,33 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_s
     assert reread.std_errors == pytest.approx(found.std_errors, abs=1e-6)
 
 
+def test_seper_gain_adds_a_quarter_of_the_questions_gain(tiny_scorer):
+    labeler = DeltaSePerLabeler(tiny_scorer, "seper_gain")
+    found = labeler.label(QUERY)
+    ((bare, *rows),) = tiny_scorer.reader.responses([QUERY])
+    for judged, row, label, error in zip(
+        tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
+    ):
+        gain = row.question_log_prob - bare.question_log_prob
+        assert label == pytest.approx(judged.delta_seper + gain / 4, abs=1e-4)
+        assert error == judged.std_error
+    assert found.baseline_error == found.baseline["std_error"] > 0
+    reread = labeled_query(label_row(found, "seper_gain"), "seper_gain")
+    assert reread.labels == pytest.approx(found.labels, abs=1e-6)
+    assert reread.std_errors == pytest.approx(found.std_errors, abs=1e-6)
+    assert labeler.fingerprint != DeltaSePerLabeler(tiny_scorer).fingerprint
+    first = PromptStyle("Question: {question}", "Question: {question}\nPassage: {reference}")
+    asks_first = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt=first)
+    with pytest.raises(UnscorableError, match="the prompt asks it before the passages"):
+        DeltaSePerLabeler(asks_first, "seper_gain").label(QUERY)
+
+
 def test_delta_belief_needs_to_know_how_likely_the_answer_is(tiny_scorer):
     options = Estimator.preset("paper")
     paper = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
     with pytest.raises(ValueError, match="and weighting=mass; or take delta_seper"):
         DeltaSePerLabeler(paper, "delta_belief")
-    with pytest.raises(ValueError, match="label must be one of delta_seper, delta_seper_hard, delta_belief"):
+    with pytest.raises(ValueError, match="delta_seper_hard, delta_belief, seper_gain, got"):
         DeltaSePerLabeler(tiny_scorer, "seper")
 
 

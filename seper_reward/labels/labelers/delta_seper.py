@@ -24,11 +24,12 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     Args:
         scorer: Scorer that measures the beliefs.
         label: Number in the rows that is the label, and name of the labels: ``"delta_seper"`` (soft),
-            ``"delta_seper_hard"``, or ``"delta_belief"``, the mean of ΔSePer and the change of the answer's likelihood
-            (``utility.combined``).
+            ``"delta_seper_hard"``, ``"delta_belief"``, the mean of ΔSePer and the change of the answer's likelihood
+            (``utility.combined``), or ``"seper_gain"``, ΔSePer plus the weighted gain of the question's likelihood
+            (``utility.with_question_gain``).
 
     Raises:
-        ValueError: There is no such label, or the scorer cannot compute the likelihood of the answer.
+        ValueError: There is no such label, or the scorer cannot compute the likelihood that it needs.
     """
 
     samples = True
@@ -40,15 +41,17 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
                 "delta_belief needs the probabilities of the answers: use a reader that does not think, in this "
                 "process or on an engine with echo, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
             )
+        if label == "seper_gain" and scorer.sampler.backend != "process":
+            raise ValueError("seper_gain needs the probability of the question: use a reader in this process")
         self.name, self.scorer = label, scorer
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Everything that affects a label; equal for soft and hard labels, since the same rows have both.
 
-        The rows also have ``delta_belief``, but if that is the label, questions without it are rejected.
+        The rows also have the other labels, but questions that lack the chosen one are rejected.
         """
-        own = {"labeler": self.name} if self.name == "delta_belief" else {}
+        own = {"labeler": self.name} if self.name in ("delta_belief", "seper_gain") else {}
         return {**self.scorer.fingerprint, **own}
 
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
@@ -59,7 +62,17 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     def gain(self, reading: Belief, given: Belief) -> Estimate:
         """Return the change of the belief."""
         moved = utility(reading, given)
-        gain = {DELTA_SEPER: moved.soft, "delta_seper_hard": moved.hard, "delta_belief": moved.combined}[self.name]
+        gain = {
+            DELTA_SEPER: moved.soft,
+            "delta_seper_hard": moved.hard,
+            "delta_belief": moved.combined,
+            "seper_gain": moved.seper_gain,
+        }[self.name]
+        if gain is None and self.name == "seper_gain":
+            raise UnscorableError(
+                "seper_gain needs the likelihood of the question, but the prompt asks it before the passages, or the "
+                "reader's tokenizer is slow; use delta_seper"
+            )
         if gain is None:
             raise UnscorableError(
                 f"{self.name} needs the likelihood of the answer, but a list has no single wording; use delta_seper"

@@ -19,7 +19,7 @@ def choose_layout(model: Any) -> Layout:
     from transformers.cache_utils import DynamicLayer
 
     parameters = inspect.signature(model.forward).parameters
-    if cache_argument(model) not in parameters or "attention_mask" not in parameters or _has_long_rope(model):
+    if cache_argument(model) is None or "attention_mask" not in parameters or _has_long_rope(model):
         return "reread"
     cache = new_cache(model)
     any_mask = model.is_backend_compatible() and model.config._attn_implementation in ("sdpa", "eager")
@@ -45,10 +45,13 @@ def has_lines(cache: Any) -> bool:
     return bool(kinds) and kinds <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
-def cache_argument(model: Any) -> str:
-    """Return the name of the model's cache argument: ``cache_params`` for Mamba, else ``past_key_values``."""
-    mamba = "cache_params" in inspect.signature(model.forward).parameters
-    return "cache_params" if mamba else "past_key_values"
+def cache_argument(model: Any) -> str | None:
+    """Return the name of the model's cache argument, ``None`` if it has none.
+
+    It is ``cache`` since transformers 5.24, ``past_key_values`` before, and ``cache_params`` for Mamba.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    return next((name for name in ("cache", "past_key_values", "cache_params") if name in parameters), None)
 
 
 def window_of(model: Any) -> int | None:

@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.judge import equivalence, read_verdicts
 from seper_reward.judge.entailment import EntailmentScorer

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -26,11 +25,12 @@ from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
+from seper_reward.judge.judge import Judge
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import check_choice, setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, beliefs_of
 from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 
@@ -304,19 +304,17 @@ class _Drawing:
     def measure(self, query: Query, pools: Sequence[Responses], ways: Sequence[str]) -> dict[str, _Measured]:
         """Return SePer of a question by each way."""
         independent = [[self._cut(pool, count) for count in self.counts] for pool in pools]  # (C, N, R)
-        judged: dict[str, dict[Any, Tensor]] = {}  # by the texts that are read: ways share what they ask of the judge
         found = {}
         for name in ways:
             way = WAYS[name]
-            known = judged.setdefault(way.estimator.judged_texts, {})
             samples = [
                 sample if way.known_answers else replace(sample, known_leaves=())
                 for context in independent
                 for row in context
                 for sample in row
             ]
-            values = torch.tensor([each.value for each in self._soft(query, samples, way.estimator, known)])
-            truth = self._soft(query, pools, replace(way.estimator, weighting="mass"), known)
+            values = torch.tensor([each.value for each in self._soft(query, samples, way.estimator)])
+            truth = self._soft(query, pools, replace(way.estimator, weighting="mass"))
             found[name] = _Measured(values.double().view(len(pools), len(self.counts), self._times), truth)
         return found
 
@@ -324,12 +322,9 @@ class _Drawing:
         """Return the first draws of a pool, as repeats that have none in common."""
         return [pool.at(range(start, start + count)) for start in range(0, count * self._times, count)]
 
-    def _soft(
-        self, query: Query, samples: Sequence[Responses], options: Estimator, known: dict[Any, Tensor]
-    ) -> list[Estimate]:
-        judge = BeliefJudge(self._scorer.entailment, options, self._scorer.cache)
-        (beliefs,) = judge.beliefs([SampledQuestion(query.question, query.answers, samples, known)])
-        return [belief.soft for belief in beliefs]
+    def _soft(self, query: Query, samples: Sequence[Responses], options: Estimator) -> list[Estimate]:
+        asked = [(query.question, query.answers, sample) for sample in samples]
+        return [belief.soft for belief in beliefs_of(self._scorer.judge, options, asked)]
 
 
 def _described(measured: Sequence[_Measured], relevance: Sequence[Tensor], at: int) -> dict[str, float | None]:
@@ -378,11 +373,11 @@ def _ask_anew(scorer: SePerScorer, queries: Sequence[Query], way: Way, count: in
     """Sample and judge as a user of this way would, with an empty cache; return how many contexts there were."""
     reader = scorer.reader.with_sampling(num_samples=count)
     reader.cache = None
-    judge = BeliefJudge(scorer.entailment, way.estimator, None)
+    judge = Judge(scorer.entailment)
     for query in queries:
         known = scorer.known_answers(query.answers) if way.known_answers else ()
         responses = unwrap(reader.responses([query], [known])[0])
-        judge.beliefs([SampledQuestion(query.question, query.answers, responses)])
+        beliefs_of(judge, way.estimator, [(query.question, query.answers, each) for each in responses])
     return sum(len(query.contexts) for query in queries)
 
 

@@ -10,25 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from seper_reward.estimators.judge import BeliefJudge, EntailmentModel, SampledQuestion
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
 from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import entailment_options, load_scorer
+from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
-from seper_reward.evaluate.similarity import SIMILARITIES, Pair, Similarity, load_similarity
+from seper_reward.evaluate.similarity import SIMILARITIES, Similarity, load_similarity
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge, PairModel
 from seper_reward.reader.prompts import PromptStyle, prompt_style
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
-from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, beliefs_of
 from seper_reward.statistics import PooledPearson, mean
-from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
+from seper_reward.types import Asked, Pair, Passage, Query, Responses, UnscorableError, unwrap
 
 _NAME = "tests.benchmarks.experiments.robustness"
 _SOFT, _HARD = "delta_seper_soft", "delta_seper_hard"
@@ -58,28 +58,33 @@ class SimilarityKernel:
         similarity: What tells how alike two texts are; numbers are clipped to [0, 1].
     """
 
+    classes, max_batch_tokens, device = 3, 0, torch.device("cpu")
+
     def __init__(self, name: str, similarity: Similarity) -> None:
         self.name, self._similarity = name, similarity
+
+    def reads(self, text: str) -> bool:
+        """Return that it reads every text."""
+        return True
 
     @property
     def weights_hash(self) -> str:
         """The name: what it stands for is fixed."""
         return self.name
 
-    def class_probs(
-        self, pairs: Sequence[Pair], questions: Sequence[str] | None = None, *, verbatim: bool = False
-    ) -> Tensor:
+    def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return ``(n, 3)``: how far the second text of each pair is found in the first, the rest, and 0.
 
         Args:
-            pairs: The n ``(premise, hypothesis)`` texts. A blank text entails, and is entailed by, a blank text only.
-            questions: Not used.
+            pairs: The n pairs, whose questions are not used. A blank text entails, and is entailed by, a blank text
+                only.
             verbatim: Not used.
         """
-        stated = [pair for pair in dict.fromkeys(pairs) if all(map(str.strip, pair))]
+        texts = [(pair.premise, pair.hypothesis) for pair in pairs]
+        stated = [pair for pair in dict.fromkeys(texts) if all(map(str.strip, pair))]
         found = dict(zip(stated, self._similarity(stated), strict=True))
-        blank = [float(not one.strip() and not other.strip()) for one, other in pairs]
-        support = torch.tensor([found.get(pair, both) for pair, both in zip(pairs, blank, strict=True)]).clamp(0, 1)
+        blank = [float(not one.strip() and not other.strip()) for one, other in texts]
+        support = torch.tensor([found.get(pair, both) for pair, both in zip(texts, blank, strict=True)]).clamp(0, 1)
         return torch.stack([support, 1 - support, torch.zeros_like(support)], dim=1)
 
 
@@ -208,7 +213,7 @@ def robustness(
         asked.append(row)
     if not asked:
         raise none_asked(queries)
-    reference = _gains(scorer.judge, asked, "", "the reference")
+    reference = _gains(scorer.judge, scorer.estimator, asked, "", "the reference")
 
     def described(gains: Mapping[str, list[float]]) -> dict[str, Any]:
         marked = PooledPearson({_SOFT: gains[_SOFT], _HARD: gains[_HARD]}, relevance, owner)
@@ -220,7 +225,9 @@ def robustness(
             "baseline_seper": mean(gains["baseline"]),
         }
 
-    judged = {name: _gains(_judge(scorer, load()), asked, "", name) for name, load in entailments.items()}
+    judged = {
+        name: _gains(_judge(scorer, load()), scorer.estimator, asked, "", name) for name, load in entailments.items()
+    }
     return Robustness(
         reference=described(reference),
         entailment={name: described(gains) for name, gains in judged.items()},
@@ -231,7 +238,9 @@ def robustness(
             }
             for one, row in judged.items()
         },
-        prompt={name: described(_gains(scorer.judge, asked, name, f"prompt {name}")) for name in prompts},
+        prompt={
+            name: described(_gains(scorer.judge, scorer.estimator, asked, name, f"prompt {name}")) for name in prompts
+        },
         n=len(relevance),
         questions=len(asked),
         left_out=len(queries) - len(asked),
@@ -250,18 +259,19 @@ def _sampled(
     )
 
 
-def _judge(scorer: SePerScorer, model: EntailmentModel) -> BeliefJudge:
+def _judge(scorer: SePerScorer, model: PairModel) -> Judge:
     # similarities are faster than the cache
-    cache: Cache | None = None if isinstance(model, SimilarityKernel) else scorer.cache
-    return BeliefJudge(model, scorer.estimator, cache)
+    return Judge(model, None if isinstance(model, SimilarityKernel) else scorer.cache)
 
 
-def _gains(judge: BeliefJudge, asked: Sequence[_Asked], prompt: str, title: str) -> dict[str, list[float]]:
+def _gains(
+    judge: Judge, estimator: Estimator, asked: Sequence[_Asked], prompt: str, title: str
+) -> dict[str, list[float]]:
     """Return soft and hard ΔSePer of all contexts, and soft SePer without passages of all questions."""
     found: dict[str, list[float]] = {_SOFT: [], _HARD: [], "baseline": []}
     for row in tqdm(asked, desc=f"judging: {title}", unit="question"):
-        question = SampledQuestion(row.query.question, row.query.answers, row.responses[prompt])
-        ((baseline, *beliefs),) = judge.beliefs([question])
+        asked_of = [(row.query.question, row.query.answers, each) for each in row.responses[prompt]]
+        baseline, *beliefs = beliefs_of(judge, estimator, asked_of)
         found[_SOFT] += [belief.seper - baseline.seper for belief in beliefs]
         found[_HARD] += [belief.seper_hard - baseline.seper_hard for belief in beliefs]
         found["baseline"].append(baseline.seper)

@@ -12,6 +12,7 @@ from seper_reward.data.demo import QUESTIONS
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.evaluate.judge import read_verdicts
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS, texts
