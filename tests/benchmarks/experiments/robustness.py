@@ -16,7 +16,6 @@ from tqdm.auto import tqdm
 from seper_reward.cli import run
 from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
 from seper_reward.config import entailment_options, load_scorer
-from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
 from seper_reward.evaluate.similarity import SIMILARITIES, Similarity, load_similarity
 from seper_reward.judge.entailment import EntailmentScorer
@@ -181,7 +180,7 @@ def command(arguments: list[str]) -> str:
 def robustness(
     scorer: SePerScorer,
     queries: Sequence[Query],
-    entailments: Mapping[str, Callable[[], EntailmentModel]],
+    entailments: Mapping[str, Callable[[], PairModel]],
     prompts: Mapping[str, PromptStyle],
 ) -> Robustness:
     """Correlate ΔSePer with people's marks under other entailment models and prompts (SePer, Figure 7).
@@ -213,7 +212,7 @@ def robustness(
         asked.append(row)
     if not asked:
         raise none_asked(queries)
-    reference = _gains(scorer.judge, scorer.estimator, asked, "", "the reference")
+    reference = _gains(scorer, scorer.judge, asked, "", "the reference")
 
     def described(gains: Mapping[str, list[float]]) -> dict[str, Any]:
         marked = PooledPearson({_SOFT: gains[_SOFT], _HARD: gains[_HARD]}, relevance, owner)
@@ -225,9 +224,7 @@ def robustness(
             "baseline_seper": mean(gains["baseline"]),
         }
 
-    judged = {
-        name: _gains(_judge(scorer, load()), scorer.estimator, asked, "", name) for name, load in entailments.items()
-    }
+    judged = {name: _gains(scorer, _judge(scorer, load()), asked, "", name) for name, load in entailments.items()}
     return Robustness(
         reference=described(reference),
         entailment={name: described(gains) for name, gains in judged.items()},
@@ -238,9 +235,7 @@ def robustness(
             }
             for one, row in judged.items()
         },
-        prompt={
-            name: described(_gains(scorer.judge, scorer.estimator, asked, name, f"prompt {name}")) for name in prompts
-        },
+        prompt={name: described(_gains(scorer, scorer.judge, asked, name, f"prompt {name}")) for name in prompts},
         n=len(relevance),
         questions=len(asked),
         left_out=len(queries) - len(asked),
@@ -271,7 +266,7 @@ def _gains(
     found: dict[str, list[float]] = {_SOFT: [], _HARD: [], "baseline": []}
     for row in tqdm(asked, desc=f"judging: {title}", unit="question"):
         asked_of = [(row.query.question, row.query.answers, each) for each in row.responses[prompt]]
-        baseline, *beliefs = beliefs_of(judge, estimator, asked_of)
+        baseline, *beliefs = beliefs_of(judge, scorer.estimator, asked_of)
         found[_SOFT] += [belief.seper - baseline.seper for belief in beliefs]
         found[_HARD] += [belief.seper_hard - baseline.seper_hard for belief in beliefs]
         found["baseline"].append(baseline.seper)
