@@ -260,7 +260,7 @@ def _judge(scorer: SePerScorer, model: PairModel) -> Judge:
 
 
 def _gains(
-    judge: Judge, estimator: Estimator, asked: Sequence[_Asked], prompt: str, title: str
+    scorer: SePerScorer, judge: Judge, asked: Sequence[_Asked], prompt: str, title: str
 ) -> dict[str, list[float]]:
     """Return soft and hard ΔSePer of all contexts, and soft SePer without passages of all questions."""
     found: dict[str, list[float]] = {_SOFT: [], _HARD: [], "baseline": []}
