@@ -117,7 +117,7 @@ def _support(
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)
 
-    support = ((kernel(_probability) - options.floor) / (1 - options.floor)).clamp(min=0.0)
+    support = kernel(_probability)
     if options.match == "no_contradiction" and backward is not None:
         return support, no_contradiction(forward, backward).float()
     if options.match == "equivalent" and backward is not None:

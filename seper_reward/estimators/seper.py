@@ -16,8 +16,8 @@ from seper_reward.runtime.settings import check_choice
 Weighting = Literal["mass", "uniform", "sequence", "mean_token"]
 EndToken = Literal["counted", "left_out"]
 Aliases = Literal["mean", "max", "any"]
-Kernel = Literal["forward", "max", "bidirectional"]
-Match = Literal["threshold", "equivalent", "argmax", "no_contradiction"]
+Kernel = Literal["forward", "max"]
+Match = Literal["threshold", "equivalent", "no_contradiction"]
 Clusters = Literal["components", "complete", "greedy"]
 JudgedBy = Literal["members", "first"]
 JudgedTexts = Literal["cleaned", "verbatim"]
@@ -38,12 +38,11 @@ class Estimator:
         hard_aliases: The same for hard SePer, where ``"any"`` sums the mass of all clusters that match some answer
             (default: ``aliases``).
         kernel: Direction of entailment that supports an answer (``entailment_kernel``).
-        floor: Support, in [0, 1), that counts as 0: soft SePer uses max(0, (k - floor) / (1 - floor)) for k.
         match: Condition under which a response matches an answer in hard SePer: the kernel reaches ``threshold``; each
-            entails the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8); entailment is
-            the most probable class (``"argmax"``); or ``no_contradiction``. ``"equivalent"`` and
-            ``"no_contradiction"`` read both directions whatever the kernel. Two responses mean the same if each
-            entails the other, with probability ``threshold`` or as the most probable class.
+            entails the other with at least that probability (``"equivalent"``, Definition 2 and eq. 8); or
+            ``no_contradiction``. ``"equivalent"`` and ``"no_contradiction"`` read both directions whatever the
+            kernel. Two responses mean the same if each entails the other, with probability ``threshold`` or, for
+            ``"no_contradiction"``, as the most probable class.
         threshold: The threshold τ of ``match="threshold"`` and ``"equivalent"``, in (0, 1].
         clusters: Grouping of responses that mean the same (``cluster_ids``).
         judged_by: Members that decide whether a cluster is gold (``match_clusters``).
@@ -57,7 +56,6 @@ class Estimator:
     aliases: Aliases = "any"
     hard_aliases: Aliases | None = None
     kernel: Kernel = "forward"
-    floor: float = 0.0
     match: Match = "threshold"
     threshold: float = 0.5
     clusters: Clusters = "components"
@@ -70,8 +68,6 @@ class Estimator:
                 check_choice(name, getattr(self, name), get_args(allowed))
         if self.hard_aliases is not None:
             check_choice("hard_aliases", self.hard_aliases, get_args(Aliases))
-        if not 0 <= self.floor < 1:
-            raise ValueError(f"floor must lie in [0, 1), got {self.floor}")
         if not 0 < self.threshold <= 1:
             raise ValueError(f"threshold must lie in (0, 1], got {self.threshold}")
 
@@ -164,15 +160,15 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
 def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> Tensor:
     """Combine entailment of answer by response and of response by answer into support k(r, a).
 
-    Tensors are ``(S, A)``, in [0, 1]. The kernel is ``"forward"``, ``"max"`` of both directions (official code) or
-    ``"bidirectional"`` (their minimum); without ``backward``, the last two raise ``ValueError``.
+    Tensors are ``(S, A)``, in [0, 1]. The kernel is ``"forward"`` or ``"max"`` of both directions (official code),
+    which raises ``ValueError`` without ``backward``.
     """
     check_choice("kernel", kernel, get_args(Kernel))
     if kernel == "forward":
         return forward
     if backward is None:
         raise ValueError(f"kernel={kernel!r} needs the backward direction, got None")
-    return torch.maximum(forward, backward) if kernel == "max" else torch.minimum(forward, backward)
+    return torch.maximum(forward, backward)
 
 
 def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
@@ -189,7 +185,7 @@ def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     if forward.shape[-1] < 3:
         raise ValueError(
             "match='no_contradiction' needs an entailment model with classes for neutral and contradiction, got one "
-            f"with {forward.shape[-1]} classes; use match='argmax' or another entailment model"
+            f"with {forward.shape[-1]} classes; use match='threshold' or another entailment model"
         )
     classes, others = forward.argmax(-1), backward.argmax(-1)
     return (classes != 2) & (others != 2) & ~((classes == 1) & (others == 1))
@@ -279,7 +275,7 @@ def match_clusters(
 
     Args:
         cluster_ids: ``(S,)`` integers in [0, C).
-        support: ``(S, A)`` in [0, 1]; for ``argmax`` and ``no_contradiction`` it is 1 if the response matches, else 0.
+        support: ``(S, A)`` in [0, 1]; for ``no_contradiction`` it is 1 if the response matches, else 0.
         threshold: τ in (0, 1].
         judged_by: ``"members"`` uses the mean support of all members, ``"first"`` that of the first (official code).
         counts: ``(S,)`` number of draws of each response, where 0 counts like 1 (default: 1 each).

@@ -26,8 +26,6 @@ CHANGES = [
     {"aliases": "mean"},
     {"aliases": "max"},
     {"kernel": "max"},
-    {"kernel": "bidirectional"},
-    {"match": "argmax"},
     {"match": "no_contradiction"},
     {"clusters": "greedy"},
     {"judged_by": "first"},

@@ -118,7 +118,7 @@ def test_against_the_official_code():
         ({"aliases": "any"}, "soft"),
         ({"kernel": "forward"}, "soft"),
         ({"hard_aliases": None}, "hard"),
-        ({"match": "argmax"}, "hard"),
+        ({"match": "threshold"}, "hard"),
         ({"clusters": "components"}, "hard"),
         ({"judged_by": "members"}, "hard"),
     ],
@@ -163,8 +163,8 @@ def test_a_contradiction_in_one_direction_is_no_match():
     probs["sacroiliac joint", "SIJ"] = CONTRADICTS
     sampled, answers = responses(("SIJ", 0.441), ("sacroiliac joint", 0.559)), ["sacroiliac joint"]
     assert believed(OFFICIAL, sampled, answers, probs).seper_hard == pytest.approx(0.559)
-    argmax = Estimator.preset("official", match="argmax")
-    assert believed(argmax, sampled, answers, probs).seper_hard == pytest.approx(1.0)
+    threshold = Estimator.preset("official", match="threshold")
+    assert believed(threshold, sampled, answers, probs).seper_hard == pytest.approx(1.0)
 
 
 def test_the_rule_reads_both_directions_whatever_the_kernel():
@@ -190,7 +190,7 @@ def test_an_entailment_model_of_two_classes_is_refused_at_once():
 
     with pytest.raises(ValueError, match="neutral and contradiction, got one with 2 classes; use match="):
         BeliefJudge(TwoClasses({}), OFFICIAL, None)
-    BeliefJudge(TwoClasses({}), Estimator.preset("official", match="argmax"), None)
+    BeliefJudge(TwoClasses({}), Estimator.preset("official", match="threshold"), None)
 
 
 class Recorder:

@@ -130,7 +130,7 @@ def test_empty_response_is_an_empty_product():
         *[
             (lambda name=name: Estimator(**{name: "mine"}), f"{name} must be one of")
             for name in vars(Estimator())
-            if name not in ("threshold", "floor")
+            if name != "threshold"
         ],
         (lambda: match_clusters(torch.tensor([0]), SUPPORT[:1], 0.5, "all"), "judged_by must be one of"),
         (lambda: without_end_token([torch.tensor([-1.0])], ()), "for each of 1 responses, got 0"),
@@ -145,7 +145,6 @@ def test_kernels():
     forward, backward = torch.tensor([[0.9, 0.2]]), torch.tensor([[0.3, 0.6]])
     assert entailment_kernel(forward, None, "forward").tolist() == forward.tolist()
     assert torch.equal(entailment_kernel(forward, backward, "max"), torch.tensor([[0.9, 0.6]]))
-    assert torch.equal(entailment_kernel(forward, backward, "bidirectional"), torch.tensor([[0.3, 0.2]]))
 
 
 def test_presets_differ_where_paper_and_code_do():
@@ -155,7 +154,7 @@ def test_presets_differ_where_paper_and_code_do():
     )  # fmt: skip
     assert vars(official) == {
         "weighting": "mean_token", "end_token": "left_out", "aliases": "max", "hard_aliases": "any", "kernel": "max",
-        "floor": 0.0, "match": "no_contradiction", "threshold": 0.5, "clusters": "greedy", "judged_by": "first",
+        "match": "no_contradiction", "threshold": 0.5, "clusters": "greedy", "judged_by": "first",
         "judged_texts": "verbatim",
     }  # fmt: skip
 
@@ -291,22 +290,6 @@ def test_range(belief, aliases):
     seper = float(seper_soft(weights, support, aliases))
     low, high = float(support.min()), float(support.max())
     assert low - 1e-9 <= seper <= high + 1e-9
-
-
-def test_support_below_the_floor_says_nothing(tiny_scorer):
-    question, answers = "Who built the mill?", ["Peter Voss"]
-    plain, floored = (
-        SePerScorer(
-            tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=Estimator(floor=floor)
-        ).beliefs(question, answers, [()])[0]
-        for floor in (0.0, 0.4)
-    )
-    for (before,), (after,) in zip(plain.support, floored.support, strict=True):
-        assert after == pytest.approx(max(0.0, (before - 0.4) / 0.6))
-    assert floored.seper < plain.seper
-    assert floored.seper_hard == plain.seper_hard
-    with pytest.raises(ValueError, match=r"floor must lie in \[0, 1\), got 1"):
-        Estimator(floor=1.0)
 
 
 def test_a_gold_answer_that_was_not_drawn_counts_in_hard_seper_too(tiny_scorer):
