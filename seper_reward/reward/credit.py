@@ -3,8 +3,8 @@
 A rollout is a chain of messages: each may call searches, the last one answers. The reward ``r_l`` of message l is the
 gain in SePer of its searches minus their price, minus the price of its failed calls, and for the last one plus the
 reward of the answer. SePer(q, A | D_t) is the reward of an immediate answer after t searches, if the policy answers
-like the reader. With this belief as the value V before message m (VinePPO, arXiv:2410.01679, estimates V by rollouts of
-the policy),
+like the reader. With this belief as the value V before message m (VinePPO, arXiv:2410.01679, estimates V by rollouts
+of the policy),
 
     A(m)     Σ_{l ≥ m} r_l − V(m)
 
