@@ -16,6 +16,7 @@ from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge, PairModel
+from seper_reward.judge.reader_judge import ReaderJudge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.reader.chat import ChatOptions
 from seper_reward.reader.engine.engine_sampler import load_sampler
@@ -120,7 +121,7 @@ class SePerScorer:
         )
         return cls(
             sampler,
-            EntailmentScorer.from_pretrained(entailment, entailment_options),
+            load_judge(entailment, entailment_options, sampler),
             prompt=prompt or defaults.prompt,
             chat=chat,
             estimator=estimator,
@@ -264,3 +265,45 @@ def beliefs_of(judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, 
     judged = judge.probs(pairs, verbatim=estimator.judged_texts == "verbatim")
     with timed("clustering"):
         return [belief(estimator, *each, judged) for each in sampled]
+
+
+def _is_causal(name: str, options: LoadOptions) -> bool:
+    """Return whether a name is that of a causal language model; names that cannot be read are left to the loader."""
+    from transformers import AutoConfig
+
+    if name == EMBEDDED:
+        return False
+    try:
+        config = AutoConfig.from_pretrained(name, **options.hub)
+    except (OSError, ValueError):
+        return False
+    return any(each.endswith("ForCausalLM") for each in config.architectures or ())
+
+
+def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reader: Sampler | None = None) -> PairModel:
+    """Load the model that judges pairs of answers.
+
+    Args:
+        name: ``"embedded"`` (MiniLM with the bundled adapter), the hub id or folder of an entailment model or of a
+            causal language model, ``TOKENIZER@URL`` for the model of a server, or ``"reader"``.
+        options: Options of loading.
+        reader: Sampler of the reader, which judges for the name ``"reader"``.
+
+    Raises:
+        OSError: The model cannot be loaded, or a server does not answer; the message names the fix.
+        ValueError: The name is ``"reader"``, and there is no reader.
+    """
+    if name == "reader":
+        if reader is None:
+            raise ValueError("judge must not be 'reader' in a command without a reader; name its hub id or folder")
+        return ReaderJudge(reader)
+    model, at, address = name.partition("@http")
+    if not at and not _is_causal(model, options):
+        return EntailmentScorer.from_pretrained(name, options)
+    loading = ReaderOptions(
+        dtype=options.dtype,
+        device=options.device,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+    )
+    return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions((f"http{address}",) if at else ())))

@@ -12,6 +12,7 @@ STOREYS = [
     {"data"},
     {"retrieval"},
     {"reader", "estimators"},
+    {"judge"},
     {"scorer", "client"},
     {"batching"},
     {"config"},

@@ -9,7 +9,7 @@ from typing import Any
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name, marked_questions, parse, reporting
-from seper_reward.config import load_scorer
+from seper_reward.config import entailment_options, load_scorer
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.contexts import (
     PASSAGES_HELP,
@@ -18,14 +18,14 @@ from seper_reward.evaluate.contexts import (
     none_asked,
     with_passages,
 )
-from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
 from seper_reward.evaluate.measures import Measures
+from seper_reward.judge.judge import Judge
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_judge
 from seper_reward.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.types import Asked, Query, UnscorableError
 
@@ -34,7 +34,7 @@ _DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
 
 
 @dataclass
-class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
+class CorrelationConfig(EvaluationConfig):
     """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
     file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
@@ -44,14 +44,17 @@ class CorrelationConfig(LLMJudgeConfig, EvaluationConfig):
         "Whether to leave out questions that the reader answers without passages (exact match of its likeliest "
         "answer), as in the paper.",
     )
+    llm_judge: str = setting(
+        "none",
+        "Language model whose verdicts on the responses are a further measure: none, reader (the reader itself), a "
+        "hub id, a folder, or TOKENIZER@URL for the model of a server.",
+    )
     plot: str | None = setting(None, "Image file to plot the correlations with their intervals into (default: none).")
 
 
 @dataclass(frozen=True)
 class Correlation(Record):
     """Agreement of measures of what passages change with people's marks, on the questions of one file."""
-
-    optional = ("judge",)
 
     pearson: Mapping[str, float | None]  # Pearson's r by measure; None for a constant
     interval: Mapping[str, list[float] | None]  # its 95 % bootstrap interval over questions, by measure
@@ -61,8 +64,6 @@ class Correlation(Record):
     lead: Mapping[str, Any]
     mean: Mapping[str, Mapping[str, float | None]]  # mean gain by measure and relevance
     contexts: Mapping[str, int]  # number of contexts that have the measure
-    # responses that the model was `asked` about, replies `not_understood`; None without a judge
-    judge: Mapping[str, int] | None
     baseline_seper: float  # without passages, mean over questions
     n: int  # number of contexts
     questions: int
@@ -85,10 +86,6 @@ class Correlation(Record):
         ]
         if self.known_left_out:
             parts.append(f"{self.known_left_out} questions left out, which the reader answers without passages")
-        if self.judge is not None:
-            parts.append(
-                f"{self.judge['not_understood']} of {self.judge['asked']} replies of the LLM judge not understood"
-            )
         return "; ".join(parts)
 
 
@@ -132,18 +129,19 @@ def command(arguments: list[str]) -> str:
     }
     with reporting(_NAME, config) as report:
         scorer = load_scorer(config, config.seed)
-        reader = load_llm_judge(config, scorer.reader)
+        named = config.llm_judge
+        model = None if named == "none" else load_judge(named, entailment_options(config), scorer.sampler)
+        judge = None if model is None else Judge(model, scorer.cache)
         files = {}
         for name, queries in sets.items():
             asked = unknown_to(scorer, queries) if config.leave_out_known else queries
-            judge = None if reader is None else LLMJudge(reader)  # it counts for each file
             found = correlation(scorer, asked, judge=judge)
             files[name] = replace(found, known_left_out=len(queries) - len(asked))
         report(CorrelationByFile(files))
     return f"seper-reward label --input {config.file[0]} --output_dir runs/label"
 
 
-def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudge | None = None) -> Correlation:
+def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge | None = None) -> Correlation:
     """Correlate ΔSePer and other measures with the passages' mark ``relevant`` (SePer, arXiv:2503.01478, Table 2).
 
     The relevance of a relevant passage is one over the number of relevant passages of its question. If there are
@@ -153,7 +151,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     Args:
         scorer: Scorer that measures the beliefs.
         queries: Questions whose passages have ``relevant`` (bool) in their metadata.
-        judge: Language model that judges responses, for the measure ``llm_judge``; ``None`` leaves it out.
+        judge: Judge by a language model, for the measure ``llm_judge``; ``None`` leaves it out.
 
     Raises:
         ValueError: A question has no mark, a mark is invalid, all marks are equal, or all questions are too long for
@@ -189,7 +187,6 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
             del columns[name]
     return Correlation(
         **_correlate(columns, relevance, owner),
-        judge=None if judge is None else judge.counts(),
         baseline_seper=mean(baselines),
         n=len(relevance),
         questions=len(baselines),

@@ -1,15 +1,13 @@
-"""Agreement of the judge and other scores with people on whether a response states the gold answer.
+"""Agreement of a judge and other scores with people on whether a response states the gold answer.
 
-The scores are entailment, lexical match, token F1, cosine similarity of embeddings, BERTScore and a language model's
-verdict (SePer, arXiv:2503.01478, Table 1). People's verdicts come from EVOUNA (Wang et al., arXiv:2305.12421) or from
-the user's own files.
+The scores are the judge's, lexical match, token F1, cosine similarity of embeddings and BERTScore (SePer,
+arXiv:2503.01478, Table 1). Human verdicts come from EVOUNA (Wang et al., arXiv:2305.12421) or from the user's files.
 """
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +16,39 @@ from torch import Tensor
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
-from seper_reward.config import entailment_options
+from seper_reward.config import JudgeConfig, entailment_options
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.llm_judge import LLMJudge, LLMJudgeConfig, load_llm_judge
 from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
-from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
+from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.settings import setting
+from seper_reward.scorer import load_judge
 from seper_reward.statistics import mean
 from seper_reward.types import Pair
 
 _NAME = "evaluate judge"
-LLM_JUDGE = "llm_judge"
-_TWO_VALUES = {"lexical": 0.5, LLM_JUDGE: 0.5}  # fixed thresholds of scores that are 0 or 1
+_TWO_VALUES = {"lexical": 0.5}  # fixed thresholds of scores that are 0 or 1
+_SUPPORTED, _HALF_PAID, _PAID = 0.5, 0.5, 0.05
 _CHUNK = 512  # verdicts that are judged together
 _BINS = 10  # of equal width, of the reliability table; the last includes 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
 
 
 @dataclass
-class JudgeEvaluationConfig(LLMJudgeConfig, ResultConfig):
+class JudgeEvaluationConfig(JudgeConfig, ResultConfig):
     """Compare the judge, and other scores of responses, with people's verdicts."""
 
     file: list[str] = setting(
         [],
         "Files with people's verdicts: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, response, "
-        "equivalent, system?}, with a column of results per system; of several files, columns are named after file "
-        "and system. Required.",
+        "equivalent (or right), system (or kind)?}, with a column of results per system; of several files, columns "
+        "are named after file and system. Required.",
     )
     threshold: float | None = setting(
         None,
@@ -82,7 +81,6 @@ class Verdict:
 class Agreement(Record):
     """Agreement of scores with people's verdicts."""
 
-    optional = (LLM_JUDGE,)
     # by column the number `n` of verdicts, `f1` and `accuracy` of entailment, and `{method}_f1` and
     # `{method}_accuracy` of the other methods, in %; None if they are undefined
     columns: Mapping[str, Mapping[str, float | None]]
@@ -90,9 +88,9 @@ class Agreement(Record):
     calibration: Mapping[str, Any]  # of the entailment probabilities
     # means of the entailment over `wrong` and `right` responses; None without such responses
     support: Mapping[str, float | None]
-    # responses that the model was `asked` about, and replies `not_understood`, whose responses are left out of its
-    # column; None without such a judge
-    llm_judge: Mapping[str, int] | None = None
+    # by column, of `right` and `wrong` responses the share `missed` by labels (support below .5) and by rewards (paid
+    # below .5), and the share `passed` by labels (support above .5) and by rewards (paid above .05); of all verdicts
+    errors: Mapping[str, Mapping[str, float | None]]
 
     def table(self) -> str:
         """Return F1 and accuracy by column and method as Markdown."""
@@ -105,10 +103,8 @@ class Agreement(Record):
         table = markdown_table(["verdicts of people", "n", *self.thresholds], rows)
         support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
         text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
-        if self.llm_judge is not None:
-            lost, asked = self.llm_judge["not_understood"], self.llm_judge["asked"]
-            text += f"; {lost} of {asked} replies of the LLM judge not understood"
-        return text
+        errors = [[name, *(_share(row, key) for key in _ERRORS)] for name, row in self.errors.items()]
+        return f"{text}\n\n{markdown_table(['share of all verdicts', *_ERRORS.values()], errors)}"
 
     def plot(self, path: Path) -> None:
         """Plot F1 by column and method, and the reliability of the entailment probabilities."""
@@ -149,10 +145,8 @@ def command(arguments: list[str]) -> str:
         for row in read_verdicts(file)
     ]
     with reporting(_NAME, config) as report:
-        judge = Judge(EntailmentScorer.from_pretrained(config.entailment, entailment_options(config)))
-        model = load_llm_judge(config)
-        llm_judge = None if model is None else LLMJudge(model)
-        report(equivalence(judge, verdicts, threshold=config.threshold, llm_judge=llm_judge))
+        judge = Judge(load_judge(config.entailment, entailment_options(config)))
+        report(equivalence(judge, verdicts, threshold=config.threshold))
     return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
 
 
@@ -184,7 +178,6 @@ def equivalence(
     verdicts: Sequence[Verdict],
     *,
     threshold: float | None = None,
-    llm_judge: LLMJudge | None = None,
 ) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
@@ -194,7 +187,6 @@ def equivalence(
         threshold: Least score, in (0, 1], of a response that counts as equivalent; then all verdicts are reported.
             ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
             and reports the test split only. (A judge that was trained on that split is too confident on it.)
-        llm_judge: Language model that also judges the reported responses.
 
     Raises:
         ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
@@ -212,10 +204,6 @@ def equivalence(
     scores = method_scores(judge, [*fit, *reported])
     equivalent = [row.equivalent for row in fit]
     reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
-    if llm_judge is not None:
-        reported_scores[LLM_JUDGE] = measure_shared(
-            reported, partial(_model_verdicts, llm_judge), "asking the LLM judge", size=_CHUNK, unit="response"
-        )
     thresholds = {
         name: _TWO_VALUES.get(name) or threshold or best_threshold(scores[name][: len(fit)], equivalent)
         for name in reported_scores
@@ -237,17 +225,54 @@ def equivalence(
             name: mean(support[right]) if support[right] else None
             for name, right in (("wrong", False), ("right", True))
         },
-        llm_judge=None if llm_judge is None else llm_judge.counts(),
+        errors=error_rates(judge, verdicts),
     )
 
 
-def _model_verdicts(llm_judge: LLMJudge, verdicts: Sequence[Verdict]) -> list[float]:
-    """Return 1 for each response that is right by the model, 0 for a wrong one, NaN if its reply is unparsable."""
-    asked: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for row in verdicts:
-        asked.setdefault((row.question, row.answers), []).append(row.response)
-    found = {key: llm_judge.verdicts(*key, responses) for key, responses in asked.items()}
-    return [found[row.question, row.answers].get(row.response, math.nan) for row in verdicts]
+#: Fields of ``Agreement.errors`` and their columns.
+_ERRORS = {
+    "right": "right",
+    "missed": "missed by labels",
+    "unpaid": "missed by rewards",
+    "wrong": "wrong",
+    "passed": "passed by labels",
+    "paid": "passed by rewards",
+}
+
+
+def error_rates(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
+    """Return the errors of labels and of rewards by column, and of ``all``; see ``Agreement.errors``.
+
+    Labels use the support of the response, rewards the mutual support of the answer that it states last.
+    """
+
+    def rewards(chunk: Sequence[Verdict]) -> list[float]:
+        return mutual_supports(
+            judge, [Stated(row.question, extract_answer(row.response), row.answers) for row in chunk]
+        )
+
+    def supports(chunk: Sequence[Verdict]) -> list[float]:
+        found: list[float] = best_alias_probs(judge, chunk)[:, 0].tolist()
+        return found
+
+    paid = measure_shared(verdicts, rewards, "judging rewards", size=_CHUNK, unit="response")
+    supported = measure_shared(verdicts, supports, "judging labels", size=_CHUNK, unit="response")
+    columns: dict[str, list[int]] = {"all": list(range(len(verdicts)))}
+    for at, row in enumerate(verdicts):
+        columns.setdefault(row.column, []).append(at)
+    found = {}
+    for column, places in columns.items():
+        right = [at for at in places if verdicts[at].equivalent]
+        wrong = [at for at in places if not verdicts[at].equivalent]
+        found[column] = {
+            "right": len(right),
+            "missed": mean([supported[at] < _SUPPORTED for at in right]) if right else None,
+            "unpaid": mean([paid[at] < _HALF_PAID for at in right]) if right else None,
+            "wrong": len(wrong),
+            "passed": mean([supported[at] > _SUPPORTED for at in wrong]) if wrong else None,
+            "paid": mean([paid[at] > _PAID for at in wrong]) if wrong else None,
+        }
+    return found
 
 
 def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
@@ -345,6 +370,11 @@ def _percents(row: Mapping[str, Any], prefix: str) -> str:
     return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
 
 
+def _share(row: Mapping[str, float | None], key: str) -> str:
+    value = row[key]
+    return "–" if value is None else str(value) if key in ("right", "wrong") else f"{value:.3f}"
+
+
 def _prefix(method: str) -> str:
     """Return the prefix of a method's numbers in a column."""
     return "" if method == "entailment" else f"{method}_"
@@ -370,6 +400,7 @@ def _evouna(row: Mapping[str, Any]) -> Iterator[Verdict]:
 
 
 def _own(row: Mapping[str, Any], column_by: str) -> Verdict:
+    row = {"equivalent": row.get("right"), "system": row.get("kind"), **row}
     fields = {"question": str, "answers": list, "response": str, "equivalent": bool}
     for name, kind in fields.items():
         if not isinstance(row.get(name), kind):

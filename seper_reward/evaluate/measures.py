@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l, share_held
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.llm_judge import LLMJudge
 from seper_reward.evaluate.rivals import question_words
 from seper_reward.evaluate.similarity import Encoder, bert_score
+from seper_reward.judge.judge import Judge
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, UnscorableError, answer_aliases, attempt, unwrap
+from seper_reward.types import Asked, Belief, Pair, UnscorableError, answer_aliases, attempt, unwrap
+
+_RIGHT = 0.5  # least probability of a response that is right
 
 
 class Gains(NamedTuple):
@@ -38,13 +40,13 @@ class Measures:
 
     Args:
         scorer: Scorer that measures the beliefs.
-        judge: Language model that judges responses; ``None`` leaves ``llm_judge`` out.
+        judge: Judge by a language model; ``None`` leaves ``llm_judge`` out.
 
     Raises:
         OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
     """
 
-    def __init__(self, scorer: SePerScorer, judge: LLMJudge | None = None) -> None:
+    def __init__(self, scorer: SePerScorer, judge: Judge | None = None) -> None:
         self._scorer, self._judge = scorer, judge
         self._overlap = {"exact_match": exact_match, "bleu": bleu(), "rouge_l": rouge_l()}
         self._encoder = Encoder(scorer.entailment.device)
@@ -86,13 +88,13 @@ class Measures:
         answers = asked.answers
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
-        verdicts = None if self._judge is None else self._judge.verdicts(asked.question, answers, responses)
+        verdicts = None if self._judge is None else _verdicts(self._judge, asked, responses)
         return [
             {
                 "delta_seper_soft": belief.seper,
                 "delta_seper_hard": belief.seper_hard,
                 **{name: expected_metric(belief, answers, metric) for name, metric in metrics.items()},
-                **({} if verdicts is None else {"llm_judge": share_right(belief, verdicts)}),
+                **({} if verdicts is None else {"llm_judge": _share_right(belief, verdicts)}),
                 "answer_log_prob": log_prob,
                 "answer_perplexity": -math.exp(-log_prob),
                 "response_perplexity": -response_perplexity(belief),
@@ -110,15 +112,17 @@ class Measures:
         return [best_alias_mean(each, asked.answers) for each in read]
 
 
-def share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
-    """Return the weighted share of right responses among responses with a verdict; NaN without any verdict."""
-    judged = [
-        (weight, verdicts[text])
-        for text, weight in zip(belief.responses, belief.weights, strict=True)
-        if text in verdicts
-    ]
-    total = sum(weight for weight, _ in judged)
-    return sum(weight * verdict for weight, verdict in judged) / total if total else math.nan
+def _share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
+    return sum(weight * verdicts[text] for text, weight in zip(belief.responses, belief.weights, strict=True))
+
+
+def _verdicts(judge: Judge, asked: Asked, responses: Sequence[str]) -> dict[str, float]:
+    """Return 1 for each response that is right by the judge, and 0 for each that is wrong."""
+    pairs = {
+        text: [Pair(asked.question, text, alias) for alias in answer_aliases(asked.answers)] for text in responses
+    }
+    judged = judge.probs([pair for own in pairs.values() for pair in own])
+    return {text: float(max(judged[pair] for pair in own) >= _RIGHT) for text, own in pairs.items()}
 
 
 def response_perplexity(belief: Belief) -> float:

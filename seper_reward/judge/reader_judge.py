@@ -1,0 +1,79 @@
+"""ReaderJudge: a causal language model as the judge of pairs of answers."""
+
+import functools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from seper_reward.reader.chat import ChatOptions, ChatTemplate
+from seper_reward.reader.sampler import Sampler
+from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.runtime.hashing import content_key
+from seper_reward.types import Pair, unwrap
+
+_WITH_QUESTION = """\
+Question: {question}
+Right answer: {hypothesis}
+Response: {premise}
+Does the response mean the same as the right answer? Reply with one word: yes or no."""
+_TEXTS_ALONE = """\
+Text: {premise}
+Statement: {hypothesis}
+Does the text say that the statement is true? Reply with one word: yes or no."""
+_REPLIES = ("yes", "no")
+
+
+class ReaderJudge:
+    """Judges pairs by P(yes) of a causal language model, from its log-probabilities.
+
+    The model is asked whether the premise, as a response to the question, means the same as the hypothesis: P(yes) is
+    the probability of the reply "yes" divided by that of "yes" and "no". It judges each language that the model reads,
+    in one process and on engines; small models are poor judges (docs/results.md).
+
+    Args:
+        sampler: Sampler of the model.
+        chat: Options of its chat template.
+    """
+
+    classes = 2
+
+    def __init__(self, sampler: Sampler, chat: ChatOptions = ChatOptions()) -> None:
+        self.name = f"reader {sampler.name}"
+        self.max_batch_tokens = sampler.max_batch_tokens
+        self._sampler, self._chat = sampler, ChatTemplate(sampler.tokenizer, chat)
+        self._control_tokens = ControlTokens(sampler.tokenizer)
+
+    @functools.cached_property
+    def weights_hash(self) -> str:
+        """Hash over all parts of the model and the wording of the question, which decide a score."""
+        probe = self._prompt(Pair("Who?", "Ann", "Bob"))
+        return content_key("reader judge", self._sampler.weights_hash, probe, *_REPLIES)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model; the CPU for engines."""
+        return self._sampler.device or torch.device("cpu")
+
+    def reads(self, text: str) -> bool:
+        """Return whether the tokenizer knows all tokens of a text, as tokenizers of bytes do."""
+        unknown = self._sampler.tokenizer.unk_token_id
+        return unknown is None or unknown not in self._sampler.tokenizer(text, add_special_tokens=False).input_ids
+
+    def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
+        """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``; ``verbatim`` has no effect.
+
+        Raises:
+            UnscorableError: A pair is longer than the model's window.
+        """
+        prompts = [self._prompt(pair) for pair in pairs for _ in _REPLIES]
+        found = self._sampler.log_probs(prompts, list(_REPLIES) * len(pairs))
+        log_probs = torch.tensor([float(unwrap(row).sum()) for row in found]).view(-1, len(_REPLIES))
+        return log_probs.softmax(-1)
+
+    def _prompt(self, pair: Pair) -> str:
+        texts = {name: self._control_tokens.break_up(text) for name, text in pair._asdict().items()}
+        asked = (_WITH_QUESTION if pair.question.strip() else _TEXTS_ALONE).format(**texts)
+        if self._chat.exists:
+            return self._chat.render([{"role": "user", "content": asked}])
+        return f"User: {asked}\n\nAssistant:"
