@@ -100,7 +100,7 @@ class ChatTemplate:
     """The chat template of one tokenizer, which may have none.
 
     Raises:
-        ValueError: The template opens a thought, takes no system prompt, does not use a variable of
+        ValueError: The template does not show the user's text, opens a thought, takes no system prompt, does not use a variable of
             ``chat_template_kwargs`` or fails with them; the template fails; or there is none, but an option needs one.
     """
 
@@ -113,7 +113,13 @@ class ChatTemplate:
         if self._source is not None:
             self._check_variables(self._source)
             self._add_system_prompt()
-            if _OPEN_AT_END.search(self.render(_PROBE)):
+            shown = self.render(_PROBE)
+            if _PROBE[0]["content"] not in shown:
+                raise ValueError(
+                    f"the reader's chat template does not show the user's text: of {_PROBE[0]['content']!r} it makes "
+                    f"{shown[:200]!r}; give a chat_template whose messages have plain texts as content"
+                )
+            if _OPEN_AT_END.search(shown):
                 raise ValueError(f"the reader's chat template opens a thought; {SWITCH_OFF}")
         elif needs := options.needs_template:
             raise ValueError(
