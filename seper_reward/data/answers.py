@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from seper_reward.data.rows import BadRowError, shown
+from seper_reward.data.rows import BadRowError, is_missing, shown
 from seper_reward.runtime.imports import named_callable, need
 from seper_reward.types import Answers, Belief, answer_aliases, answer_items
 
@@ -225,26 +225,26 @@ def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
 
 
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
-    """Return the answers of a row, texts or lists of texts, as tuples.
+    """Return the answers of a row, texts or lists of texts, as tuples, without missing aliases (``is_missing``).
 
     ``text`` returns a value, given with its name for errors, as a text.
 
     Raises:
-        BadRowError: Lists and texts are mixed, or a list is empty.
+        BadRowError: Lists and texts are mixed, or a list has no text.
     """
     values = list(row)
     if not any(map(is_list, values)):
-        return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values))
+        return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
+    items = []
     for at, value in enumerate(values):
-        if not is_list(value) or not list(value):
+        given = list(enumerate(value)) if is_list(value) else []
+        items.append(tuple(text(each, f"answers[{at}][{place}]") for place, each in given if not is_missing(each)))
+        if not items[-1]:
             raise BadRowError(
                 f"answers[{at}] must be a list with at least one text, as answers contains lists, got {shown(value)}; "
                 "answers are texts (aliases of one answer) or lists (aliases of each item of the answer), not both"
             )
-    return tuple(
-        tuple(text(alias, f"answers[{at}][{place}]") for place, alias in enumerate(aliases))
-        for at, aliases in enumerate(values)
-    )
+    return tuple(items)
 
 
 def is_list(value: Any) -> bool:

@@ -10,7 +10,7 @@ measured in turn in one process, and how far the results differ.
 import functools
 import statistics
 
-from seper_reward.data.queries import read_examples
+from seper_reward.data.inputs import load_input
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompts import PromptBuilder
@@ -29,7 +29,7 @@ def main() -> None:
     unshared = rebuilt(shared, layout="alone")
     defaults = reader_defaults(options.reader)
     builder = PromptBuilder(shared.tokenizer, defaults.prompt, max_prompt_tokens=shared.max_prompt_tokens)
-    query = read_examples("demo")[0].queries[0]
+    query = load_input().queries[0]
     prompts = [builder.build(query.question, passages) for passages in query.contexts]
     texts = list(map(builder.response_text, ALIASES))
     result = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main as cli
-from seper_reward.data.queries import read_examples
+from seper_reward.data.inputs import load_input
 from seper_reward.data.splits import spread
 from seper_reward.estimators.entailment import EntailmentScorer
 from seper_reward.reader.engine.engine_sampler import EngineSampler
@@ -64,7 +64,7 @@ def measure(count: int) -> dict[str, dict[str, float]]:
         "embedded", ReaderOptions(dtype="float32", device="cpu"), max_new_tokens=12
     )
     judge = EntailmentScorer.from_pretrained(options=LoadOptions(dtype="float32", device="cpu"))
-    queries = spread(read_examples("demo", None)[0].queries, count)
+    queries = spread(load_input().queries, count)
     truth = utilities(SePerScorer(rebuilt(local, num_samples=_REFERENCE, seed=1), judge, prompt="brief"), queries)
     found = {"in process": utilities(SePerScorer(local, judge, prompt="brief"), queries)}
     with tempfile.TemporaryDirectory() as folder:

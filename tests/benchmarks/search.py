@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.inputs import load_input
+from seper_reward.data.queries import InputOptions, pool_passages
 from seper_reward.retrieval.dense import build_index
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.types import Query
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--questions", type=int, default=1000)
     made.add_argument("--stride", type=int, default=8, help="words between the windows' beginnings; 8 makes 100,000")
     options = made.parse_args(arguments)
-    queries = [query for path in files() for query in read_examples(path)[0].queries]
+    queries = [query for path in files() for query in load_input(InputOptions(path)).queries]
     texts = list(dict.fromkeys(windows(queries, options.stride)))[: options.passages]
     finish(
         measure(load_encoder(options.encoder), texts, [query.question for query in queries][: options.questions]),

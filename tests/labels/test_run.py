@@ -248,7 +248,7 @@ def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
 
 
 def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, capsys):
-    broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("nan")}]
+    broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("inf")}]
     records = [*rows(1), *({**rows(1)[0], "id": f"bad{n}", **change} for n, change in enumerate(broken))]
     source = write_rows(tmp_path / "data.jsonl", records)
     assert main(["label", "--labeler", "gold", "--input", str(source), "--output_dir", str(tmp_path / "out")]) == 0
@@ -260,7 +260,7 @@ def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, 
 
     assert [row["id"] for row in strict("labels.jsonl")] == ["q0"]
     kept = [row["row"] for row in strict("rejected.jsonl")]
-    assert kept == [*records[1:-1], {**records[-1], "score": "NaN"}]
+    assert kept == [*records[1:-1], {**records[-1], "score": "Infinity"}]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

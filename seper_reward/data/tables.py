@@ -1,20 +1,82 @@
-"""Datasets of the ``datasets`` library: saved folders, folders of data files, and ids on the Hugging Face hub."""
+"""Tables and datasets, read by the ``datasets`` library: CSV, Parquet, Arrow, saved folders, and ids on the hub."""
 
+import csv
+import glob
+import gzip
 import logging
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from seper_reward.runtime.imports import need
 
 # org/name, then a revision, a configuration and a split, each optional
 _HUB_ID = re.compile(
     r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
 )
 SAVED = ("dataset_dict.json", "state.json")  # files of DatasetDict.save_to_disk and Dataset.save_to_disk
+TABLES = (".csv", ".tsv", ".parquet", ".arrow")
+NO_COLUMN = "(cells without a column)"  # of rows that are longer than the header
 _LONGEST_ERROR = 300
+
+
+def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a file whose name ends in one of ``TABLES``; CSV and TSV may be gzipped.
+
+    Cells of CSV and TSV are texts, or ``None`` if they are empty; cells behind the last column are under
+    ``NO_COLUMN``. Between tabs, quotes have no meaning, except around a whole cell in which quotes are doubled.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: CSV has no header, or equal names in it.
+    """
+    import datasets
+
+    builder, options, separator = path.suffix[1:], {}, ""
+    if builder not in ("parquet", "arrow"):
+        names, separator = _header(path)
+        columns = [*names, NO_COLUMN]
+        builder, options = (
+            "csv",
+            {
+                "sep": separator,
+                "quoting": csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
+                "encoding": "utf-8-sig",
+                "features": datasets.Features({name: datasets.Value("string") for name in columns}),  # 007 stays 007
+                "keep_default_na": False,  # texts such as NA are answers
+                "na_values": [""],
+                # else pandas takes longer rows for rows with an index
+                "names": columns,
+                "header": None,
+                "skiprows": 1,
+                "index_col": False,
+            },
+        )
+    warnings.filterwarnings("ignore", "Length of header or names")  # rows that are too long are rejected one by one
+    logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # it logs errors that it raises as well
+    with _one_line_errors(str(path)):
+        files = glob.escape(str(path.resolve()))  # a name with brackets is no pattern
+        for row in datasets.load_dataset(builder, data_files=files, split="train", streaming=True, **options):
+            yield {name: _unquoted(cell) for name, cell in row.items()} if separator == "\t" else row
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """Return the names of the columns of CSV, and its separator."""
+    with _one_line_errors(str(path)), gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+        header = file.readline().decode("utf-8-sig").rstrip("\r\n")
+    separator = max(",;\t", key=header.count)
+    names = next(csv.reader([header], delimiter=separator), [])
+    # pandas writes its index as a first column without a name
+    if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
+        raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
+    return names, separator
+
+
+def _unquoted(cell: str | None) -> str | None:
+    """Return a cell without the quotes of pandas, which doubles the quotes inside."""
+    quoted = re.fullmatch(r'"((?:[^"]|"")*)"', cell or "", re.DOTALL)
+    return quoted[1].replace('""', '"') if quoted else cell
 
 
 def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
@@ -48,16 +110,18 @@ def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
 def _open_folder(source: str, folder: Path, split: str, streaming: bool) -> Iterable[Any]:
     if not any((folder / name).is_file() for name in SAVED):
         return _loaded(source, str(folder), split, streaming, {})
-    library = need("datasets", "datasets")
+    import datasets
+
     with _one_line_errors(source):
-        dataset = library.load_from_disk(str(folder))
+        dataset = datasets.load_from_disk(str(folder))
     return _chosen_split(dataset, str(folder), split)
 
 
 def _loaded(source: str, name: str, split: str, streaming: bool, options: Mapping[str, Any]) -> Iterable[Any]:
-    library = need("datasets", "datasets")
+    import datasets
+
     with _one_line_errors(source), _without_retry_messages():
-        dataset = library.load_dataset(name, split=split or None, streaming=streaming, **options)
+        dataset = datasets.load_dataset(name, split=split or None, streaming=streaming, **options)
     chosen = dataset if split else _chosen_split(dataset, source, split)
     return _fetched(source, chosen) if streaming else chosen
 
@@ -93,7 +157,7 @@ def _one_line_errors(source: str) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, ValueError, DatasetsError, httpx.HTTPError) as error:
+    except (OSError, EOFError, ValueError, DatasetsError, httpx.HTTPError) as error:
         message = " ".join(str(error).split())[:_LONGEST_ERROR]
         unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
         hint = "; without network only local files and the hub's cache are readable" if unreached else ""
