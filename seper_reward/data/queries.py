@@ -344,12 +344,8 @@ def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dic
     for key, value in metadata.items():
         try:
             json.dumps({key: value}, ensure_ascii=False, allow_nan=False, default=str).encode()
-        except UnicodeEncodeError as error:
-            raise BadRowError(f"{prefix}{key!a} contains half a surrogate pair; repair the text") from error
-        except ValueError as error:
-            raise BadRowError(f"{prefix}{key!a} contains an infinity; write null or leave it out") from error
-        except (TypeError, RecursionError) as error:
-            raise BadRowError(f"{prefix}{key!a} cannot be written as JSON ({error}); leave it out") from error
+        except (UnicodeEncodeError, ValueError, TypeError, RecursionError) as error:
+            raise BadRowError(f"{prefix}{key!a} cannot be written as JSON in UTF-8 ({error}); leave it out") from error
     return metadata
 
 

@@ -95,35 +95,29 @@ def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
         OSError: The folder or dataset does not exist, or the hub cannot be reached.
         ValueError: The dataset has several splits and none is named, or the named split does not exist.
     """
-    folder, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
-    if Path(folder).is_dir():
-        return _open_folder(source, Path(folder), split, streaming)
-    found = _HUB_ID.fullmatch(source)
-    if found is None:
-        raise FileNotFoundError(
-            f"{source}: no such file or folder, nor the id of a dataset on the hub, such as org/name:train"
-        )
-    options = {"name": found["config"], "revision": found["revision"]}
-    return _loaded(source, found["name"], found["split"] or "", streaming, options)
-
-
-def _open_folder(source: str, folder: Path, split: str, streaming: bool) -> Iterable[Any]:
-    if not any((folder / name).is_file() for name in SAVED):
-        return _loaded(source, str(folder), split, streaming, {})
     import datasets
 
+    name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
+    saved = any((Path(name) / each).is_file() for each in SAVED)
+    options: dict[str, Any] = {}
+    if not Path(name).is_dir():
+        hub = _HUB_ID.fullmatch(source)
+        if hub is None:
+            raise FileNotFoundError(
+                f"{source}: no such file or folder, nor the id of a dataset on the hub, such as org/name:train"
+            )
+        name, split, options = hub["name"], hub["split"] or "", {"name": hub["config"], "revision": hub["revision"]}
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each retry
     with _one_line_errors(source):
-        dataset = datasets.load_from_disk(str(folder))
-    return _chosen_split(dataset, str(folder), split)
-
-
-def _loaded(source: str, name: str, split: str, streaming: bool, options: Mapping[str, Any]) -> Iterable[Any]:
-    import datasets
-
-    with _one_line_errors(source), _without_retry_messages():
-        dataset = datasets.load_dataset(name, split=split or None, streaming=streaming, **options)
-    chosen = dataset if split else _chosen_split(dataset, source, split)
-    return _fetched(source, chosen) if streaming else chosen
+        if saved:
+            rows = datasets.load_from_disk(name)
+        else:
+            rows = datasets.load_dataset(name, split=split or None, streaming=streaming, **options)
+    if isinstance(rows, dict):
+        rows = _chosen_split(rows, name if saved else source, split)
+    elif saved and split:
+        raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
+    return _fetched(source, rows) if streaming else rows
 
 
 def _fetched(source: str, rows: Iterable[Any]) -> Iterator[Any]:
@@ -131,13 +125,7 @@ def _fetched(source: str, rows: Iterable[Any]) -> Iterator[Any]:
         yield from rows
 
 
-def _chosen_split(dataset: Any, source: str, split: str) -> Iterable[Any]:
-    """Return a split of a ``DatasetDict`` (default: its only one); a ``Dataset`` has no splits."""
-    splits: Mapping[str, Iterable[Any]] = dataset if isinstance(dataset, dict) else {}
-    if not splits and split:
-        raise ValueError(f"{source}: expected no split, as this is a Dataset, got {split!r}; leave it out")
-    if not splits:
-        return dataset  # type: ignore[no-any-return]
+def _chosen_split(splits: Mapping[str, Iterable[Any]], source: str, split: str) -> Iterable[Any]:
     if not split and len(splits) == 1:
         return next(iter(splits.values()))
     if split not in splits:
@@ -164,15 +152,3 @@ def _one_line_errors(source: str) -> Iterator[None]:
         raise OSError(
             f"{source}: cannot be read as a dataset of the hub or of local files: {message}{hint}"
         ) from error
-
-
-@contextmanager
-def _without_retry_messages() -> Iterator[None]:
-    """Suppress the hub client's warnings about retries."""
-    logger = logging.getLogger("huggingface_hub")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -184,16 +184,16 @@ def test_formats(tmp_path, kind):
         ),
         ({**GOOD, "id": [1]}, r"id must be a text or a whole number"),
         ({**GOOD, "id": "half \ud83d"}, r"id contains half a surrogate pair at 5"),
-        ({**GOOD, "group": "\ud800"}, r"'group' contains half a surrogate pair"),
-        ({**GOOD, "\ud800": 1}, r"'\\ud800' contains half a surrogate pair"),
+        ({**GOOD, "group": "\ud800"}, r"'group' cannot be written as JSON in UTF-8 .*surrogates not allowed"),
+        ({**GOOD, "\ud800": 1}, r"'\\ud800' cannot be written as JSON in UTF-8"),
         (
             {**GOOD, "passages": [{"text": "a", "source": ["b", "\ud800"]}]},
-            r"passages\[0\]\.'source' contains half a surrogate pair",
+            r"passages\[0\]\.'source' cannot be written as JSON in UTF-8",
         ),
         ({**GOOD, "passages": [{"_id": "\ud800", "text": "a"}]}, r"passages\[0\]\._id contains half a surrogate"),
         (
             {**GOOD, "passages": [{"text": "a", "scores": {"bm25": float("inf")}}]},
-            r"passages\[0\]\.'scores' contains an infinity",
+            r"passages\[0\]\.'scores' cannot be written as JSON .*Out of range",
         ),
         ({**GOOD, "question": "half \ud83d pair"}, r"half a surrogate pair at 5"),
         ([1, 2], r"expected an object"),
@@ -339,7 +339,11 @@ def test_ids_by_other_names_and_the_other_ids_stay():
         ({"_id": "a", "text": "one"}, {"text": "two"}, "line 2: expected an id, as in the rows before, got none"),
         ({"text": "one"}, {"_id": "a", "text": "two"}, "line 2: expected no id, as in the rows before, got one"),
         ({"_id": "a", "text": "one"}, {"_id": "a", "text": "two"}, "line 2: expected an id that no other passage has"),
-        ({"_id": "a", "text": "1"}, {"_id": "b", "text": "2", "x": float("inf")}, "line 2: .*'x' contains an infin"),
+        (
+            {"_id": "a", "text": "1"},
+            {"_id": "b", "text": "2", "x": float("inf")},
+            "line 2: .*'x' cannot be",
+        ),
     ],
 )
 def test_a_corpus_whose_ids_are_in_doubt_is_refused(tmp_path, first, second, message):
