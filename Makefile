@@ -102,7 +102,9 @@ runs/tables/labels/%/summary.json: $(EXPERIMENTS)/transfer-labels.yaml
 
 # One file for each measurement of docs/results.md; a stopped run continues with the next one. `make runs/results/planted.txt` runs one.
 QA     := ../shared/data/qa
-MARKS  := nq_oracle_bm25neg hotpotqa_distractor 2wikimultihopqa popqa nq_qed
+MARKS  := nq_bearers nq_oracle_bm25neg nq_qed popqa hotpotqa_distractor 2wikimultihopqa ramdocs
+NAME   := embedded
+SPLIT  := test
 BENCH  := python -m tests.benchmarks
 RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_counterfactual.jsonl.gz
 RESULT_false_negatives := $(BENCH).false_negatives
@@ -127,9 +129,10 @@ RESULTS := planted false_negatives people traps attack estimators options noise 
            entailment roofline dense search identity pairs other_domain
 
 # a measured set is not measured again
-marks: setup  ## compare labels with people's marks, into runs/joined; READER="--reader FOLDER" for another reader
-	OMP_NUM_THREADS=1 $(BIN)/$(BENCH).experiments.joined --split test --limit 100 --passages_per_question 4 \
-	  --file $(MARKS:%=$(QA)/%.jsonl.gz) $(READER)
+marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader
+	for set in $(MARKS); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit 100 \
+	  --cache runs/marks/cache.sqlite --output_dir runs/marks/$(NAME)-$(SPLIT)/$$set $(READER) || exit 1; done
+	$(BIN)/seper-reward evaluate labels --labels $(MARKS:%=runs/marks/$(NAME)-$(SPLIT)/%) --json runs/marks/$(NAME)-$(SPLIT).json
 
 results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -c, -e, and policy-* (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)

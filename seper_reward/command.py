@@ -19,6 +19,19 @@ C = TypeVar("C")
 MARKED_HELP = f"{INPUT_HELP} Their passages have the field 'relevant': true, false or a grade. Required."
 
 
+SplitOrAll = Literal["train", "dev", "test", "all"]
+SPLIT_HELP = "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
+
+
+def check_streaming(streaming: bool, limit: int | None, split: SplitOrAll) -> None:
+    """Raise ``ValueError`` if a stream would be cut before its split is chosen."""
+    if streaming and limit is not None and split != "all":
+        raise ValueError(
+            f"streaming reads the first {limit} questions, but split={split!r} would use only a part of them; set "
+            "--split all, or omit limit or streaming"
+        )
+
+
 @dataclass
 class ResultConfig:
     """Settings of commands that write a result."""
@@ -32,19 +45,13 @@ class EvaluationConfig(ResultConfig, InputConfig, CommandConfig):
     """Settings of commands that evaluate on questions."""
 
     corpus: str | None = setting(None, f"{CORPUS_HELP}; needed if passages are named by id, or by run or qrels.")
-    split: Literal["train", "dev", "test", "all"] = setting(
-        "all", "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
-    )
+    split: SplitOrAll = setting("all", SPLIT_HELP)
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, limit=1)
-        if self.streaming and self.limit is not None and self.split != "all":
-            raise ValueError(
-                f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
-                "them; set --split all, or omit limit or streaming"
-            )
+        check_streaming(self.streaming, self.limit, self.split)
 
 
 @dataclass

@@ -159,6 +159,73 @@ class PooledPearson:
         return np.where(constant | ~(count > 1), math.nan, found)
 
 
+class PooledAuc:
+    """Area under the ROC curve of measures for a binary target over the items of all questions, resampled by question.
+
+    It is the probability that a measure of a positive item exceeds that of a negative one, of any question; ties count
+    half. Methods have question numbers as arguments, ``(..., Q)`` for several resamples at once.
+
+    Args:
+        columns: Values by measure, one per item; items with NaN are left out.
+        target: Whether each item is positive.
+        owner: Number of each item's question, from 0.
+        questions: Number of questions Q; some may have no item.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, Sequence[float]], target: Sequence[bool], owner: Sequence[int], questions: int
+    ) -> None:
+        self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
+        self._target, self._owner = np.array(target, dtype=bool), np.array(owner, dtype=int)
+        self._questions = questions
+        self._counted: dict[tuple[str, str | None], tuple[Any, Any]] = {}
+
+    def auc(self, name: str, numbers: Any, over: str | None = None) -> Any:
+        """Return a measure's area over the items of some questions; NaN without positive or negative items.
+
+        With ``over``, only items that have this measure as well count.
+        """
+        wins, pairs = self._pairs(name, over)
+        drawn = np.stack([np.bincount(row, minlength=self._questions) for row in np.atleast_2d(numbers)]).astype(float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = ((drawn @ wins) * drawn).sum(-1) / ((drawn @ pairs) * drawn).sum(-1)
+        return found if np.ndim(numbers) > 1 else found[0]
+
+    def lead(self, name: str, other: str, numbers: Any) -> Any:
+        """Return the difference of two measures' areas, over the items that have both."""
+        return self.auc(name, numbers, over=other) - self.auc(other, numbers, over=name)
+
+    def within(self, name: str) -> dict[str, Any]:
+        """Return the ``mean`` area within a question over questions with both kinds of items, and its ``interval``."""
+        wins, pairs = (each.diagonal() for each in self._pairs(name, None))
+        return mean_over_questions(wins[pairs > 0] / pairs[pairs > 0])
+
+    def described(self, statistic: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return the ``value`` of a statistic over all questions and its ``interval``; ``None`` if undefined."""
+        value = float(statistic(np.arange(self._questions)))
+        if math.isnan(value):
+            return {"value": None, "interval": None}
+        interval = interval_over_questions(statistic, self._questions, resamples=_POOLED_RESAMPLES, vectorized=True)
+        return {"value": rounded(value), "interval": interval}
+
+    def _pairs(self, name: str, over: str | None) -> tuple[Any, Any]:
+        """Return ``(Q, Q)`` pairs of a positive item of one question and a negative of another: won, and all."""
+        if (name, over) not in self._counted:
+            values = self._columns[name]
+            known = ~np.isnan(values)
+            if over is not None:
+                known &= ~np.isnan(self._columns[over])
+            positive, negative = known & self._target, known & ~self._target
+            # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
+            margins = values[positive].round(9)[:, None] - values[negative].round(9)
+            cells = self._owner[positive][:, None] * self._questions + self._owner[negative]
+            won = np.bincount(cells.ravel(), (np.sign(margins).ravel() + 1) / 2, self._questions**2)
+            pairs = np.bincount(cells.ravel(), minlength=self._questions**2)
+            shape = (self._questions, self._questions)
+            self._counted[name, over] = won.reshape(shape), pairs.astype(float).reshape(shape)
+        return self._counted[name, over]
+
+
 def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
     """Return rank correlations of two measures of the same questions, with 95 % bootstrap intervals over questions.
 

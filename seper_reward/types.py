@@ -179,6 +179,8 @@ class Responses:
             thinks, or a server that returns no token ids or samples at another temperature or
             top_p than 1.
         known_leaves: Given responses with their probabilities, drawn or not.
+        question_log_prob: Mean natural-log probability per token of the prompt's question, given the prompt before it,
+            at temperature 1; ``None`` if unknown.
     """
 
     texts: tuple[str, ...]
@@ -187,6 +189,7 @@ class Responses:
     finished: tuple[bool, ...] = ()
     draw_log_probs: tuple[float, ...] = ()
     known_leaves: tuple[Leaf, ...] = ()
+    question_log_prob: float | None = None
 
     @property
     def log_probs(self) -> tuple[float, ...]:
@@ -203,8 +206,11 @@ class Responses:
 
     def at(self, places: Sequence[int]) -> Responses:
         """Return only the responses at the given positions, in the given order."""
-        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "known_leaves"}
-        chosen = {name: tuple(column[place] for place in places) for name, column in columns.items() if column}
+        of_prompt = {"known_leaves", "question_log_prob"}
+        columns = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in of_prompt}
+        chosen: dict[str, Any] = {
+            name: tuple(column[place] for place in places) for name, column in columns.items() if column
+        }
         return replace(self, **chosen)
 
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
@@ -232,6 +238,7 @@ class Responses:
             finished=tuple(row["finished"]),
             draw_log_probs=tuple(row["draw_log_probs"]),
             known_leaves=tuple(map(Leaf.from_json, row["known_leaves"])),
+            question_log_prob=row["question_log_prob"],
         )
 
 
@@ -266,6 +273,8 @@ class Belief:
         answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
             unknown: for a list, a reader that thinks or a server that does not return it, or if the estimator does not
             weigh by mass.
+        question_log_prob: Mean natural-log probability per token of the question, given the context; ``None`` if
+            unknown: on an engine, without a fast tokenizer, or if the prompt does not end with the question.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
         semantic_entropy: Entropy of the clusters, in nats, in [0, log L].
         unseen_mass: Probability of all responses that were neither drawn nor are known leaves, in [0, 1]; ``None`` if
@@ -284,6 +293,7 @@ class Belief:
     hard: Estimate
     log_odds: float = 0.0
     answer_log_prob: float | None = None
+    question_log_prob: float | None = None
     entropy: float = 0.0
     semantic_entropy: float = 0.0
     unseen_mass: float | None = None
@@ -375,6 +385,15 @@ class Utility:
     def delta_log_odds(self) -> float:
         """Change of the log-odds of soft SePer, in nats; it remains sensitive if SePer is near 0 or 1."""
         return self.belief.log_odds - self.baseline.log_odds
+
+    @property
+    def question_gain(self) -> float | None:
+        """Change of the question's mean log-probability per token, in nats; ``None`` if unknown.
+
+        It needs no answer: a passage on the question's topic makes the question likelier (UPR, arXiv:2204.07496).
+        """
+        with_passage, without = self.belief.question_log_prob, self.baseline.question_log_prob
+        return None if with_passage is None or without is None else with_passage - without
 
     @property
     def seper(self) -> float:

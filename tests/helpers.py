@@ -114,7 +114,7 @@ class ScriptedSampler:
     def max_prompt_tokens(self):
         return self.window - self.options.max_new_tokens
 
-    def sample(self, prompts, given=None):
+    def sample(self, prompts, given=None, questions=None):
         self.asked.append(list(prompts))
         texts = [self.reply(prompt) for prompt in prompts]
         count = self.options.num_samples

@@ -42,6 +42,7 @@ COMMANDS = [
     "evaluate correlation",
     "evaluate counterfactual",
     "evaluate judge",
+    "evaluate labels",
     "evaluate retrievers",
     "baseline compression",
     "baseline eor",

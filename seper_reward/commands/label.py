@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from seper_reward.command import parse
+from seper_reward.command import SPLIT_HELP, SplitOrAll, check_streaming, parse
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -69,6 +69,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     output_format: OutputFormat = setting(
         "jsonl", "Format of the labels: jsonl, or parquet, which is written in addition to labels.jsonl at the end."
     )
+    split: SplitOrAll = setting("all", SPLIT_HELP)
     limit: int | None = setting(None, "Number of questions to label, evenly spread over the input (default: all).")
     block: int | None = setting(
         None,
@@ -86,6 +87,7 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, top_k=1, limit=1, block=1, margin=0)
+        check_streaming(self.streaming, self.limit, self.split)
 
 
 def command(arguments: list[str], name: str = "label") -> str:
@@ -112,6 +114,7 @@ def command(arguments: list[str], name: str = "label") -> str:
         retriever=lambda corpus: load_retriever(config.retriever, corpus, config.embeddings_dir),
         own_passages=has_own_passages(config.retriever),
         top_k=config.top_k,
+        split=config.split,
         limit=config.limit,
         strict=config.strict,
     )

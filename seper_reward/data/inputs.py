@@ -9,7 +9,7 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.marks import UNMARKED, is_marked
 from seper_reward.data.queries import Input, InputOptions, Rejected, differ, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
-from seper_reward.data.splits import split_of, spread
+from seper_reward.data.splits import of_split, spread
 from seper_reward.data.trec import beir_files, read_qrels, read_run
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
@@ -129,7 +129,7 @@ def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Inpu
 
 def _choose(found: Input, options: InputOptions, needs: Needs) -> Input:
     _raise_if_strict(found.rejected, needs)
-    queries = [query for query in found.queries if needs.split in ("all", split_of(query.id))]
+    queries = of_split(found.queries, needs.split)
     chosen = queries[: needs.limit] if options.streaming else spread(queries, needs.limit)
     return replace(found, queries=tuple(chosen))
 

@@ -67,6 +67,7 @@ def belief(options: Estimator, sampled: Responses, answers: Answers, probs: Mapp
         hard=estimate(draws, matched),
         log_odds=log_odds(soft.value),
         answer_log_prob=_answer_log_prob(options, sampled),
+        question_log_prob=sampled.question_log_prob,
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
         unseen_mass=draws.unseen_mass if _by_mass(options, sampled) else None,

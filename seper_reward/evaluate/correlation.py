@@ -184,8 +184,9 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: LLMJudg
     if not rows:
         raise none_asked(queries)
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    if all(map(math.isnan, columns["delta_belief"])):  # some readers do not return the likelihood of the answer
-        del columns["delta_belief"]
+    for name in ("delta_belief", "question_gain"):  # some readers return no likelihood
+        if all(map(math.isnan, columns[name])):
+            del columns[name]
     return Correlation(
         **_correlate(columns, relevance, owner),
         judge=None if judge is None else judge.counts(),

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l
+from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l, share_held
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.evaluate.rivals import question_words
 from seper_reward.evaluate.similarity import Encoder, bert_score
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, UnscorableError, answer_aliases, attempt, unwrap
@@ -27,6 +28,8 @@ class Measures:
 
     - ``delta_seper_soft``, ``delta_seper_hard``, ``delta_belief``, ``delta_log_odds``: the belief in the answer;
     - ``exact_match``, ``bleu``, ``rouge_l``, ``bert_score``: similarity of the responses and the answer;
+    - ``contains``, ``question_words``: string matches of the passages with the answer and with the question;
+    - ``question_gain``: likelihood of the question;
     - ``llm_judge``: share of responses that are right by a language model;
     - ``answer_log_prob``: mean log-probability of a token of the answer, of its likeliest alias;
       ``answer_perplexity``: -exp(-``answer_log_prob``);
@@ -66,10 +69,17 @@ class Measures:
         without, *with_passages = self._values(asked, beliefs)
         baseline, *others = beliefs
         rows = []
-        for belief, row in zip(others, with_passages, strict=True):
-            moved = utility(belief, baseline).combined
-            both = {"delta_belief": math.nan if moved is None else moved.value}
-            rows.append(both | {name: row[name] - without[name] for name in row})
+        for passages, belief, row in zip(asked.contexts[1:], others, with_passages, strict=True):
+            moved, text = utility(belief, baseline), " ".join(passage.full_text for passage in passages)
+            rows.append(
+                {
+                    "delta_belief": math.nan if moved.combined is None else moved.combined.value,
+                    "contains": share_held(text, asked.answers),
+                    "question_words": question_words(asked.question, text),
+                    "question_gain": math.nan if moved.question_gain is None else moved.question_gain,
+                    **{name: row[name] - without[name] for name in row},
+                }
+            )
         return Gains(beliefs, rows)
 
     def _values(self, asked: Asked, beliefs: Sequence[Belief]) -> list[dict[str, float]]:

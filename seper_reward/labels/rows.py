@@ -39,7 +39,8 @@ _QUERY_FIELDS = {
 _ENDS = ("std_error", "low", "high")
 _PASSAGE_FIELDS = {
     "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard", "delta_log_odds",
-    "answer_log_prob", "unseen_mass", "known_leaves", "responses", "judged_rank", "relevance_rank", INPUT,
+    "answer_log_prob", "question_log_prob", "question_gain", "unseen_mass", "known_leaves", "responses",
+    "judged_rank", "relevance_rank", INPUT,
     *SUFFIXES, *(f"{name}{suffix}" for name in _ENDS for suffix in SUFFIXES.values()),
 }  # fmt: skip
 
@@ -124,6 +125,7 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
         **interval_fields(belief.hard, "_hard"),
         "log_odds": belief.log_odds,
         "answer_log_prob": belief.answer_log_prob,
+        "question_log_prob": belief.question_log_prob,
         **_response_rows(belief),
     }
 
@@ -141,6 +143,8 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
         **interval_fields(utility.combined, "_belief"),
         "delta_log_odds": utility.delta_log_odds,
         "answer_log_prob": utility.belief.answer_log_prob,
+        "question_log_prob": utility.belief.question_log_prob,
+        "question_gain": utility.question_gain,
         **_response_rows(utility.belief),
     }
 
@@ -167,6 +171,7 @@ def sampled_responses(fields: Mapping[str, Any]) -> Responses:
         finished=tuple(row["finished"] for row in rows),
         draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
         known_leaves=tuple(map(Leaf.from_json, fields["known_leaves"])),
+        question_log_prob=fields["question_log_prob"],
     )
 
 

@@ -118,6 +118,7 @@ class PromptedReader:
         prompts = list(map(self._prompts_or_error, asked))
         texts = [self.prompts.response_texts(own) for own in answers] if answers else [[] for _ in asked]
         given: dict[str, dict[str, int]] = {}  # by prompt, each text with its position; questions can share a prompt
+        questions: dict[str, str] = {}
         closed_book = set()
         for own, each, wanted in zip(prompts, asked, texts, strict=True):
             if isinstance(own, UnscorableError):
@@ -126,6 +127,7 @@ class PromptedReader:
                 places = given.setdefault(prompt, {})
                 for text in wanted:
                     places.setdefault(text, len(places))
+                questions[prompt] = self.prompts.question_text(each.question)
                 if not context:
                     closed_book.add(prompt)
         batches = [list(given)]
@@ -134,7 +136,7 @@ class PromptedReader:
         sampled: dict[str, Responses | UnscorableError] = {}
         for batch in batches:
             of_batch = {prompt: list(given[prompt]) for prompt in batch}
-            sampled |= self.sample(sorted(batch), closed_book=closed_book, given=of_batch)
+            sampled |= self.sample(sorted(batch), closed_book=closed_book, given=of_batch, questions=questions)
 
         def with_leaves(prompt: str, wanted: Sequence[str]) -> Responses | UnscorableError:
             row = sampled[prompt]
@@ -153,10 +155,12 @@ class PromptedReader:
         *,
         closed_book: Collection[str] = (),
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        questions: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Responses | UnscorableError]:
         """Sample responses to prompts of ``prompts`` as one batch, or read them from the cache; return them by prompt.
 
-        Texts ``given`` for a prompt are added to its responses as ``known_leaves``. A prompt has an error if it is
+        Texts ``given`` for a prompt are added to its responses as ``known_leaves``, and the likelihood of its question
+        (``questions``) as ``question_log_prob``, if the reader runs in this process. A prompt has an error if it is
         empty or longer than the reader's window, or half of its responses begin with thoughts. For ``closed_book``
         prompts, where no passage can be the cause, thoughts raise ``ValueError``.
         """
@@ -164,7 +168,7 @@ class PromptedReader:
 
         def compute(missing: list[int]) -> list[Responses | UnscorableError]:
             batch = [prompts[at] for at in missing]
-            rows = self.sampler.sample(batch, given)
+            rows = self.sampler.sample(batch, given, questions)
             scored = [row for row in rows if not isinstance(row, UnscorableError)]
             lengths = [len(row) for each in scored for row in each.token_log_probs]
             count(lambda: usage(self.sampler.tokenizer, batch, lengths))
@@ -174,8 +178,8 @@ class PromptedReader:
             given = {}
         apart: Mapping[str, Leaves] = {}
         if self.sampler.prompts_ahead:  # an engine samples before it scores given answers
-            apart, given = self._leaves(given), {}
-        keys = [(key, prompt, *given.get(prompt, ())) for prompt in prompts]
+            apart, given, questions = self._leaves(given), {}, {}
+        keys = [(key, prompt, questions.get(prompt), *given.get(prompt, ())) for prompt in prompts]
         rows = answers_through(self.cache, "responses", self.sampler, keys, compute, Responses)
         sampled: dict[str, Responses | UnscorableError] = dict(zip(prompts, rows, strict=True))
         for prompt, row in sampled.items():
@@ -249,7 +253,7 @@ class PromptedReader:
             if isinstance(prompts, UnscorableError):
                 continue  # returned again when the question is measured
             if self.cache is not None:
-                keys = content_keys("responses", self.sampler, [(self.sampling, prompt) for prompt in prompts])
+                keys = content_keys("responses", self.sampler, [(self.sampling, prompt, None) for prompt in prompts])
                 prompts = [prompts[at] for at in self.cache.missing(keys)]
             self.sampler.expect(prompts)
 

@@ -183,6 +183,12 @@ class PromptBuilder:
             passages = (Passage(self.style.placebo),)
         return self.fit(passages, lambda texts: self._render(question, texts), self.max_prompt_tokens)
 
+    def question_text(self, question: str) -> str:
+        """Return the question as it occurs in a prompt after the passages; empty if it is not there."""
+        template = self.style.passages_prompt
+        after = template.index("{reference}") < template.index("{question}")
+        return self.as_data(question).strip() if after else ""  # chat templates strip messages
+
     def as_data(self, text: str) -> str:
         """Return a text without control tokens: it cannot end its turn and answer for the reader."""
         return self._control_tokens.break_up(text)

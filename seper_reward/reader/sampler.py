@@ -151,7 +151,10 @@ class Sampler(Protocol):
         """Compare weights that no hash covers, as those of a server, with those whose responses a cache has."""
 
     def sample(
-        self, prompts: Sequence[str], given: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self,
+        prompts: Sequence[str],
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        questions: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
         """Sample N responses for each prompt; see ``ResponseSampler.sample``."""
 

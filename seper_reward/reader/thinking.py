@@ -13,7 +13,7 @@ from torch import Tensor
 from seper_reward.reader.chat import ThoughtFormat, begins_to_think
 from seper_reward.reader.sampler import Sampler, SamplingOptions, ThoughtOptions
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Leaf, Responses, UnscorableError
+from seper_reward.types import Leaf, Responses, UnscorableError, unwrap
 
 _BEGINNING, _BEGINNING_TOKENS = 60, 12  # length of the prefix checked for a thinking tag, in characters and tokens
 _SPARE_TOKENS = 16  # a sampled thought can have a few more tokens when it is tokenized again
@@ -68,6 +68,7 @@ class ThinkingSampler:
         self,
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        questions: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
         """Sample N thoughts for each prompt, which ends where a thought begins, and one response for each thought.
 
@@ -77,7 +78,7 @@ class ThinkingSampler:
         """
         distinct = sorted(set(prompts))
         found: dict[str, Responses | UnscorableError] = dict(
-            zip(distinct, self._thinker.sample(distinct), strict=True)
+            zip(distinct, self._thinker.sample(distinct, questions=questions), strict=True)
         )
         thoughts = {
             prompt: self._with_thoughts(prompt, row)
@@ -100,7 +101,8 @@ class ThinkingSampler:
                 continue
             texts, log_probs, ids, finished = zip(*(answers[text].pop() for text, _ in rows), strict=True)
             ended = tuple(whole and end for (_, whole), end in zip(rows, finished, strict=True))
-            found[prompt] = Responses(texts, log_probs, ids, ended)
+            question_log_prob = unwrap(found[prompt]).question_log_prob
+            found[prompt] = Responses(texts, log_probs, ids, ended, question_log_prob=question_log_prob)
         return [found[prompt] for prompt in prompts]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:

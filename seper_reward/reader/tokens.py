@@ -35,6 +35,24 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
     return ids
 
 
+def find_tokens(tokenizer: Any, prompt: str, text: str) -> range:
+    """Return the positions of the tokens of a text's last occurrence in a prompt, as in ``encode_prompt``.
+
+    Tokens at its borders may have characters before or after it. The first token of a prompt is left out, since
+    nothing predicts it. Empty if the prompt does not contain the text, or a slow tokenizer knows no positions.
+    """
+    start = prompt.rfind(text)
+    if not text or start < 0 or not tokenizer.is_fast:
+        return range(0)
+    encoded = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
+    inside = [
+        place
+        for place, (first, end) in enumerate(encoded["offset_mapping"])
+        if place and first < start + len(text) and start < end
+    ]
+    return range(inside[0], inside[-1] + 1) if inside else range(0)
+
+
 def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
     """Return the first token ids of a text that continues a prompt; raise ``UnscorableError`` if it has none."""
     ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]

@@ -30,6 +30,16 @@ class BM25Retriever:
             for row, scores in zip(found.documents, found.scores, strict=True)
         ]
 
+    def scores(self, question: str) -> list[float]:
+        """Return the BM25 score of each passage of the corpus, >= 0, in its order."""
+        tokens = self._tokens([question])
+        names = {number: word for word, number in tokens.vocab.items()}
+        (numbers,) = tokens.ids
+        if not numbers:
+            return [0.0] * len(self._passages)
+        found: list[float] = self._index.get_scores([names[number] for number in numbers]).tolist()
+        return found
+
     def _tokens(self, texts: Sequence[str]) -> Any:
         return need("bm25s", "bm25").tokenize(
             list(texts),

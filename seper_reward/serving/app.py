@@ -151,6 +151,7 @@ def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, Any] | N
                 "delta_seper_hard": found.delta_seper_hard,
                 "delta_belief": None if found.combined is None else found.combined.value,
                 "delta_log_odds": found.delta_log_odds,
+                "question_gain": found.question_gain,
                 "seper": found.seper,
                 "belief": belief_json(belief),
             }

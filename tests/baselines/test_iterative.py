@@ -40,7 +40,7 @@ class Judge:
 class Sampler(ScriptedSampler):
     """Replies with a text, or with (text, probability of each of its tokens)."""
 
-    def sample(self, prompts, given=None):
+    def sample(self, prompts, given=None, questions=None):
         replies = [self.reply(prompt) for prompt in prompts]
         said = dict(zip(prompts, [each if isinstance(each, str) else each[0] for each in replies], strict=True))
         plain = ScriptedSampler(self.tokenizer, said.__getitem__)
@@ -208,7 +208,7 @@ def test_settings_are_checked():
 
 def test_a_server_that_names_no_tokens_leaves_the_draft_whole(tiny_sampler, tiny_judge):
     class Nameless(ScriptedSampler):
-        def sample(self, prompts, given=None):
+        def sample(self, prompts, given=None, questions=None):
             rows = super().sample(prompts)
             return [type(row)(row.texts, (torch.tensor([-3.0, -0.1]),) * len(row.texts)) for row in rows]
 

@@ -1,6 +1,7 @@
 """ΔSePer from beliefs."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,13 @@ def test_difference_and_its_error_by_hand():
     assert (judged.hard.low, judged.hard.high) == pytest.approx((0.0, 0.2))
     assert judged.delta_log_odds == pytest.approx(0.5)
     assert (judged.seper, judged.baseline_seper, judged.passage_id) == (0.7, 0.2, "p1")
+
+
+def test_question_gain_by_hand():
+    given, bare = (replace(believed(0.5), question_log_prob=mean) for mean in (-1.25, -3.0))
+    assert utility(given, bare).question_gain == pytest.approx(1.75)
+    assert utility(bare, given).question_gain == pytest.approx(-1.75)
+    assert utility(given, believed(0.5)).question_gain is utility(believed(0.5), given).question_gain is None
 
 
 def test_a_misleading_passage_is_negative():

@@ -57,6 +57,7 @@ def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer
         "delta_seper_hard": [judged.delta_seper_hard for judged in utilities],
         "delta_log_odds": [judged.delta_log_odds for judged in utilities],
         "delta_belief": [judged.combined.value for judged in utilities],
+        "question_gain": [judged.question_gain for judged in utilities],
         "predictive_entropy": [judged.baseline.entropy - judged.belief.entropy for judged in utilities],
         "semantic_entropy": [
             judged.baseline.semantic_entropy - judged.belief.semantic_entropy for judged in utilities
@@ -68,7 +69,7 @@ def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer
         low, high = result["interval"][name]
         assert low <= result["pearson"][name] <= high
     rivals = {"exact_match", "bleu", "rouge_l", "bert_score", "answer_log_prob", "answer_perplexity"}
-    assert rivals | {"response_perplexity"} == set(result["pearson"]) - set(columns)
+    assert rivals | {"response_perplexity", "contains", "question_words"} == set(result["pearson"]) - set(columns)
     assert result["n"] == 9
     assert result["contexts"]["bleu"] == 9
     table = capsys.readouterr().out

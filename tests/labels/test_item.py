@@ -196,7 +196,7 @@ def test_a_reader_that_fails_at_one_prompt_fails_one_question(make):
     labeler, _ = make({}, method="vanilla")
     sampler = labeler.writer._reader.sampler
 
-    def sample(prompts, given=None):
+    def sample(prompts, given=None, questions=None):
         rows = ScriptedSampler.sample(sampler, prompts)
         fails = ["owns" in prompt.rpartition("Question")[2] for prompt in prompts]
         return [UnscorableError("NaN") if failed else row for failed, row in zip(fails, rows, strict=True)]

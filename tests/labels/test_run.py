@@ -72,12 +72,13 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     first = labels_of(out)[0]
     assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
     interval = ["std_error", "low", "high", "std_error_hard", "low_hard", "high_hard"]
-    sampled = ["answer_log_prob", "unseen_mass", "known_leaves", "responses"]
-    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", *sampled]
+    sampled = ["unseen_mass", "known_leaves", "responses"]
+    log_probs = ["answer_log_prob", "question_log_prob"]
+    assert list(first["baseline"]) == ["seper", "seper_hard", *interval, "log_odds", *log_probs, *sampled]
     assert list(first["passages"][0]) == [
         "passage_id", "title", "text", "role", "truncated", "tokens", "seper", "seper_hard", "delta_seper",
         "delta_seper_hard", "delta_belief", *interval, "std_error_belief", "low_belief", "high_belief",
-        "delta_log_odds", *sampled,
+        "delta_log_odds", *log_probs, "question_gain", *sampled,
     ]  # fmt: skip
     assert list(first["baseline"]["known_leaves"][0]) == [
         "text", "token_ids", "log_prob", "draw_log_prob", "mean_log_prob",
@@ -89,6 +90,8 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     for row in labels_of(out):
         for passage in row["passages"]:
             assert passage["delta_seper"] == pytest.approx(passage["seper"] - row["baseline"]["seper"], abs=2e-6)
+            gain = passage["question_log_prob"] - row["baseline"]["question_log_prob"]
+            assert passage["question_gain"] == pytest.approx(gain, abs=2e-6)
     rejected = json.loads((out / "rejected.jsonl").read_text())
     assert rejected["where"].endswith("data.jsonl, line 4")
     assert rejected["row"]["id"] == "bad"

@@ -74,7 +74,7 @@ class Refusing(ScriptedSampler):
 
     refuses = True
 
-    def sample(self, prompts, given=None):
+    def sample(self, prompts, given=None, questions=None):
         rows = super().sample(prompts, given)
         refused = [self.refuses and "When?" in prompt for prompt in prompts]
         return [UnscorableError("refused") if no else row for no, row in zip(refused, rows, strict=True)]
@@ -154,7 +154,12 @@ def test_a_prompt_of_two_kinds_is_sampled_once_for_both_questions(tiny_scorer, m
     placebo = Passage(reader.prompts.style.placebo)
     asked = [Asked("Who built it?", (), ((),)), Asked("Who built it?", (), ((placebo,), (Passage("Ann did."),)))]
     batches, sample = [], reader.sampler.sample
-    monkeypatch.setattr(reader.sampler, "sample", lambda batch, given: batches.append(batch) or sample(batch, given))
+
+    def counted(batch, given, questions):
+        batches.append(batch)
+        return sample(batch, given, questions)
+
+    monkeypatch.setattr(reader.sampler, "sample", counted)
     (bare,), (same, other) = reader.responses(asked, [["Ann", "Bob"], ["Bob", "Ann Lee"]])
     assert [len(batch) for batch in batches] == [1, 1]
     assert bare.texts == same.texts

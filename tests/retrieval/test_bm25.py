@@ -26,6 +26,14 @@ def test_only_passages_that_match_are_found(question, top_k, ids):
     assert [passage.id for passage in beside] == ["1"]
 
 
+def test_scores_of_all_passages_rank_as_retrieval_does():
+    retriever = BM25Retriever(CORPUS)
+    first, second, third = retriever.scores("Where are mills?")
+    assert third > first > second == 0
+    assert retriever.scores("Ferry?") == retriever.scores("the") == [0.0, 0.0, 0.0]
+    assert retriever.scores("Ferry, sheep?")[1] > 0
+
+
 def test_no_questions_and_no_corpus():
     assert BM25Retriever(CORPUS).retrieve([], 2) == []
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):

@@ -52,7 +52,7 @@ def test_utilities_are_those_of_the_scorer(server, tiny_scorer):
         (expected,) = tiny_scorer.utilities([query])
         rows = result["utilities"]
         assert result["seper"] == pytest.approx(expected[0].baseline_seper, abs=1e-5)
-        for name in ("delta_seper", "std_error", "seper", "delta_seper_hard", "delta_log_odds"):
+        for name in ("delta_seper", "std_error", "seper", "delta_seper_hard", "delta_log_odds", "question_gain"):
             assert [row[name] for row in rows] == near([getattr(each, name) for each in expected]), name
         assert [row["delta_belief"] for row in rows] == near([each.combined.value for each in expected])
         assert [[row["low"], row["high"]] for row in rows] == [near([u.soft.low, u.soft.high]) for u in expected]

@@ -122,12 +122,14 @@ class EngineSampler:
         self,
         prompts: Sequence[str],
         given: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        questions: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
         """Sample N responses for each prompt, with the chat template already applied, all prompts at once.
 
-        Equal prompts are sampled once. ``given`` has no effect: ``leaves`` need separate requests. ``token_ids`` are
-        empty if the server returns none. A prompt has an error if it is empty or too long, or the server rejects it or
-        answers only in part. Raises ``ConnectionError`` if no server answered, after all retries.
+        Equal prompts are sampled once. ``given`` and ``questions`` have no effect: probabilities of given texts and of
+        prompts need separate requests. ``token_ids`` are empty if the server returns none. A prompt has an error if it
+        is empty or too long, or the server rejects it or answers only in part. Raises ``ConnectionError`` if no server
+        answered, after all retries.
         """
         with self._lock:  # threads of rewards may ask the same prompts
             self.expect(prompts)

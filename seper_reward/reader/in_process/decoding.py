@@ -3,13 +3,15 @@
 import copy
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache, rope_switch
+from seper_reward.reader.in_process.layout import cache_argument, has_lines, new_cache, rope_switch
 from seper_reward.reader.in_process.rows import Row
+from seper_reward.reader.in_process.scored_tokens import Place, forward, has_keep_argument, places_of
 from seper_reward.reader.sampler import Layout
 from seper_reward.reader.tokens import GivenResponse
 from seper_reward.runtime.profiling import timed
@@ -30,8 +32,13 @@ class Decoder(Protocol):
     responses that are equal so far), and the branch of each response.
     """
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
-        """Prefill the prompts; responses are ordered by prompt, then sample."""
+    def prefill(
+        self, prompts: Sequence[Sequence[int]], spans: Sequence[range] = ()
+    ) -> tuple[Tensor, list[int], list[list[float]]]:
+        """Prefill the prompts; responses are ordered by prompt, then sample.
+
+        Also returns, per prompt, the log-probabilities of its tokens at the positions in its span, each >= 1.
+        """
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest token of each row; the rows are the unfinished responses."""
@@ -61,7 +68,9 @@ class TreeDecoder:
         self._switch = rope_switch(model)
         self._lines: list[int] = []  # the prompt of each line
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+    def prefill(
+        self, prompts: Sequence[Sequence[int]], spans: Sequence[range] = ()
+    ) -> tuple[Tensor, list[int], list[list[float]]]:
         """Read the prompts; see ``Decoder``."""
         common, longest = _common_prefix(prompts), max(map(len, prompts))
         head = None
@@ -70,28 +79,51 @@ class TreeDecoder:
             common = 0
         else:
             head = new_cache(self._model)
-            self._forward([prompts[0][:common]], head, **keep_logits(self._model, 1))
-        logits, parts = zip(*(self._read(part, common, head) for part in self._parts(prompts)), strict=True)
+        places = places_of(prompts, spans)
+        scored: list[list[float]] = [[] for _ in prompts]
+        if head is not None:
+            # the common start can reach into questions, whose next tokens may differ
+            shared = [place for place in places if place.position < common]
+            _, found = self._forward(
+                [prompts[0][:common]], head, keep=1, places=[replace(place, line=0) for place in shared]
+            )
+            _assign(scored, shared, found)
+        logits, parts = [], []
+        for start, part in self._parts(prompts):
+            own = [each for each in places if 0 <= each.line - start < len(part) and each.position >= common]
+            moved = [replace(each, line=each.line - start, position=each.position - common) for each in own]
+            after, cache, found = self._read(part, common, head, moved)
+            logits.append(after)
+            parts.append(cache)
+            _assign(scored, own, found)
         self._cache = parts[0] if len(parts) == 1 else _stacked(parts)
         lengths = torch.tensor([len(ids) for ids in prompts])
         # (L, W, slots) bool: the slots that each of W branches sees; first those of the prompt
         self._seen = (torch.arange(longest)[None] < lengths[:, None])[:, None]
         self._lengths, self._lines = lengths, list(range(len(prompts)))
-        return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
+        return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)], scored
 
-    def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[Sequence[Sequence[int]]]:
-        """Divide the prompts into groups for one forward pass: all, or on a CPU as many as fit into its cache."""
+    def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, Sequence[Sequence[int]]]]:
+        """Divide the prompts into groups for one forward pass: all, or on a CPU as many as fit into its cache.
+
+        Each group has the position of its first prompt.
+        """
         start = 0
         for end in range(1, len(prompts) + 1):
             longest = max(map(len, prompts[start : end + 1]))
             if end == len(prompts) or (
                 self._model.device.type == "cpu" and (end + 1 - start) * longest > _CPU_PREFILL_TOKENS
             ):
-                yield prompts[start:end]
+                yield start, prompts[start:end]
                 start = end
 
-    def _read(self, prompts: Sequence[Sequence[int]], common: int, head: Any) -> tuple[Tensor, Any]:
-        """Return the logits after the prompts, ``(L, V)``, and the cache; ``head`` caches their common start."""
+    def _read(
+        self, prompts: Sequence[Sequence[int]], common: int, head: Any, places: Sequence[Place]
+    ) -> tuple[Tensor, Any, list[float]]:
+        """Return the logits after the prompts, ``(L, V)``, the cache, and the log-probabilities of scored tokens.
+
+        ``head`` caches the prompts' common start.
+        """
         cache = new_cache(self._model)
         if head is not None:
             cache = copy.deepcopy(head)
@@ -100,10 +132,11 @@ class TreeDecoder:
         # padding after the prompts is not attended to, so attention needs no mask and is faster
         rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
         last = torch.tensor([len(ids) - common - 1 for ids in prompts])
-        kept, places = torch.unique(last, return_inverse=True)
-        if keep := keep_logits(self._model, kept.to(self._model.device)):
-            last = places
-        return self._forward(rest, cache, **keep)[torch.arange(len(prompts)), last], cache
+        kept, columns = torch.unique(last, return_inverse=True)
+        if has_keep_argument(self._model):
+            last = columns
+        logits, scored = self._forward(rest, cache, keep=kept.to(self._model.device), places=places)
+        return logits[torch.arange(len(prompts)), last], cache, scored
 
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
         """Compute logits of given texts after the prefilled prompts, and drop the texts from the cache.
@@ -159,7 +192,7 @@ class TreeDecoder:
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
         device = self._model.device
         mask = attention_mask(seen.to(device), self._model.dtype)
-        return self._forward(tokens, self._cache, attention_mask=mask, position_ids=positions.to(device))
+        return self._forward(tokens, self._cache, attention_mask=mask, position_ids=positions.to(device))[0]
 
     def _keep(self, places: list[int]) -> None:
         index = torch.tensor(places)
@@ -167,10 +200,11 @@ class TreeDecoder:
         self._seen, self._lengths = self._seen[index], self._lengths[index]
         self._lines = [self._lines[place] for place in places]
 
-    def _forward(self, input_ids: Tensor | Sequence[Sequence[int]], cache: Any, **options: Any) -> Tensor:
+    def _forward(
+        self, input_ids: Tensor | Sequence[Sequence[int]], cache: Any, **options: Any
+    ) -> tuple[Tensor, list[float]]:
         ids = torch.as_tensor(input_ids).to(self._model.device)
-        logits: Tensor = self._model(input_ids=ids, past_key_values=cache, use_cache=True, **options).logits
-        return logits
+        return forward(self._model, input_ids=ids, past_key_values=cache, use_cache=True, **options)
 
 
 class LineDecoder:
@@ -181,21 +215,32 @@ class LineDecoder:
         self._cache, self._cache_argument = new_cache(model), cache_argument(model)
         self._can_drop = has_lines(self._cache)
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+    def prefill(
+        self, prompts: Sequence[Sequence[int]], spans: Sequence[range] = ()
+    ) -> tuple[Tensor, list[int], list[list[float]]]:
         """Read the prompts; see ``Decoder``."""
         device, samples = self._model.device, self._samples
         # a common prefix is not shared, because the padding after it would shift a sliding window
         rows = [ids for ids in prompts for _ in range(1 if self._share else samples)]
         input_ids, mask = (tensor.to(device) for tensor in left_pad(rows, self._pad_id))
         positions = (mask.cumsum(1) - 1).clamp(min=0)
-        logits = self._forward(input_ids, mask, positions, **keep_logits(self._model, 1))[:, -1]
+        places = places_of(prompts, spans)
+        copies, slots = len(rows) // len(prompts), input_ids.shape[1]
+        moved = [
+            replace(each, line=each.line * copies, position=each.position + slots - len(prompts[each.line]))
+            for each in places
+        ]
+        logits, found = self._forward(input_ids, mask, positions, keep=1, places=moved)
+        logits = logits[:, -1]
+        scored: list[list[float]] = [[] for _ in prompts]
+        _assign(scored, places, found)
         self._mask, self._next_position = mask, positions[:, -1] + 1
         if self._share:
             self._cache.batch_repeat_interleave(samples)
             self._mask = mask.repeat_interleave(samples, dim=0)
             self._next_position = self._next_position.repeat_interleave(samples)
         branches = list(range(len(self._mask)))
-        return logits, [branch // samples for branch in branches] if self._share else branches
+        return logits, [branch // samples for branch in branches] if self._share else branches, scored
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens; see ``Decoder``."""
@@ -208,7 +253,7 @@ class LineDecoder:
         tokens = torch.full_like(self._mask[:, :1], self._pad_id)
         tokens[lines, 0] = torch.tensor([row.token_ids[-1] for row in rows], device=tokens.device)
         self._mask = torch.cat([self._mask, torch.ones_like(self._mask[:, :1])], dim=1)
-        logits = self._forward(tokens, self._mask, self._next_position[:, None])[:, 0]
+        logits = self._forward(tokens, self._mask, self._next_position[:, None])[0][:, 0]
         self._next_position = self._next_position + 1
         return logits[lines], list(range(len(rows)))
 
@@ -218,14 +263,15 @@ class LineDecoder:
         self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
 
-    def _forward(self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any) -> Tensor:
+    def _forward(
+        self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any
+    ) -> tuple[Tensor, list[float]]:
         if self._cache_argument == "past_key_values":
             options["position_ids"] = positions
         else:  # recurrent models have no positions, and their mask covers only the new tokens
             mask = mask[:, -input_ids.shape[1] :]
         options[self._cache_argument] = self._cache
-        logits: Tensor = self._model(input_ids=input_ids, attention_mask=mask, use_cache=True, **options).logits
-        return logits
+        return forward(self._model, input_ids=input_ids, attention_mask=mask, use_cache=True, **options)
 
 
 class RereadDecoder:
@@ -235,11 +281,15 @@ class RereadDecoder:
         self._model, self._samples = model, samples
         self._prompts: Sequence[Sequence[int]] = []
 
-    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, list[int]]:
+    def prefill(
+        self, prompts: Sequence[Sequence[int]], spans: Sequence[range] = ()
+    ) -> tuple[Tensor, list[int], list[list[float]]]:
         """Read the prompts; see ``Decoder``."""
         self._prompts = prompts
-        logits = torch.cat([self._read([prompt]) for prompt in prompts])
-        return logits, [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
+        places = [places_of([prompt], spans[at : at + 1]) for at, prompt in enumerate(prompts)]
+        logits, scored = zip(*map(self._read, ([prompt] for prompt in prompts), places), strict=True)
+        branches = [prompt for prompt in range(len(prompts)) for _ in range(self._samples)]
+        return torch.cat(logits), branches, list(scored)
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Compute the rows' prompts and responses, once for equal responses; see ``Decoder``."""
@@ -248,17 +298,17 @@ class RereadDecoder:
             by_prompt.setdefault(row.prompt, {})[tuple(row.token_ids)] = None
         # all unfinished responses of a prompt have the same length, so they need no padding
         logits = [
-            self._read([[*self._prompts[prompt], *token_ids] for token_ids in responses])
+            self._read([[*self._prompts[prompt], *token_ids] for token_ids in responses])[0]
             for prompt, responses in by_prompt.items()
         ]
         order = [(prompt, token_ids) for prompt, responses in by_prompt.items() for token_ids in responses]
         branches = {branch: place for place, branch in enumerate(order)}
         return torch.cat(logits), [branches[row.prompt, tuple(row.token_ids)] for row in rows]
 
-    def _read(self, sequences: Sequence[Sequence[int]]) -> Tensor:
+    def _read(self, sequences: Sequence[Sequence[int]], places: Sequence[Place] = ()) -> tuple[Tensor, list[float]]:
         ids = torch.tensor(sequences, device=self._model.device)
-        logits: Tensor = self._model(input_ids=ids, **keep_logits(self._model, 1)).logits
-        return logits[:, -1]
+        logits, scored = forward(self._model, input_ids=ids, keep=1, places=places)
+        return logits[:, -1], scored
 
 
 def known_leaves(
@@ -291,6 +341,12 @@ def known_leaves(
                 leaf(row, torch.cat([logits[prompt, None], after])) for row, after in zip(these, rest, strict=True)
             )
     return leaves
+
+
+def _assign(scored: Sequence[list[float]], places: Sequence[Place], found: Sequence[float]) -> None:
+    """Append the log-probability of each scored token to its prompt's list."""
+    for place, log_prob in zip(places, found, strict=True):
+        scored[place.line].append(log_prob)
 
 
 def _stacked(caches: Sequence[Any]) -> Any:

@@ -7,6 +7,7 @@ response does not depend on other calls, their order, or the number of processes
 import copy
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -30,7 +31,7 @@ from seper_reward.reader.in_process.self_check import (
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
-from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response
+from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, find_tokens
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
@@ -40,7 +41,7 @@ from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
 
-ALGORITHM = 5  # version of the sampling algorithm and of stored responses, part of cache keys
+ALGORITHM = 6  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
 _IN_TRAINING = "switch off train mode and gradient checkpointing if it is in training"
 _WAY_OUT = f"{_IN_TRAINING}, else use another reader"
@@ -127,7 +128,10 @@ class ResponseSampler:
         return self._window - self.options.max_new_tokens - special
 
     def sample(
-        self, prompts: Sequence[str], given: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self,
+        prompts: Sequence[str],
+        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        questions: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Responses | UnscorableError]:
         """Sample N responses for each prompt.
 
@@ -136,6 +140,8 @@ class ResponseSampler:
             given: For some of the prompts, texts whose ``leaves`` are returned as ``known_leaves`` of the responses.
                 If the samples of a prompt share its line of the cache, the prompt is prefilled once for both; the
                 responses are bit-identical with and without texts.
+            questions: For some of the prompts, the question in it: its last occurrence is scored during prefill, as
+                ``question_log_prob`` of the responses, which are bit-identical with and without questions.
 
         Returns:
             Per prompt, its ``Responses``, or the error of a prompt that is empty, longer than the model's window minus
@@ -150,9 +156,12 @@ class ResponseSampler:
         apart: list[str] = []  # prompts whose samples have separate lines: given texts are scored in a separate pass
         texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
         after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
+        spans = {
+            prompt: find_tokens(self.tokenizer, prompt, questions[prompt]) for prompt in encoded if prompt in questions
+        }
         self._give_back(len(distinct))
         for layout, together in self._apart(encoded):
-            act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, layout, after))
+            act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, layout, after, spans))
             slots = {prompt: self._slots(len(ids)) for prompt, ids in together.items()}
             for batch in token_batches(slots, self.max_batch_tokens):
                 found |= zip(batch, isolated(act, batch), strict=True)
@@ -258,7 +267,7 @@ class ResponseSampler:
         room = min(self._window, self._switch or self._window) - PROBE_TOKENS
         ids = probe_ids(self.tokenizer(prompt).input_ids, room)
         named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names seed the noise
-        sample = functools.partial(probe._sample_batch, named, self.layout, {}, list(named))
+        sample = functools.partial(probe._sample_batch, named, self.layout, {}, {}, list(named))
         return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
 
     def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
@@ -305,25 +314,37 @@ class ResponseSampler:
         encoded: Mapping[str, list[int]],
         layout: Layout,
         after: Mapping[str, Sequence[GivenResponse]],
+        spans: Mapping[str, range],
         prompts: list[str],
     ) -> list[Responses]:
         """Prefill prompts as one batch and draw all their responses, token by token."""
         rows = self._rows.new(prompts)
         decoder = make_decoder(self._model, self._pad_id, layout, self.options.num_samples)
         with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
-            logits, branches = decoder.prefill([encoded[prompt] for prompt in prompts])
+            logits, branches, scored = decoder.prefill(
+                [encoded[prompt] for prompt in prompts], [spans.get(prompt, range(0)) for prompt in prompts]
+            )
         leaves = known_leaves(decoder, logits, [after.get(prompt, ()) for prompt in prompts], self._rows.leaf)
         alive = self._rows.advance(logits, branches, rows)
         while alive:
             with timed("decode", tokens=len(alive)):
                 stepped = decoder.step(alive)
             alive = self._rows.advance(*stepped, alive)
-        return self._rows.responses(rows, leaves)
+        return [
+            replace(row, question_log_prob=_mean(own))
+            for row, own in zip(self._rows.responses(rows, leaves), scored, strict=True)
+        ]
 
     def _slots(self, length: int) -> int:
         """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)
+
+
+def _mean(log_probs: Sequence[float]) -> float | None:
+    """Return the mean; ``None`` if there are no numbers, or one is unknown."""
+    mean = math.fsum(log_probs) / len(log_probs) if log_probs else math.nan
+    return None if math.isnan(mean) else mean
 
 
 def _values_and_errors(

@@ -108,7 +108,7 @@ def _as_trees(
 ) -> list[list[Tensor]]:
     """Prefill prompts, then compute all their continuations."""
     decoder = TreeDecoder(model, pad_id, samples=1)
-    first, _ = decoder.prefill([prompt for prompt, _ in lines])
+    first, *_ = decoder.prefill([prompt for prompt, _ in lines])
     rest = decoder.forced_logits([continuations for _, continuations in lines])
     return [[torch.cat([first[line, None], after]) for after in own] for line, own in enumerate(rest)]
 

@@ -54,6 +54,13 @@ def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architectur
             torch.testing.assert_close(log_probs, teacher_forced(sampler, prompt, token_ids), atol=1e-3, rtol=0)
     alone = [sampler.sample([prompt])[0] for prompt in PROMPTS]
     assert [row.token_ids for row in together] == [row.token_ids for row in alone]
+    scored = sampler.sample(PROMPTS, questions=dict.fromkeys(PROMPTS, "?"))
+    for prompt, responses in zip(PROMPTS, scored, strict=True):
+        *before, last = prompt_ids(sampler, prompt)
+        assert words.decode([last]) == "?"
+        with torch.no_grad():
+            log_probs = sampler._model(input_ids=torch.tensor([before])).logits[0, -1].log_softmax(-1)
+        assert responses.question_log_prob == pytest.approx(float(log_probs[last]), abs=1e-3)
     given = sampler.log_probs(PROMPTS, [" in 1840"] * len(PROMPTS))
     for prompt, log_probs in zip(PROMPTS, given, strict=True):
         token_ids = words(" in 1840").input_ids

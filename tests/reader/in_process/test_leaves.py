@@ -111,7 +111,7 @@ def test_leaves_come_among_samples_as_often_as_they_are_likely(reader):
     prob = math.exp(leaf.draw_log_prob)
     assert prob > 0.02
     names = [f"round {number}" for number in range(1500)]  # they decide the noise
-    sampled = sampler._sample_batch(dict.fromkeys(names, prompt_ids(sampler, "Who?")), "tree", {}, names)
+    sampled = sampler._sample_batch(dict.fromkeys(names, prompt_ids(sampler, "Who?")), "tree", {}, {}, names)
     hits, draws = sum(len(leaf.among(row)) for row in sampled), sum(len(row.texts) for row in sampled)
     assert abs(hits - prob * draws) < 3.5 * (prob * (1 - prob) * draws) ** 0.5
 

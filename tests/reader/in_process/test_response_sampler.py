@@ -170,11 +170,11 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch, limit
     sampler = rebuilt(tiny_sampler)
     expected, asked, prefill = sampler.sample(PROMPTS), [], TreeDecoder.prefill
 
-    def short_of_memory(self, prompts):
+    def short_of_memory(self, prompts, spans):
         asked.append(len(prompts))
         if len(prompts) > limit:
             raise torch.OutOfMemoryError("out of memory")
-        return prefill(self, prompts)
+        return prefill(self, prompts, spans)
 
     monkeypatch.setattr(TreeDecoder, "prefill", short_of_memory)
     with pytest.warns(UserWarning, match="a batch of 3 is halved"):

@@ -1,0 +1,354 @@
+"""Compare finished labels, candidates for a label, and rivals without a reader with human relevance marks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from seper_reward.command import SPLIT_HELP, Record, ResultConfig, SplitOrAll, by_name, parse, reporting
+from seper_reward.data.marks import relevance_of
+from seper_reward.data.splits import split_of
+from seper_reward.evaluate.rivals import answered_before, label_measures
+from seper_reward.labels.rows import DELTA_SEPER, labeled_query, labeler_of, read_label_rows, recommended_label
+from seper_reward.reports.tables import cell, interval_cell, markdown_table
+from seper_reward.retrieval.bm25 import BM25Retriever
+from seper_reward.runtime.settings import check_types, setting
+from seper_reward.statistics import PooledAuc, PooledPearson, lead_over_questions, mean, mean_over_questions
+from seper_reward.types import Passage, Query
+
+_NAME = "evaluate labels"
+_MARKS = "relevant"
+_PARTS = ("r", "all", "in", "out", "within")
+_HEADER = ("Pearson", "AUC", "AUC, string in", "AUC, string out", "AUC within a question")
+
+
+@dataclass
+class LabelsConfig(ResultConfig):
+    """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
+
+    labels: list[str] = setting(
+        [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
+    )
+    split: SplitOrAll = setting("all", SPLIT_HELP)
+    weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
+    against: str | None = setting(
+        None, "Measure whose lead over all others is shown (default: the recommended label of the rows)."
+    )
+    leave_out_known: bool = setting(
+        False,
+        "Whether to leave out questions whose likeliest sampled response without passages matches the answer exactly.",
+    )
+    kind_fields: list[str] = setting(
+        ["type", "kind"], "Fields of passages by whose values passages that are not relevant are told apart."
+    )
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        if not self.labels:
+            raise ValueError("labels is required: folders written by `seper-reward label`")
+
+
+@dataclass(frozen=True)
+class Agreement(Record):
+    """Agreement of measures of passages with human relevance marks, on the label rows of one folder.
+
+    A value is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions.
+
+    Attributes:
+        measures: By measure, ``r`` (Pearson), areas under the ROC curve over ``all`` passages, and over those that
+            hold an answer string (``in``) or do not (``out``), and ``within`` a question, mean over questions.
+        leads: By measure, the lead of the measure ``against`` in ``r`` and in ``all``.
+        kinds: By kind of passages that are not relevant and measure, the area of relevant ones against these.
+        against: The measure whose leads these are.
+        questions: Number of questions.
+        passages: Number of passages, by ``all``, ``relevant``, ``in`` and ``relevant in``.
+        known_left_out: Number of questions that the reader knows and that were left out.
+    """
+
+    measures: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    leads: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    against: str
+    questions: int
+    passages: Mapping[str, int]
+    known_left_out: int = 0
+
+    def table(self, name: str = "") -> str:
+        """Return the measures from the greatest area to the least, the leads, and the areas by kind."""
+        order = sorted(self.measures, key=lambda each: -(self.measures[each]["all"]["value"] or 0.0))
+        rows = [
+            [
+                measure,
+                *(interval_cell(self.measures[measure][part]) for part in _PARTS),
+                *(interval_cell(self.leads[measure][part]) if measure in self.leads else "" for part in ("r", "all")),
+            ]
+            for measure in order
+        ]
+        lead = f"lead of {self.against}"
+        known = f", {self.known_left_out} known ones left out" if self.known_left_out else ""
+        count = self.passages
+        about = (
+            f"{name}: {self.questions} questions{known}, {count['all']} passages ({count['relevant']} relevant), "
+            f"{count['in']} with an answer string ({count['relevant in']} relevant)"
+        )
+        tables = [about, markdown_table(["measure", *_HEADER, f"{lead}: Pearson", f"{lead}: AUC"], rows)]
+        if self.kinds:
+            values = [[each, *(interval_cell(found[each]) for found in self.kinds.values())] for each in order]
+            tables.append(markdown_table(["AUC of relevant passages against", *self.kinds], values))
+        return "\n\n".join(tables)
+
+
+@dataclass(frozen=True)
+class AgreementByFolder(Record):
+    """The agreement by folder of labels, and passages chosen by one folder's labels and judged by another's.
+
+    Attributes:
+        folders: Agreement by folder.
+        chosen: By a pair of folders with common questions and by measure, what ``chosen_passages`` returns.
+    """
+
+    folders: Mapping[str, Agreement]
+    chosen: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def means(self) -> dict[str, dict[str, float | None]]:
+        """Mean over folders by measure and part, of measures that all folders have; 0.5 or 0 if undefined."""
+        shared = [each for each in next(iter(self.folders.values())).measures if all(map(self._has(each), self._all))]
+        return {
+            measure: {part: self._mean([found.measures[measure][part] for found in self._all]) for part in _PARTS}
+            for measure in shared
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file, with the means over folders."""
+        return {**super().as_dict(), "means": self.means}
+
+    def table(self) -> str:
+        """Return the tables of each folder, the means over folders, and the chosen passages."""
+        tables = [found.table(name) for name, found in self.folders.items()]
+        if len(self.folders) > 1:
+            means = self.means
+            order = sorted(means, key=lambda each: -(means[each]["all"] or 0.0))
+            rows = [[measure, *(cell(means[measure][part]) for part in _PARTS)] for measure in order]
+            tables.append(markdown_table([f"mean of {len(self.folders)} folders", *_HEADER], rows))
+        for title, found in self.chosen.items():
+            best = [
+                [measure, interval_cell(row), interval_cell({"value": row["lead"], "interval": row["lead_interval"]})]
+                for measure, row in found.items()
+            ]
+            tables.append(markdown_table([f"ΔSePer of the best passage, {title}", "mean", "lead of the first"], best))
+        return "\n\n".join(tables)
+
+    @property
+    def _all(self) -> list[Agreement]:
+        return list(self.folders.values())
+
+    @staticmethod
+    def _has(measure: str) -> Any:
+        return lambda found: measure in found.measures
+
+    @staticmethod
+    def _mean(values: Sequence[Mapping[str, Any]]) -> float | None:
+        known = [each["value"] for each in values if each["value"] is not None]
+        return mean(known) if known else None
+
+
+@dataclass(frozen=True)
+class MarkedRow:
+    """The passages of one label row.
+
+    Attributes:
+        query: The question.
+        relevant: Whether each passage is relevant by its mark.
+        kinds: Kind of each passage; empty if it has none.
+        measures: Measures of each passage.
+    """
+
+    query: Query
+    relevant: tuple[bool, ...]
+    kinds: tuple[str, ...]
+    measures: tuple[Mapping[str, float], ...]
+
+
+def command(arguments: list[str]) -> str:
+    """Run ``seper-reward evaluate labels``."""
+    config = parse(LabelsConfig, arguments, f"seper-reward {_NAME}")
+    with reporting(_NAME, config) as report:
+        rows, agreements = {}, {}
+        for name, folder in by_name(config.labels).items():
+            own = [row for row in read_label_rows(folder).values() if config.split in ("all", split_of(row["id"]))]
+            asked = [row for row in own if not (config.leave_out_known and answered_before(row))]
+            if not asked:
+                raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
+            rows[name] = marked_rows(asked, config.weights, config.kind_fields)
+            against = config.against or recommended_label(asked)
+            agreements[name] = agreement(rows[name], against, len(own) - len(asked))
+        pairs = [(one, other) for one in rows for other in rows if one != other]
+        chosen = {
+            f"labels of {one}, judged by {other}": found
+            for one, other in pairs
+            if (found := chosen_passages(rows[one], rows[other], agreements[one].against))
+        }
+        report(AgreementByFolder(agreements, chosen))
+    return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
+
+
+def marked_rows(
+    rows: Sequence[Mapping[str, Any]], weights: Sequence[float], kind_fields: Sequence[str] = ()
+) -> list[MarkedRow]:
+    """Return the measures and marks of label rows.
+
+    Args:
+        rows: Label rows of ``delta_seper``, whose passages have marks.
+        weights: Weights of the question's gain in candidates; see ``label_measures``.
+        kind_fields: Fields with the kind of a passage, of which the first that it has counts.
+
+    Raises:
+        ValueError: Another labeler wrote the rows.
+        BadRowError: A question has no mark.
+    """
+    if (labeler := labeler_of(rows)) != DELTA_SEPER:
+        raise ValueError(
+            f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
+        )
+    queries = [labeled_query(row, DELTA_SEPER).query for row in rows]
+    scores = bm25_scores(queries)
+    found = []
+    for row, query, own in zip(rows, queries, scores, strict=True):
+        kinds = (
+            next((str(passage.metadata[name]) for name in kind_fields if name in passage.metadata), "")
+            for passage in query.passages
+        )
+        measures = [
+            {"bm25": score, **measured} for score, measured in zip(own, label_measures(row, weights), strict=True)
+        ]
+        found.append(MarkedRow(query, tuple(relevance_of(query)), tuple(kinds), tuple(measures)))
+    return found
+
+
+def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
+    """Return the BM25 score of each passage of each question, in a corpus of all their passages."""
+    numbers: dict[Passage, int] = {}
+    for query in queries:
+        for passage in query.passages:
+            numbers.setdefault(_content(passage), len(numbers))
+    retriever = BM25Retriever({str(number): passage for passage, number in numbers.items()})
+    found = []
+    for query in queries:
+        scores = retriever.scores(query.question)
+        found.append([scores[numbers[_content(passage)]] for passage in query.passages])
+    return found
+
+
+def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
+    """Compare the measures of label rows with the marks.
+
+    Args:
+        rows: Result of ``marked_rows``.
+        against: The measure whose lead over the others is computed.
+        known_left_out: Number of questions that were left out.
+
+    Raises:
+        ValueError: There is no such measure.
+    """
+    items = [
+        (number, relevant, kind, measures)
+        for number, row in enumerate(rows)
+        for relevant, kind, measures in zip(row.relevant, row.kinds, row.measures, strict=True)
+    ]
+    owner, target, kinds, measured = (list(column) for column in zip(*items, strict=True))
+    names = [name for name in measured[0] if not all(math.isnan(each[name]) for each in measured)]
+    if against not in names:
+        raise ValueError(f"against must be one of {', '.join(names)}, got {against!r}")
+    columns = {name: [each[name] for each in measured] for name in names}
+    holds = [each["contains"] > 0 for each in measured]
+
+    def area(chosen: Sequence[bool]) -> PooledAuc:
+        places = [place for place, wanted in enumerate(chosen) if wanted]
+        own = {name: [values[place] for place in places] for name, values in columns.items()}
+        return PooledAuc(own, [target[at] for at in places], [owner[at] for at in places], len(rows))
+
+    whole = area([True] * len(items))
+    parts = {"all": whole, "in": area(holds), "out": area([not held for held in holds])}
+    pearson = PooledPearson(columns, list(map(float, target)), owner)
+    by_kind = {
+        kind: area([relevant or other == kind for relevant, other in zip(target, kinds, strict=True)])
+        for kind in sorted({kind for relevant, kind in zip(target, kinds, strict=True) if kind and not relevant})
+    }
+    return Agreement(
+        measures={
+            name: {
+                "r": _renamed(pearson.described(name)),
+                **{part: found.described(partial(found.auc, name)) for part, found in parts.items()},
+                "within": _renamed(whole.within(name)),
+            }
+            for name in names
+        },
+        leads={
+            name: {
+                "r": whole.described(partial(pearson.lead, against, name)),
+                "all": whole.described(partial(whole.lead, against, name)),
+            }
+            for name in names
+            if name != against
+        },
+        kinds={
+            kind: {name: found.described(partial(found.auc, name)) for name in names}
+            for kind, found in by_kind.items()
+        },
+        against=against,
+        questions=len(rows),
+        passages={
+            "all": len(items),
+            "relevant": sum(target),
+            "in": sum(holds),
+            "relevant in": sum(relevant and held for relevant, held in zip(target, holds, strict=True)),
+        },
+        known_left_out=known_left_out,
+    )
+
+
+def chosen_passages(
+    labelled: Sequence[MarkedRow], judged: Sequence[MarkedRow], first: str
+) -> dict[str, Mapping[str, Any]]:
+    """Let the measures of one reader choose a passage of each question, and another reader's ΔSePer judge it.
+
+    Returns:
+        By measure, ``first`` in front, the ``mean`` ΔSePer of the chosen passages for the judging reader, with its
+        ``interval`` over questions, and the ``lead`` of ``first`` with its ``lead_interval``. Of equally good passages
+        the mean counts; marks choose as well. Empty without a common question.
+    """
+    judging = {row.query.id: row for row in judged}
+    common = [
+        (row, judging[row.query.id])
+        for row in labelled
+        if row.query.id in judging
+        and list(map(_content, row.query.passages)) == list(map(_content, judging[row.query.id].query.passages))
+    ]
+    if not common:
+        return {}
+    values: dict[str, list[float]] = {}
+    for row, judge in common:
+        gains = [each[DELTA_SEPER] for each in judge.measures]
+        marks = [{**each, _MARKS: float(mark)} for each, mark in zip(row.measures, row.relevant, strict=True)]
+        for name in (first, *(each for each in marks[0] if each != first)):
+            own = [each[name] for each in marks]
+            best = [gain for value, gain in zip(own, gains, strict=True) if value == max(own)]
+            values.setdefault(name, []).append(mean(best) if best else math.nan)  # an unknown measure chooses nothing
+    known = {name: own for name, own in values.items() if not any(map(math.isnan, own))}
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, own in known.items():
+        lead = lead_over_questions(known[first], own)
+        found[name] = {**mean_over_questions(own), "lead": lead["lead"], "lead_interval": lead["interval"]}
+    return found
+
+
+def _content(passage: Passage) -> Passage:
+    """Return a passage by its texts alone: ids of different questions can be equal."""
+    return Passage(passage.text, passage.title)
+
+
+def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a number under the name ``value``."""
+    return {"value": next(found[name] for name in ("pearson", "mean") if name in found), "interval": found["interval"]}

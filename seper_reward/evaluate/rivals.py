@@ -1,0 +1,99 @@
+"""Measures of a passage without a reader, and candidates for a label from the numbers of a label row: pure."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seper_reward.data.answers import exact_match, share_held
+from seper_reward.types import Answers
+
+_LEAST_BELIEF = 0.02  # keeps a logarithm finite, as in the log-odds of a belief
+
+
+def question_words(question: str, text: str) -> float:
+    """Return the share of a question's distinct words that a text contains, in [0, 1], whatever their case.
+
+    >>> question_words("Who built the mill?", "Ida Voss built a mill.")
+    0.5
+    """
+    words, found = (set(re.findall(r"\w+", each.casefold())) for each in (question, text))
+    return len(words & found) / len(words) if words else 0.0
+
+
+def label_measures(row: Mapping[str, Any], weights: Sequence[float]) -> list[dict[str, float]]:
+    """Return the measures of each passage of a label row of ``delta_seper``, NaN if unknown.
+
+    - ``contains``, ``question_words``: from the texts alone;
+    - ``question_gain``, ``question_log_prob``: likelihood of the question; ``question_gain_mean`` is compared with the
+      mean over the question's passages in place of the baseline;
+    - ``erag``: exact match of the responses (Salemi and Zamani, arXiv:2404.13781); ``likelihood``: log-probability per
+      token of the answer, both with the passage minus without;
+    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``delta_log_odds``: the labels;
+    - ``delta_seper + w gain`` for each weight w, also with the hard label and ``delta_belief``, with ``gain_mean``,
+      which is ``question_gain_mean``, and with ``tanh(gain / 2)``, the relative change of the question's probability
+      per token, which is in [-1, 1];
+    - ``contains x gain``, ``seper x gain``: products with the question's gain;
+    - ``log chain rule``: change of log P(question, answer) per token, the answer's probability being SePer;
+      ``log chain rule (likelihood)``: the same with the answer's likelihood.
+    """
+    answers, bare = row["answers"], row["baseline"]
+    means = [_number(passage["question_log_prob"]) for passage in row["passages"]]
+    middle = math.fsum(means) / len(means)
+    found = []
+    for passage, mean in zip(row["passages"], means, strict=True):
+        text = f"{passage['title']}: {passage['text']}" if passage["title"] else passage["text"]
+        gain, soft, hard = _number(passage["question_gain"]), passage["delta_seper"], passage["delta_seper_hard"]
+        likelihood = _number(passage["answer_log_prob"]) - _number(bare["answer_log_prob"])
+        contains, seper = share_held(text, answers), passage["seper"]
+        belief = _number(passage["delta_belief"])
+        belief_gain = math.log((seper + _LEAST_BELIEF) / (bare["seper"] + _LEAST_BELIEF))
+        found.append(
+            {
+                "contains": contains,
+                "question_words": question_words(row["question"], text),
+                "question_log_prob": mean,
+                "question_gain": gain,
+                "question_gain_mean": mean - middle,
+                "erag": expected_exact_match(passage, answers) - expected_exact_match(bare, answers),
+                "likelihood": likelihood,
+                "delta_belief": belief,
+                "delta_log_odds": passage["delta_log_odds"],
+                "delta_seper": soft,
+                "delta_seper_hard": hard,
+                **{
+                    f"{label} + {weight:g} {name}": value + weight * change
+                    for weight in weights
+                    for label, value in (("delta_seper", soft), ("delta_seper_hard", hard), ("delta_belief", belief))
+                    for name, change in (
+                        ("gain", gain),
+                        ("gain_mean", mean - middle),
+                        ("tanh(gain / 2)", math.tanh(gain / 2)),
+                    )
+                },
+                "contains x gain": contains * gain,
+                "seper x gain": seper * gain,
+                "log chain rule": belief_gain + gain,
+                "log chain rule (likelihood)": likelihood + gain,
+            }
+        )
+    return found
+
+
+def expected_exact_match(fields: Mapping[str, Any], answers: Answers) -> float:
+    """Return the weighted share of responses in a row's ``baseline`` or passage that match an alias exactly.
+
+    If the answer is a list, it is the share of items that a response matches.
+    """
+    return math.fsum(each["weight"] * exact_match(each["text"], answers) for each in fields["responses"])
+
+
+def answered_before(row: Mapping[str, Any]) -> bool:
+    """Return whether the likeliest sampled response of a row's baseline is an exact match."""
+    drawn = [each for each in row["baseline"]["responses"] if each["count"]]
+    likeliest = max(drawn, key=lambda each: each["log_prob"])
+    return exact_match(likeliest["text"], row["answers"]) == 1
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
