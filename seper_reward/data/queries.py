@@ -8,14 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seper_reward.data.answers import is_list, normalize_answer, read_answers
+from seper_reward.data.answers import as_answers, is_list
 from seper_reward.data.formats import as_ours, check_columns, layout_of
 from seper_reward.data.marks import grade_of
 from seper_reward.data.rows import (
+    IDS,
+    PASSAGE_IDS,
     BadRowError,
     BrokenRow,
     as_text,
     encodable,
+    id_field_of,
+    is_empty_passage,
     is_missing,
     plain,
     read_rows,
@@ -24,11 +28,8 @@ from seper_reward.data.rows import (
 )
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
-from seper_reward.types import Answers, Passage, Query, answer_items
+from seper_reward.types import Answers, Passage, Query
 
-# names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
-_IDS = ("id", "_id")
-_PASSAGE_IDS = (*_IDS, "passage_id")
 _FIRST_ROWS = 100  # rows whose columns are checked before others are read
 
 
@@ -152,7 +153,7 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
-            has_id = isinstance(row, Mapping) and _id_field(row, _PASSAGE_IDS) is not None
+            has_id = isinstance(row, Mapping) and id_field_of(row, PASSAGE_IDS) is not None
             if has_id and "text" in row and is_missing(row["text"]) and is_missing(row.get("title")):
                 blank += 1
                 continue
@@ -200,43 +201,10 @@ def as_query(
     question = as_text(row.get("question"), "question")
     answers = as_answers(row.get("answers"), needed=answers_needed, left_out=empty)
     passages = _passages(stated_list(row.get("passages")), corpus, passages_needed and corpus is None, empty)
-    id_field = _id_field(row, _IDS)
+    id_field = id_field_of(row, IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
     identity = _identifier(row[id_field], id_field) if id_field else _content_id(question, answers, passages)
     return Query(identity, question, answers, passages, metadata)
-
-
-def as_answers(value: Any, *, needed: bool = True, left_out: Counter[str] | None = None) -> Answers:
-    """Return the value of ``answers`` as tuples, equal ones once; forms and ``left_out`` are those of ``as_query``.
-
-    >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]')
-    (('1912', 'in 1912'), ('Ida', 'Ida Voss'))
-
-    Raises:
-        BadRowError: There is no answer, although it is ``needed``; or an answer is no text.
-    """
-    value = stated_list(plain(value))
-    values = value if is_list(value) else [value]
-    answers = read_answers(values, as_text)
-    if not answers:
-        if not needed:
-            return ()
-        raise BadRowError(
-            f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
-            "questions, or use a labeler that needs no answers"
-        )
-    aliases = sum(len(each) if is_list(each) else 1 for each in values)
-    if left_out is not None and (missing := aliases - sum(map(len, answer_items(answers)))):
-        left_out["aliases"] += missing
-    return _distinct(answers)
-
-
-def is_empty_passage(value: Any) -> bool:
-    """Return whether a value of ``passages`` has an empty text, and no id that stands for a text of a corpus."""
-    if not isinstance(value, Mapping):
-        return is_missing(value)
-    has_id = _id_field(value, _PASSAGE_IDS) is not None and value.get("text") is None
-    return "text" in value and not has_id and is_missing(value["text"]) and is_missing(value.get("title"))
 
 
 def differ(one: Passage, other: Passage) -> bool:
@@ -289,7 +257,7 @@ def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) ->
         if is_list(value):
             raise BadRowError(f"{name} must be a text or {{id?, title?, text}}, got {shown(value)}")
         return _numbered(Passage(as_text(value, name)), position, corpus)
-    id_field = _id_field(value, _PASSAGE_IDS)
+    id_field = id_field_of(value, PASSAGE_IDS)
     identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else ""
     metadata = _metadata(value, {"id", id_field, "title", "text"}, f"{name}.")
     if value.get("text") is None and corpus is not None:
@@ -311,23 +279,6 @@ def _numbered(passage: Passage, position: int, corpus: Mapping[str, Passage] | N
     other = (corpus or {}).get(str(position))
     clashes = other is not None and differ(passage, other)
     return replace(passage, id=content_key(position, passage.title, passage.text)[:16] if clashes else str(position))
-
-
-def _distinct(answers: Answers) -> Answers:
-    """Return answers without duplicates: equal aliases, and items with the same aliases."""
-    items: dict[frozenset[str], tuple[str, ...]] = {}
-    for aliases in answer_items(answers):
-        distinct: dict[str, str] = {}
-        for alias in aliases:
-            distinct.setdefault(normalize_answer(alias), alias)
-        items.setdefault(frozenset(distinct), tuple(distinct.values()))
-    first, *others = items.values()
-    return first if isinstance(answers[0], str) else (first, *others)
-
-
-def _id_field(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """Return the first name whose field is not empty."""
-    return next((name for name in names if not is_missing(row.get(name))), None)
 
 
 def _identifier(value: Any, name: str) -> str:

@@ -9,7 +9,7 @@ import json
 import math
 import tokenize
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -20,6 +20,9 @@ from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", *TABLES)
 _MOST_BYTES = 64_000_000  # of a line: label rows with long thoughts have 10 MB, and longer lines are no questions
+# names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
+IDS = ("id", "_id")
+PASSAGE_IDS = (*IDS, "passage_id")
 _MISSING = {"", "nan", "NaN", "NULL", "null", "None", "<NA>", "NaT"}  # as pandas, numpy and SQL write it
 
 
@@ -94,6 +97,19 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, str):
         return value.strip() in _MISSING
     return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def is_empty_passage(value: Any) -> bool:
+    """Return whether a value of ``passages`` has an empty text, and no id that stands for a text of a corpus."""
+    if not isinstance(value, Mapping):
+        return is_missing(value)
+    has_id = id_field_of(value, PASSAGE_IDS) is not None and value.get("text") is None
+    return "text" in value and not has_id and is_missing(value["text"]) and is_missing(value.get("title"))
+
+
+def id_field_of(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Return the first name whose field is not empty."""
+    return next((name for name in names if not is_missing(row.get(name))), None)
 
 
 def as_text(value: Any, name: str) -> str:

@@ -10,6 +10,7 @@ import torch
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.labels.integrity import check_finished, check_labels
+from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.types import (
     Belief,
     Estimate,
@@ -170,7 +171,7 @@ def sampled_responses(fields: Mapping[str, Any]) -> Responses:
         token_ids=tuple(tuple(row["token_ids"]) for row in rows) if tokens else (),
         finished=tuple(row["finished"] for row in rows),
         draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
-        known_leaves=tuple(map(Leaf.from_json, fields["known_leaves"])),
+        known_leaves=tuple(from_json(Leaf, leaf) for leaf in fields["known_leaves"]),
         question_log_prob=fields["question_log_prob"],
     )
 
@@ -357,7 +358,7 @@ def _response_rows(belief: Belief) -> dict[str, Any]:
     ]
     return {
         "unseen_mass": belief.unseen_mass,
-        "known_leaves": [leaf.to_json() for leaf in sampled.known_leaves],
+        "known_leaves": [to_json(leaf) for leaf in sampled.known_leaves],
         "responses": responses,
     }
 

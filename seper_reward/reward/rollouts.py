@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seper_reward.data.answers import is_list
-from seper_reward.data.queries import as_answers, is_empty_passage
-from seper_reward.data.rows import as_text, is_missing, is_unicode, plain
+from seper_reward.data.answers import as_answers, is_list
+from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain
 from seper_reward.data.stated import compile_answer_pattern, stated_answer
 from seper_reward.reward.tools import TRL_ERROR, Result, SearchTools, as_messages, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
@@ -183,6 +182,9 @@ def _rollout(
     if not _records(environment):
         environment = None
     try:
+        answers = as_answers(answers, needed=False)
+        if not answers:
+            raise UnscorableError("no gold answer")
         messages = _messages("" if completion is None else completion, passage_tag)
         found, failed = _searches(messages, environment, tools)
         seen = None if completion is None else list(itertools.chain.from_iterable(found))
@@ -194,7 +196,7 @@ def _rollout(
         cut = last.get("role") != "assistant" or last.get("tool_calls")
         rollout = Rollout(
             as_text(question, "question"),
-            as_answers(answers, needed=False),
+            answers,
             turns,
             "" if cut else stated_answer(text_of(last), pattern),
             calls=tuple(calls) if shown else (),
