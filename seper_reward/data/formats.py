@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from seper_reward.data.rows import BadRowError, is_missing, shown, stated_list
+from seper_reward.data.rows import BadRowError, is_missing, plain, shown, stated_list
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, str | Sequence[str]]
@@ -39,7 +39,7 @@ def as_ours(row: Row, columns: Columns = MappingProxyType({}), separator: str | 
     Raises:
         BadRowError: The row has the columns of a layout, but other values.
     """
-    paths = _paths(columns)
+    row, paths = plain(row), _paths(columns)
     rest = {name: value for name, value in row.items() if name not in set(itertools.chain(*paths.values()))}
     named = {name: _joined([_value_at(row, path) for path in own]) for name, own in paths.items()}
     layout = layout_of(rest)
@@ -56,7 +56,7 @@ def as_ours(row: Row, columns: Columns = MappingProxyType({}), separator: str | 
 
 def check_columns(rows: Sequence[Any], source: str, needed: Collection[str], columns: Columns) -> None:
     """Raise ``ValueError`` if all of the first rows lack a column of a needed field, or one that the user named."""
-    objects = [row for row in rows if isinstance(row, Mapping)]
+    objects = [plain(row) for row in rows if isinstance(row, Mapping)]
     listed = f"the columns {', '.join(dict.fromkeys(str(name) for row in objects for name in row))}"
     for path in itertools.chain.from_iterable(_paths(columns).values()):
         if objects and not any(_has(row, path) for row in objects):
