@@ -13,6 +13,7 @@ from seper_reward.data.formats import as_ours, check_columns, layout_of
 from seper_reward.data.marks import grade_of
 from seper_reward.data.rows import (
     IDS,
+    METADATA,
     PASSAGE_IDS,
     BadRowError,
     BrokenRow,
@@ -292,6 +293,8 @@ def _identifier(value: Any, name: str) -> str:
 def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dict[str, Any]:
     """Return the other fields of a row, which must be writable as strict JSON in UTF-8."""
     metadata = {key: value for key, value in row.items() if key not in ours}
+    if isinstance(metadata.get(METADATA), Mapping):  # as in label rows
+        metadata = {**metadata.pop(METADATA), **metadata}
     for key, value in metadata.items():
         try:
             json.dumps({key: value}, ensure_ascii=False, allow_nan=False, default=str).encode()

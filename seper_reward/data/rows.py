@@ -23,6 +23,7 @@ _MOST_BYTES = 64_000_000  # of a line: label rows with long thoughts have 10 MB,
 # names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
 IDS = ("id", "_id")
 PASSAGE_IDS = (*IDS, "passage_id")
+METADATA = "metadata"  # field of label rows for the input's own fields
 _MISSING = {"", "nan", "NaN", "NULL", "null", "None", "<NA>", "NaT"}  # as pandas, numpy and SQL write it
 
 

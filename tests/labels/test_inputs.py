@@ -29,7 +29,7 @@ def label(tmp_path):
 
 
 def shown(row):
-    return [(passage["passage_id"], passage.get("relevant")) for passage in row["passages"]]
+    return [(passage["passage_id"], passage.get("metadata", {}).get("relevant")) for passage in row["passages"]]
 
 
 def test_what_is_recognised_is_said(label, tmp_path, capsys):

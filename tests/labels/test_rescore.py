@@ -70,7 +70,7 @@ def test_it_is_what_labelling_with_these_options_gives(words, tmp_path, monkeypa
     no_reader(monkeypatch)
     assert main(words("rescore", "found", "--estimator", preset)) == 0
     for found, expected in zip(labels_of(tmp_path / "found"), labels_of(tmp_path / "expected"), strict=True):
-        assert (found["century"], found["passages"][0]["page"]) == (18, 7)
+        assert (found["metadata"], found["passages"][0]["metadata"]) == ({"century": 18}, {"page": 7})
         for one, other in zip(numbers(found), numbers(expected), strict=True):
             # probabilities have 6 digits in the rows that were read, which tell more than the paper's estimator asks
             assert {name: one[name] for name in other} == pytest.approx(other, abs=1e-4)
