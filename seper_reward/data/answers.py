@@ -224,8 +224,10 @@ def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
     return sum(max(itertools.islice(left, len(aliases))) for aliases in items) / len(items)
 
 
-def as_answers(value: Any, *, needed: bool = True, left_out: Counter[str] | None = None) -> Answers:
-    """Return the value of ``answers`` as tuples, equal ones once; forms and ``left_out`` are those of ``as_query``.
+def as_answers(
+    value: Any, *, needed: bool = True, distinct: bool = True, left_out: Counter[str] | None = None
+) -> Answers:
+    """Return the value of ``answers`` as tuples, in the forms of ``as_query``; if ``distinct``, equal ones only once.
 
     >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]')
     (('1912', 'in 1912'), ('Ida', 'Ida Voss'))
@@ -246,7 +248,7 @@ def as_answers(value: Any, *, needed: bool = True, left_out: Counter[str] | None
     aliases = sum(len(each) if is_list(each) else 1 for each in values)
     if left_out is not None and (missing := aliases - sum(map(len, answer_items(answers)))):
         left_out["aliases"] += missing
-    return _distinct(answers)
+    return _distinct(answers) if distinct else answers
 
 
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:

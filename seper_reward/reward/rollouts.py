@@ -182,7 +182,7 @@ def _rollout(
     if not _records(environment):
         environment = None
     try:
-        answers = as_answers(answers, needed=False)
+        answers = as_answers(answers, needed=False, distinct=False)
         if not answers:
             raise UnscorableError("no gold answer")
         messages = _messages("" if completion is None else completion, passage_tag)
