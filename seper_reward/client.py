@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import replace
 from functools import cached_property
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -25,7 +25,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from seper_reward.types import Answers, Asked, Belief, Estimate, Measured, Passage, Responses, UnscorableError, unwrap
+from seper_reward.runtime.codec import from_json, to_json
+from seper_reward.types import Answers, Asked, Belief, Measured, Passage, Responses, UnscorableError, unwrap
 
 TOKEN = "SEPER_SERVER_TOKEN"
 DEADLINE = "SePer-Deadline"  # header: time limit of a request in seconds
@@ -192,18 +193,13 @@ def read_token() -> str | None:
 
 
 def belief_json(belief: Belief) -> dict[str, Any]:
-    """Return a belief as a JSON-able dict; of sampled responses only the texts, in ``responses``."""
-    row = {each.name: getattr(belief, each.name) for each in fields(belief) if each.name != "sampled"}
-    estimates = {name: asdict(value) for name, value in row.items() if isinstance(value, Estimate)}
-    return {**row, **estimates, "responses": belief.responses}
+    """Return a belief as JSON values; of sampled responses only the texts, in ``responses``."""
+    return {**to_json(belief, exclude={"sampled"}), "responses": belief.responses}
 
 
 def belief_from_json(row: Mapping[str, Any]) -> Belief:
-    """Return the record of a dict by ``belief_json``."""
-    values: dict[str, Any] = {
-        name: Estimate(**value) if isinstance(value, dict) else _tuples(value) for name, value in row.items()
-    }
-    return Belief(sampled=Responses(values.pop("responses"), ()), **values)
+    """Return the record of values by ``belief_json``."""
+    return replace(from_json(Belief, row), sampled=Responses(tuple(row["responses"]), ()))
 
 
 def _tuples(value: Any) -> Any:

@@ -1,20 +1,18 @@
 """Shared parts of commands: settings, reading questions, and writing results."""
 
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from seper_reward.config import CORPUS_HELP, INPUT_HELP, TRACKING_HELP, CommandConfig, InputConfig, Tracking
+from seper_reward.data.inputs import Needs, load_input
+from seper_reward.data.queries import Input, pool_passages
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
 from seper_reward.runtime.parser import parse_settings
 from seper_reward.runtime.settings import check_least, setting
-
-if TYPE_CHECKING:
-    from seper_reward.data.queries import Examples
 
 C = TypeVar("C")
 
@@ -112,48 +110,9 @@ def parse_all(kinds: tuple[type, ...], arguments: list[str], program: str) -> tu
     return parse_settings(kinds, arguments, program, about)
 
 
-def read_input(
-    source: str,
-    corpus: str | None,
-    config: InputConfig,
-    limit: int | None,
-    *,
-    answers_needed: bool = True,
-    retrieved: bool = False,
-) -> tuple["Examples", dict[str, Any] | None]:
-    """Read questions and a corpus (``None`` for none), and write the recognised layout to standard error.
-
-    With ``retrieved``, passages are retrieved later, so questions need none. Errors are those of ``read_examples``.
-    """
-    from seper_reward.data.queries import read_examples
-    from seper_reward.runtime.distributed import process_state
-
-    examples, passages = read_examples(
-        source,
-        corpus,
-        replace(config.input_options, retrieved=retrieved),
-        answers_needed=answers_needed,
-        most=limit if config.streaming else None,
-    )
-    if examples.about and process_state().is_main_process:
-        print(examples.about, file=sys.stderr)  # standard output may be parsed as JSON
-    return examples, passages
-
-
-def chosen(examples: "Examples", split: str, limit: int | None) -> list[Any]:
-    """Return the questions of the split; raise if a row is unusable."""
-    from seper_reward.data.rows import BadRowError
-    from seper_reward.data.splits import of_split, spread
-
-    if examples.rejected:
-        first = examples.rejected[0]
-        raise BadRowError(f"{first.where}: {first.reason} ({len(examples.rejected)} unusable rows in all)")
-    return spread(of_split(examples.queries, split), limit)
-
-
 def marked_questions(config: EvaluationConfig, file: str) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    return chosen(read_input(file, config.corpus, config, config.limit)[0], config.split, config.limit)
+    return list(_input(config, file, Needs(strict=True, split=config.split, limit=config.limit)).queries)
 
 
 def by_name(paths: Sequence[str]) -> dict[str, str]:
@@ -166,14 +125,16 @@ def by_name(paths: Sequence[str]) -> dict[str, str]:
 
 def questions_and_corpus(config: RetrievalConfig, *, answers_needed: bool = True) -> tuple[list[Any], dict[str, Any]]:
     """Read the questions of the split and the corpus: that of the settings, or the questions' passages."""
-    from seper_reward.data.queries import in_corpus, pool_passages
-
-    examples, corpus = read_input(config.file, config.corpus, config, config.limit, answers_needed=answers_needed)
-    queries = chosen(examples, config.split, config.limit)
-    if corpus is None:
-        corpus, queries = pool_passages(queries)
+    needs = Needs(answers=answers_needed, corpus=True, strict=True, split=config.split, limit=config.limit)
+    found = _input(config, config.file, needs)
+    if found.corpus is None:
+        corpus, queries = pool_passages(found.queries)
         return queries, corpus
-    return in_corpus(queries, corpus, examples.judgments), corpus
+    return list(found.queries), dict(found.corpus)
+
+
+def _input(config: EvaluationConfig, file: str, needs: Needs) -> Input:
+    return load_input(replace(config.input_options, source=file, corpus=config.corpus), needs)
 
 
 def corpus_flag(config: RetrievalConfig) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from seper_reward.data.formats.recognise import parse_columns
+from seper_reward.data.formats import parse_columns
 from seper_reward.data.queries import InputOptions
 from seper_reward.estimators.seper import Estimator, Preset
 from seper_reward.reader.chat import ChatOptions
@@ -24,9 +24,9 @@ Prompt = Literal["paper", "brief", "few_shot"]
 Tracking = Literal["none", "wandb"]
 LearnFrom = Literal["singles", "paths"]
 INPUT_HELP = (
-    "Questions: JSON, JSONL, CSV or Parquet, a folder of datasets or BEIR, or the id of a dataset on the hub "
+    "Questions: JSON, JSONL, CSV, Parquet or Arrow, a folder of datasets or BEIR, or the id of a dataset on the hub "
     "(org/name@revision/configuration; revision and configuration are optional), followed by :split if there are "
-    "several splits; or 'demo'. Layouts of SQuAD, HotpotQA, MS MARCO, Ragas and RAGChecker are recognised."
+    "several splits; or 'demo'. Layouts of SQuAD, HotpotQA and MS MARCO are recognised."
 )
 CORPUS_HELP = "Corpus, rows {id, title?, text} from a file or dataset as for questions"
 LEARN_FROM_HELP = (
@@ -293,7 +293,12 @@ class InputConfig:
         if self.separator == "":
             raise ValueError("separator must be a text such as '|', got an empty one")
         return InputOptions(
-            parse_columns(self.columns), self.separator, self.streaming, self.run, self.run_depth, self.qrels
+            columns=parse_columns(self.columns),
+            separator=self.separator,
+            streaming=self.streaming,
+            run=self.run,
+            run_depth=self.run_depth,
+            qrels=self.qrels,
         )
 
 

@@ -9,13 +9,45 @@ import html
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class _InJson:
+    """Conversion of a field from JSON and to it, for pydantic (``runtime.codec``), which is not loaded here."""
+
+    def __init__(self, read: Callable[[Any], Any], write: Callable[[Any], Any]) -> None:
+        self.read, self.write = read, write
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema
+
+        written = core_schema.plain_serializer_function_ser_schema(self.write)
+        return core_schema.no_info_before_validator_function(self.read, handler(source), serialization=written)
+
+
+def _as_tensors(rows: Iterable[Any]) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(map(torch.as_tensor, rows))
+
 
 if TYPE_CHECKING:
     from torch import Tensor  # thin clients have no torch
 
-T = TypeVar("T")
+    TokenLogProbs = tuple[Tensor, ...]
+else:
+    TokenLogProbs = Annotated[tuple[Any, ...], _InJson(_as_tensors, lambda rows: [row.tolist() for row in rows])]
+#: A natural-log probability; -inf, which JSON does not support, is null there.
+LogProb = Annotated[
+    float,
+    _InJson(
+        lambda value: -math.inf if value is None else value,
+        lambda value: None if value == -math.inf else value,
+    ),
+]
 
 
 class UnscorableError(ValueError):
@@ -147,19 +179,9 @@ class Leaf:
 
     text: str
     token_ids: tuple[int, ...]
-    log_prob: float
-    draw_log_prob: float
-    mean_log_prob: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as a dict for ``json.dumps``; -inf, which JSON does not support, becomes ``None``."""
-        return {name: None if value == -math.inf else value for name, value in asdict(self).items()}
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Leaf:
-        """Return the record that ``to_json`` turned into a dict."""
-        log_probs = [row[name] for name in ("log_prob", "draw_log_prob", "mean_log_prob")]
-        return cls(row["text"], tuple(row["token_ids"]), *(-math.inf if each is None else each for each in log_probs))
+    log_prob: LogProb
+    draw_log_prob: LogProb
+    mean_log_prob: LogProb
 
     def among(self, responses: Responses) -> list[int]:
         """Return the positions of sampled responses equal to this one, whatever token ended them."""
@@ -192,7 +214,7 @@ class Responses:
     """
 
     texts: tuple[str, ...]
-    token_log_probs: tuple[Tensor, ...] = field(compare=False)
+    token_log_probs: TokenLogProbs = field(compare=False)
     token_ids: tuple[tuple[int, ...], ...] = ()
     finished: tuple[bool, ...] = ()
     draw_log_probs: tuple[float, ...] = ()
@@ -203,14 +225,6 @@ class Responses:
     def log_probs(self) -> tuple[float, ...]:
         """The S natural-log probabilities of the responses at temperature 1."""
         return tuple(float(row.double().sum()) for row in self.token_log_probs)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the record as a dict for ``json.dumps``."""
-        return {
-            **asdict(self),
-            "token_log_probs": [row.tolist() for row in self.token_log_probs],
-            "known_leaves": [leaf.to_json() for leaf in self.known_leaves],
-        }
 
     def at(self, places: Sequence[int]) -> Responses:
         """Return only the responses at the given positions, in the given order."""
@@ -232,21 +246,6 @@ class Responses:
             token_ids=(*self.token_ids, *(leaf.token_ids for leaf in leaves)),
             finished=(*self.finished, *[True] * len(leaves)),
             draw_log_probs=(*self.draw_log_probs, *(leaf.draw_log_prob for leaf in leaves)),
-        )
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any]) -> Responses:
-        """Return the record that ``to_json`` turned into a dict."""
-        import torch
-
-        return cls(
-            texts=tuple(row["texts"]),
-            token_log_probs=tuple(map(torch.tensor, row["token_log_probs"])),
-            token_ids=tuple(map(tuple, row["token_ids"])),
-            finished=tuple(row["finished"]),
-            draw_log_probs=tuple(row["draw_log_probs"]),
-            known_leaves=tuple(map(Leaf.from_json, row["known_leaves"])),
-            question_log_prob=row["question_log_prob"],
         )
 
 

@@ -24,7 +24,7 @@ QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
 MILL = "Ida Voss runs the mill in Hallow."
 SEARCHED = f"<search>mill</search><information>{MILL}</information>\nAnswer: Ida Voss"
 PRICE = 0.1
-GONE = "answers must be a list of texts"  # the reason of a rollout that cannot be scored
+GONE = "no gold answer"  # the reason of a rollout that cannot be scored
 
 
 @pytest.fixture

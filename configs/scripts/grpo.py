@@ -3,7 +3,7 @@
     pip install 'seper-reward[train]'
     python grpo.py --model Qwen/Qwen2.5-0.5B-Instruct --output_dir runs/grpo
 
-For your own questions, replace "demo": read_examples("questions.jsonl", "corpus.jsonl").
+For your own questions: load_input(InputOptions("questions.jsonl", "corpus.jsonl")); InputOptions is in data.queries.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward import SePerReward, SePerScorer, search_environment
-from seper_reward.data.queries import read_examples
+from seper_reward.data.inputs import load_input
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.types import answer_items
@@ -27,7 +27,7 @@ parser.add_argument("--max_steps", type=int, default=100)
 parser.add_argument("--output_dir", default="runs/grpo")
 options = parser.parse_args()
 
-examples, corpus = read_examples("demo")
+found = load_input()  # questions and corpus
 ask = "Answer the question in a few words. Search first if you do not know the answer.\nQuestion: "
 rows = [
     {
@@ -35,14 +35,14 @@ rows = [
         "question": query.question,
         "answers": answer_items(query.answers),  # aliases of one answer, or of the items of a list
     }
-    for query in examples.queries
+    for query in found.queries
 ]
 tokenizer = with_tool_template(AutoTokenizer.from_pretrained(options.model))  # keeps a template that has tools
 trainer = GRPOTrainer(
     model=options.model,
     processing_class=tokenizer,
     reward_funcs=[SePerReward(SePerScorer.from_pretrained(options.reader))],
-    environment_factory=search_environment(BM25Retriever(corpus), tokenizer=tokenizer),
+    environment_factory=search_environment(BM25Retriever(found.corpus), tokenizer=tokenizer),
     train_dataset=Dataset.from_list(rows),
     peft_config=LoraConfig(task_type="CAUSAL_LM", r=16, lora_alpha=32, target_modules="all-linear"),
     args=GRPOConfig(

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seper_reward.command import SPLIT_HELP, SplitOrAll, check_streaming, parse, read_input
+from seper_reward.command import SPLIT_HELP, SplitOrAll, check_streaming, parse
 from seper_reward.config import (
     CORPUS_HELP,
     INPUT_HELP,
@@ -88,11 +88,12 @@ class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
 def command(arguments: list[str], name: str = "label") -> str:
     """Run ``seper-reward label``."""
     config = parse(LabelConfig, arguments, f"seper-reward {name}")
-    from seper_reward.data.rows import BadRowError
-    from seper_reward.labels.labelers import check_labeler, judgment_options, load_labeler
+    from seper_reward.data.inputs import Needs, load_input
+    from seper_reward.labels.labelers import check_labeler, judgment_options, load_labeler, needs_answers
     from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import forecast_lines
+    from seper_reward.retrieval import has_own_passages, load_retriever
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.messages import say
 
@@ -100,9 +101,20 @@ def command(arguments: list[str], name: str = "label") -> str:
     check_labeler(config.labeler)
     judgment_options(config)
     sets = None if config.set_options is None else SetOptions(**config.set_options)
-    queries, rejected = _read(config)
-    if rejected and config.strict:
-        raise BadRowError("; ".join(f"{row.where}: {row.reason}" for row in rejected[:5]))
+    options = replace(config.input_options, source=config.input, corpus=config.corpus)
+    needs = Needs(
+        answers=needs_answers(config.labeler),
+        relevance=config.labeler == "gold",
+        passages=True,
+        retriever=lambda corpus: load_retriever(config.retriever, corpus, config.embeddings_dir),
+        own_passages=has_own_passages(config.retriever),
+        top_k=config.top_k,
+        split=config.split,
+        limit=config.limit,
+        strict=config.strict,
+    )
+    read = load_input(options, needs)
+    queries, rejected = read.queries, read.rejected
     if not queries:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
         raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
@@ -157,49 +169,6 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
         write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
         show_summary(summary, labeler.name, run.folder, config.margin)
-
-
-def _read(config: LabelConfig) -> tuple[list[Any], list[Any]]:
-    """Read the questions to label, with retrieved passages for questions without passages, and the rejected rows."""
-    from seper_reward.data.queries import Rejected, add_passages, in_corpus
-    from seper_reward.data.splits import of_split, spread
-    from seper_reward.labels.labelers import needs_answers
-    from seper_reward.retrieval import has_own_passages, load_retriever
-
-    answers_needed, elsewhere = needs_answers(config.labeler), has_own_passages(config.retriever)
-    examples, corpus = read_input(
-        config.input, config.corpus, config, config.limit, answers_needed=answers_needed, retrieved=elsewhere
-    )
-    queries = spread(of_split(examples.queries, config.split), config.limit)
-    judgments = None if config.run else examples.judgments
-    lacking = [place for place, query in enumerate(queries) if judgments or not query.passages]
-    if lacking and corpus is not None:
-        if corpus:  # a search service or an index has its own
-            for place, query in zip(lacking, in_corpus([queries[each] for each in lacking], corpus), strict=True):
-                queries[place] = query
-        retriever = load_retriever(config.retriever, corpus, config.embeddings_dir)
-        retrieved = retriever.retrieve([queries[place].question for place in lacking], config.top_k)
-        for place, passages in zip(lacking, retrieved, strict=True):
-            grades = None if judgments is None else judgments.get(queries[place].id, {})
-            queries[place] = add_passages(queries[place], passages, grades)
-    reasons = {query.id: reason for query in queries if (reason := _unusable(query, config.labeler))}
-    unusable = [
-        Rejected(f"{config.input}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})
-        for query in queries
-        if query.id in reasons
-    ]
-    return [query for query in queries if query.id not in reasons], [*examples.rejected, *unusable]
-
-
-def _unusable(query: Any, labeler: str) -> str | None:
-    """Return why a question cannot be labelled; ``None`` if it can."""
-    from seper_reward.data.marks import UNMARKED, is_marked
-
-    if not query.passages:
-        return "no passage was found for the question; give it passages, or drop it"
-    if labeler == "gold" and not any(map(is_marked, query.passages)):
-        return UNMARKED
-    return None
 
 
 def after_labels(folder: Path, labeler: str) -> str:

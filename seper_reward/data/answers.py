@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from seper_reward.data.rows import BadRowError, shown
+from seper_reward.data.rows import BadRowError, as_text, is_missing, plain, shown, stated_list
 from seper_reward.runtime.imports import named_callable, need
 from seper_reward.types import Answers, Belief, answer_aliases, answer_items
 
@@ -224,27 +224,66 @@ def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
     return sum(max(itertools.islice(left, len(aliases))) for aliases in items) / len(items)
 
 
+def as_answers(
+    value: Any, *, needed: bool = True, distinct: bool = True, left_out: Counter[str] | None = None
+) -> Answers:
+    """Return the value of ``answers`` as tuples, in the forms of ``as_query``; if ``distinct``, equal ones only once.
+
+    >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]')
+    (('1912', 'in 1912'), ('Ida', 'Ida Voss'))
+
+    Raises:
+        BadRowError: There is no answer, although it is ``needed``; or an answer is no text.
+    """
+    value = stated_list(plain(value))
+    values = value if is_list(value) else [value]
+    answers = read_answers(values, as_text)
+    if not answers:
+        if not needed:
+            return ()
+        raise BadRowError(
+            f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
+            "questions, or use a labeler that needs no answers"
+        )
+    aliases = sum(len(each) if is_list(each) else 1 for each in values)
+    if left_out is not None and (missing := aliases - sum(map(len, answer_items(answers)))):
+        left_out["aliases"] += missing
+    return _distinct(answers) if distinct else answers
+
+
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
-    """Return the answers of a row, texts or lists of texts, as tuples.
+    """Return the answers of a row, texts or lists of texts, as tuples, without missing aliases (``is_missing``).
 
     ``text`` returns a value, given with its name for errors, as a text.
 
     Raises:
-        BadRowError: Lists and texts are mixed, or a list is empty.
+        BadRowError: Lists and texts are mixed, or a list has no text.
     """
     values = list(row)
     if not any(map(is_list, values)):
-        return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values))
+        return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
+    items = []
     for at, value in enumerate(values):
-        if not is_list(value) or not list(value):
+        given = list(enumerate(value)) if is_list(value) else []
+        items.append(tuple(text(each, f"answers[{at}][{place}]") for place, each in given if not is_missing(each)))
+        if not items[-1]:
             raise BadRowError(
                 f"answers[{at}] must be a list with at least one text, as answers contains lists, got {shown(value)}; "
                 "answers are texts (aliases of one answer) or lists (aliases of each item of the answer), not both"
             )
-    return tuple(
-        tuple(text(alias, f"answers[{at}][{place}]") for place, alias in enumerate(aliases))
-        for at, aliases in enumerate(values)
-    )
+    return tuple(items)
+
+
+def _distinct(answers: Answers) -> Answers:
+    """Return answers without duplicates: equal aliases, and items with the same aliases."""
+    items: dict[frozenset[str], tuple[str, ...]] = {}
+    for aliases in answer_items(answers):
+        distinct: dict[str, str] = {}
+        for alias in aliases:
+            distinct.setdefault(normalize_answer(alias), alias)
+        items.setdefault(frozenset(distinct), tuple(distinct.values()))
+    first, *others = items.values()
+    return first if isinstance(answers[0], str) else (first, *others)
 
 
 def is_list(value: Any) -> bool:

@@ -9,7 +9,7 @@ mark.
 from collections.abc import Mapping
 from typing import Any
 
-from seper_reward.data.rows import BadRowError
+from seper_reward.data.rows import METADATA, BadRowError
 from seper_reward.types import Passage, Query
 
 # in the order of tables and figures
@@ -85,12 +85,18 @@ def relevance_of(query: Query) -> list[bool]:
 
 
 def role_of(passage: Mapping[str, Any]) -> str:
-    """Return the role of a passage's row: its ``role``, else ``relevant`` or ``other`` by its mark, else ``all``."""
-    if passage.get("role") is not None:
-        return str(passage["role"])
-    if isinstance(passage.get("relevant"), int):
-        return "relevant" if passage["relevant"] > 0 else "other"
+    """Return a passage's role in a label row: ``role``, else ``relevant`` or ``other`` by its mark, else ``all``."""
+    marks = passage.get(METADATA) or {}
+    if marks.get("role") is not None:
+        return str(marks["role"])
+    if isinstance(marks.get("relevant"), int):
+        return "relevant" if marks["relevant"] > 0 else "other"
     return "all"
+
+
+def group_of(row: Mapping[str, Any]) -> str:
+    """Return the group of a label row's question, the field ``group`` of the input; "all" if it has none."""
+    return str((row.get(METADATA) or {}).get("group") or "all")
 
 
 def role_order(role: str) -> tuple[int, str]:

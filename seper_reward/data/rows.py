@@ -1,27 +1,30 @@
-"""Readers of JSON, JSON lines, CSV, Parquet and datasets; they yield rows with file and row number."""
+"""Rows of files and datasets, each with its file and row number; JSON is read here, all else by ``datasets``."""
 
 import ast
 import contextlib
-import csv
 import gzip
 import io
 import itertools
 import json
+import math
 import tokenize
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.data.formats.published import squad_rows
-from seper_reward.data.hub_datasets import open_dataset
-from seper_reward.runtime.imports import need
+from seper_reward.data.tables import NO_COLUMN, TABLES, open_dataset, open_table
 from seper_reward.types import UnscorableError
 
-_FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # all but Parquet also as .gz
-_MOST_BYTES = 64_000_000  # of a row: label rows with long thoughts have 10 MB, and longer lines are no questions
-_TOO_LONG = f"expected a row of at most {_MOST_BYTES // 10**6} MB, got a longer one; split it"
+_FORMATS = (".jsonl", ".json", *TABLES)
+_MOST_BYTES = 64_000_000  # of a line: label rows with long thoughts have 10 MB, and longer lines are no questions
+# names of the id field, in order of preference: ours, BEIR's, and the one of our label rows
+IDS = ("id", "_id")
+PASSAGE_IDS = (*IDS, "passage_id")
+METADATA = "metadata"  # field of label rows for the input's own fields
+_MISSING = {"", "nan", "NaN", "NULL", "null", "None", "<NA>", "NaT"}  # as pandas, numpy and SQL write it
 
 
 class BadRowError(UnscorableError):
@@ -50,11 +53,20 @@ def read_rows(source: str | Path | Iterable[Any], *, streaming: bool = False) ->
     """
     if not isinstance(source, (str, Path)):
         yield from ((f"row {number}", row) for number, row in enumerate(source, 1))
-    elif Path(source).is_file():
-        yield from _file_rows(Path(source))
-    elif str(source).removesuffix(".gz").endswith(_FORMATS):
+        return
+    path = Path(source)
+    name = path.name.removesuffix(".gz")
+    if path.is_file() and name.endswith(".jsonl"):
+        yield from _json_lines(path)
+    elif path.is_file() and name.endswith(".json"):
+        yield from _json_rows(path)
+    elif path.is_file() and name.endswith(TABLES):
+        yield from ((f"{path}, row {number}", _from_cells(row)) for number, row in enumerate(open_table(path), 1))
+    elif path.is_file():
+        raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset's folder or id")
+    elif name.endswith(_FORMATS):
         raise FileNotFoundError(
-            f"{source}: no such file or folder; expected one of {', '.join(_FORMATS)}, a dataset's folder, or the id "
+            f"{path}: no such file or folder; expected one of {', '.join(_FORMATS)}, a dataset's folder, or the id "
             "of a dataset on the hub, such as org/name:train"
         )
     else:
@@ -77,26 +89,66 @@ def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]
         yield where, row
 
 
-def _file_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    name = path.name.removesuffix(".gz")
-    if path.name.endswith(".parquet"):
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(_parquet_rows(path), 1))
-    elif name.endswith(".jsonl"):
-        yield from _json_lines(path)
-    elif name.endswith(".json"):
-        yield from _json_rows(path)
-    elif name.endswith((".csv", ".tsv")):
-        yield from _csv_rows(path)
-    else:
-        raise ValueError(f"{path}: expected a name ending in {', '.join(_FORMATS)}, or a dataset's folder or id")
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for none: ``None``, NaN, a blank text, or a text such as ``"nan"``.
+
+    >>> [is_missing(value) for value in (None, float("nan"), " ", "NULL", "none", 0)]
+    [True, True, True, True, False, False]
+    """
+    if isinstance(value, str):
+        return value.strip() in _MISSING
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _parquet_rows(path: Path) -> Iterable[Any]:
-    table = need("pyarrow.parquet", "datasets").read_table(path)
-    if "extension<arrow.json>" not in str(table.schema.types):
-        return table.to_pylist()  # type: ignore[no-any-return]
-    # Dataset decodes columns of mixed types, which datasets writes in its own encoding
-    return need("datasets", "datasets").Dataset(table)  # type: ignore[no-any-return]
+def is_empty_passage(value: Any) -> bool:
+    """Return whether a value of ``passages`` has an empty text, and no id that stands for a text of a corpus."""
+    if not isinstance(value, Mapping):
+        return is_missing(value)
+    has_id = id_field_of(value, PASSAGE_IDS) is not None and value.get("text") is None
+    return "text" in value and not has_id and is_missing(value["text"]) and is_missing(value.get("title"))
+
+
+def id_field_of(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """Return the first name whose field is not empty."""
+    return next((name for name in names if not is_missing(row.get(name))), None)
+
+
+def as_text(value: Any, name: str) -> str:
+    """Return a text or a number as a stripped text.
+
+    >>> as_text(" Ida ", "answers[0]"), as_text(1912.0, "answers[0]"), as_text(0.5, "answers[0]")
+    ('Ida', '1912', '0.5')
+
+    Raises:
+        BadRowError: The value is of another type, is missing, or contains half a surrogate pair; ``name`` names it.
+    """
+    if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        # columns with missing values turn 1912 into 1912.0
+        return str(int(value)) if isinstance(value, Integral) else f"{float(value):.15g}"
+    if not isinstance(value, str) or is_missing(value):
+        raise BadRowError(f"{name} must be a non-empty text, got {shown(value)}; fill it in or drop the row")
+    return encodable(value, name).strip()
+
+
+def encodable(text: str, name: str) -> str:
+    """Return a text that can be written as UTF-8; raise ``BadRowError`` with its name if it cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadRowError(f"{name} contains half a surrogate pair at {error.start}; repair the text") from error
+    return text
+
+
+def plain(value: Any) -> Any:
+    """Return a value with arrays as lists and NaN as ``None``, as rows of pandas and numpy need."""
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    is_none = type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value))
+    return None if is_none else value
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
@@ -113,15 +165,33 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         ) from error
     if isinstance(rows, dict):
         try:
-            rows = squad_rows(rows) or rows.get("results") or rows
+            rows = _squad_rows(rows) or rows
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path}: expected the JSON of SQuAD, but {error!r}; repair the file") from error
     if not isinstance(rows, list):
         raise ValueError(
-            f"{path}: expected a JSON array of rows, SQuAD's 'data' or RAGChecker's 'results', got {shown(rows)}; put "
-            "the rows in a list"
+            f"{path}: expected a JSON array of rows or SQuAD's 'data', got {shown(rows)}; put the rows in a list"
         )
     yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
+
+
+def _squad_rows(document: Mapping[str, Any]) -> list[Any]:
+    """Return the questions of SQuAD's own JSON file as rows of the hub; no rows for other documents."""
+    articles = document.get("data")
+    if not isinstance(articles, list) or not all("paragraphs" in article for article in articles):
+        return []
+    return [
+        {
+            "id": asked["id"],
+            "title": article.get("title", ""),
+            "context": paragraph["context"],
+            "question": asked["question"],
+            "answers": {"text": [answer["text"] for answer in asked.get("answers") or []]},
+        }
+        for article in articles
+        for paragraph in article["paragraphs"]
+        for asked in paragraph["qas"]
+    ]
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -129,12 +199,11 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
-            if len(line) > _MOST_BYTES:
-                yield f"{path}, line {number}", BrokenRow(_TOO_LONG, line[:200].decode("utf-8", "replace"))
-                continue
             start = line[:200].decode("utf-8", "replace")
             row: Any
             try:
+                if len(line) > _MOST_BYTES:
+                    raise ValueError(f"more than {_MOST_BYTES} bytes")
                 row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError as error:
                 row = BrokenRow(
@@ -145,49 +214,29 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"{path}, line {number}", row
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a table with a header."""
-    csv.field_size_limit(_MOST_BYTES)  # passages can exceed csv's default limit of a cell
-    start = 1
-    with _opened(path) as binary:
-        lines = (_decoded(line) for line in _whole_lines(binary, path))
-        try:
-            header = next(lines, "").removeprefix("\ufeff")
-            delimiter = max(",;\t", key=header.count)
-            reader = csv.reader(itertools.chain([header], lines), delimiter=delimiter, strict=True)
-            names = next(reader, [])
-            # pandas writes its index as a first column without a name
-            if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
-                raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
-            start = reader.line_num + 1
-            for cells in reader:
-                if cells:
-                    yield f"{path}, line {start}", _csv_row(names, cells)
-                start = reader.line_num + 1
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}, line {start}: expected CSV in UTF-8 ({error}); save it as such") from error
-
-
-def _decoded(line: bytes) -> str:
-    if len(line) > _MOST_BYTES:
-        raise csv.Error(_TOO_LONG)
-    return line.decode()
-
-
-def _csv_row(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any] | BrokenRow:
-    start = ",".join(cells)[:200]
-    if len(cells) != len(names):
-        return BrokenRow(f"expected {len(names)} cells, as in the header, got {len(cells)}; quote the cells", start)
+def _from_cells(row: Mapping[str, Any]) -> Mapping[str, Any] | BrokenRow:
+    """Return a row of a table with the lists and objects that its cells state as texts."""
+    start = ",".join(map(str, row.values()))[:200]
+    if row.get(NO_COLUMN) is not None:
+        return BrokenRow(
+            f"expected {len(row) - 1} cells, as in the header, got further ones, {row[NO_COLUMN]!r}; quote the cells",
+            start,
+        )
     try:
-        return {name: cell_value(cell) for name, cell in zip(names, cells, strict=True) if name}
+        cells = {name: cell_value(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
     except BadRowError as error:
         return BrokenRow(str(error), start)
+    return {name: cell for name, cell in cells.items() if name not in (NO_COLUMN, "")}
 
 
 def cell_value(cell: str) -> Any:
-    """Return a cell's list or object, parsed as JSON or a Python literal; else its text, or ``None`` if blank."""
+    """Return a text's list or object, parsed as JSON or a Python literal; else the text.
+
+    Raises:
+        BadRowError: The text is a list as numpy prints it, without commas.
+    """
     if not cell.startswith(("[", "{")):
-        return cell or None
+        return cell
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(cell)
     try:
@@ -204,7 +253,7 @@ def cell_value(cell: str) -> Any:
 
 
 def stated_list(value: Any) -> Any:
-    """Return the list of texts, or of lists of them, that one text states, as in PopQA on the hub; else the value."""
+    """Parse a list of texts, or of lists of them, that is written as one text, as in PopQA; return other values."""
     found = cell_value(value) if isinstance(value, str) else None
     return found if _has_texts_only(found) else value
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from seper_reward.data.answers import is_list
 from seper_reward.data.queries import Rejected, as_query
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
@@ -93,8 +92,7 @@ def questions_to_audit(
     for question in spread(answered, limit):
         gold = answers[question]
         passages = [{"id": content_key(text)[:16], "text": text} for text in negatives[question]]
-        row = {"id": content_key(question)[:16], "question": question, "passages": passages}
-        row["answers"] = list(gold) if is_list(gold) else gold
+        row = {"id": content_key(question)[:16], "question": question, "answers": gold, "passages": passages}
         try:
             queries.append(as_query(row))
         except BadRowError as error:

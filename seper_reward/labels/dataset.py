@@ -1,10 +1,11 @@
 """``label``: labels the passages of questions in a list, a Dataset or a stream, and returns label rows."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seper_reward.data.formats.recognise import recognise
+from seper_reward.data.formats import Columns, as_ours, check_columns
 from seper_reward.data.queries import as_query
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
 D = TypeVar("D", "Dataset", "IterableDataset", list[Any])
-_FIRST_ROWS = 20  # of a stream, read first to recognise its layout and again to label them
+_FIRST_ROWS = 20  # read first to check their columns, and again to label them
 
 
 def label(
@@ -30,7 +31,7 @@ def label(
     *,
     strict: bool = True,
     batch_size: int | None = None,
-    columns: Mapping[str, str | Sequence[str]] = MappingProxyType({}),
+    columns: Columns = MappingProxyType({}),
 ) -> D:
     """Label the passages of each question.
 
@@ -40,7 +41,7 @@ def label(
 
     Args:
         dataset: List, ``Dataset`` or ``IterableDataset`` of rows ``{id?, question, answers, passages}`` or in a layout
-            of ``recognise``; a passage is a text or ``{id?, title?, text}``.
+            of ``data.formats``; a passage is a text or ``{id?, title?, text}``.
         labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
         strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
         batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
@@ -73,9 +74,7 @@ def label(
     return _label_stream(dataset, first, _RowLabeler(labeler, first, strict, columns), size)
 
 
-def _label_rows(
-    rows: Any, labeler: PassageLabeler, strict: bool, columns: Mapping[str, str | Sequence[str]], size: int
-) -> list[dict[str, Any]]:
+def _label_rows(rows: Any, labeler: PassageLabeler, strict: bool, columns: Columns, size: int) -> list[dict[str, Any]]:
     """Return the label rows of all rows; processes share the work."""
     # every process would report the same rows
     rows_of = _RowLabeler(labeler, rows, strict, columns, silent=not process_state().is_main_process)
@@ -107,20 +106,22 @@ class _RowLabeler:
         labeler: PassageLabeler,
         first: Any,
         strict: bool,
-        columns: Mapping[str, str | Sequence[str]],
+        columns: Columns,
         *,
         silent: bool = False,
     ) -> None:
         self.labeler, self._strict, self._silent = labeler, strict, silent
         needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
-        self._reading = recognise((("", row) for row in first), "the dataset", needed, columns)[0]
+        self._columns = columns
+        check_columns(list(itertools.islice(first, _FIRST_ROWS)), "the dataset", needed, columns)
 
     def queries(self, rows: Iterable[tuple[int, Any]]) -> dict[int, Query]:
         """Return the usable rows as queries, by position."""
         queries: dict[int, Query] = {}
         for place, row in rows:
             try:
-                queries[place] = as_query(self._reading.convert(row), answers_needed=self.labeler.needs_answers)
+                ours = as_ours(row, self._columns) if isinstance(row, Mapping) else row
+                queries[place] = as_query(ours, answers_needed=self.labeler.needs_answers)
             except UnscorableError as error:
                 self._left_out(place, error)
         return queries

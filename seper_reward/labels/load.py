@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_finished, check_labels
-from seper_reward.labels.rows import INPUT, LABELS, LABELS_PARQUET, labeled_queries, labeler_of
+from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, labeler_of
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
@@ -119,7 +119,7 @@ class Labels:
         write_csv(Path(path), self._table())
 
     def _table(self) -> list[dict[str, Any]]:
-        of_passages = {name for row in self.rows for passage in row["passages"] for name in passage}
+        of_passages = {name for row in self.rows for passage in row["passages"] for name in _plain(passage)}
         table: list[dict[str, Any]] = []
         for row in self.rows:
             question = {"id": row["id"], "question": row["question"], "answer": answer_text(row["answers"] or [""])}
@@ -153,9 +153,10 @@ def load_labels(source: str | Path) -> Labels:
 
 
 def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the fields of a row that are numbers, texts or null."""
+    """Return the fields of a row, and of the input, that are numbers, texts or null."""
+    others = {name: value for name, value in (row.get(METADATA) or {}).items() if name not in row}
     return {
         f"{prefix}{name}": value
-        for name, value in row.items()
-        if name != INPUT and (value is None or isinstance(value, (str, int, float)))
+        for name, value in {**row, **others}.items()
+        if value is None or isinstance(value, (str, int, float))
     }

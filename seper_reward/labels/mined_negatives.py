@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seper_reward.data.hub_datasets import SAVED
 from seper_reward.data.rows import BadRowError, read_valid_rows, shown
+from seper_reward.data.tables import SAVED
 from seper_reward.runtime.json_files import write_json, write_lines
 
 _ANCHORS = ("anchor", "query", "question")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from seper_reward.data.answers import read_answers
-from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.integrity import check_finished, check_labels
+from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.types import (
     Belief,
     Estimate,
@@ -31,18 +32,7 @@ DELTA_SEPER = "delta_seper"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
 SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief", "seper_gain": "_gain"}
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
-INPUT = "input"
-_QUERY_FIELDS = {
-    "id", "question", "answers", "labeler", "baseline", "sufficient_set", "reader_calls", "judgment",
-    "passages", "sets", INPUT,
-}  # fmt: skip
 _ENDS = ("std_error", "low", "high")
-_PASSAGE_FIELDS = {
-    "passage_id", "title", "text", "truncated", "tokens", "seper", "seper_hard",
-    "answer_log_prob", "question_log_prob", "question_gain", "unseen_mass", "known_leaves", "responses",
-    "judged_rank", "relevance_rank", INPUT,
-    *SUFFIXES, *(f"{name}{suffix}" for name in _ENDS for suffix in SUFFIXES.values()),
-}  # fmt: skip
 
 
 def label_row(
@@ -50,8 +40,7 @@ def label_row(
 ) -> dict[str, Any]:
     """Return the label row of one question, JSON-able, with numbers rounded to 6 digits.
 
-    docs/labelling.md has a table of the fields. Metadata whose name equals one of them, or the label of an earlier
-    labeler whose rows were the input, moves to ``input``, so no earlier label can be mistaken for a new one.
+    docs/labelling.md has a table of the fields; the input's own fields are in ``metadata``.
 
     ``support`` of a response is the entailment of the best matching answer; for a list, the mean over its items.
     ``log_prob`` and ``draw_log_prob`` are of its token sequence, under the model and under the sampling distribution.
@@ -70,12 +59,11 @@ def label_row(
     query = labeled.query
     # the details of ΔSePer include its labels
     other_labeler = not labeled.details or labeler not in labeled.details[0]
-    passage_fields = _PASSAGE_FIELDS | {labeler, str(query.metadata.get("labeler"))}
     return {
         "id": query.id,
         "question": query.question,
         "answers": [answer if isinstance(answer, str) else list(answer) for answer in query.answers],
-        **_keep_metadata(query.metadata, _QUERY_FIELDS),
+        **({METADATA: dict(query.metadata)} if query.metadata else {}),
         **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),
         **rounded(labeled.fields),
@@ -84,7 +72,7 @@ def label_row(
                 "passage_id": passage.id,
                 "title": passage.title,
                 "text": passage.text,
-                **_keep_metadata(passage.metadata, passage_fields | set(detail)),
+                **({METADATA: dict(passage.metadata)} if passage.metadata else {}),
                 **length,
                 **({labeler: rounded(label), "std_error": rounded(error)} if other_labeler else {}),
                 **rounded(detail),
@@ -170,7 +158,7 @@ def sampled_responses(fields: Mapping[str, Any]) -> Responses:
         token_ids=tuple(tuple(row["token_ids"]) for row in rows) if tokens else (),
         finished=tuple(row["finished"] for row in rows),
         draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
-        known_leaves=tuple(map(Leaf.from_json, fields["known_leaves"])),
+        known_leaves=tuple(from_json(Leaf, leaf) for leaf in fields["known_leaves"]),
         question_log_prob=fields["question_log_prob"],
     )
 
@@ -227,17 +215,12 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     # other fields have no known error
     std_error = f"std_error{SUFFIXES.get(column, '')}" if column in {*SUFFIXES, labeler} else None
     passages = tuple(
-        Passage(
-            passage["text"],
-            passage["title"],
-            passage["passage_id"],
-            _metadata(passage, _PASSAGE_FIELDS | {column, labeler}),
-        )
+        Passage(passage["text"], passage["title"], passage["passage_id"], passage.get(METADATA) or {})
         for passage in row["passages"]
     )
     answers = read_answers(row["answers"], lambda alias, _: str(alias))
     return LabeledQuery(
-        Query(row["id"], row["question"], answers, passages, _metadata(row, _QUERY_FIELDS)),
+        Query(row["id"], row["question"], answers, passages, row.get(METADATA) or {}),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
@@ -321,18 +304,6 @@ def _set_labels(rows: Sequence[Mapping[str, Any]], passages: Sequence[Passage], 
     )
 
 
-def _keep_metadata(metadata: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
-    """Return the input's metadata for a label row: fields with the name of an own field move to ``input``."""
-    own = {key: value for key, value in metadata.items() if key not in ours}
-    clashing = {key: value for key, value in metadata.items() if key in ours}
-    return {**own, INPUT: clashing} if clashing else own
-
-
-def _metadata(row: Mapping[str, Any], ours: set[str]) -> dict[str, Any]:
-    """Return the metadata that ``_keep_metadata`` received."""
-    return {**{key: value for key, value in row.items() if key not in ours}, **(row.get(INPUT) or {})}
-
-
 def interval_fields(found: Estimate | None, suffix: str = "") -> dict[str, float | None]:
     """Return the fields of a label row for the error and the 95 % interval of a number, ``None`` if unknown."""
     return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in _ENDS}
@@ -359,7 +330,7 @@ def _response_rows(belief: Belief) -> dict[str, Any]:
     ]
     return {
         "unseen_mass": belief.unseen_mass,
-        "known_leaves": [leaf.to_json() for leaf in sampled.known_leaves],
+        "known_leaves": [to_json(leaf) for leaf in sampled.known_leaves],
         "responses": responses,
     }
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from seper_reward.data.marks import role_of
+from seper_reward.data.marks import group_of, role_of
 from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sepers
 from seper_reward.types import KNOWN, LabeledQuery
 
@@ -33,7 +33,7 @@ def summarize(
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in labels:
-        groups[str(row.get("group") or "all")].append(row)
+        groups[group_of(row)].append(row)
     passages = [passage for row in labels for passage in row["passages"]]
     intervals = [label_interval(passage, column) for passage in passages]
     sets = sum(len(row.get("sets", ())) for row in labels)

@@ -100,8 +100,9 @@ class ChatTemplate:
     """The chat template of one tokenizer, which may have none.
 
     Raises:
-        ValueError: The template does not show the user's text, opens a thought, takes no system prompt, does not use a variable of
-            ``chat_template_kwargs`` or fails with them; the template fails; or there is none, but an option needs one.
+        ValueError: The template does not show the user's text, opens a thought, takes no system prompt, does not use a
+            variable of ``chat_template_kwargs`` or fails with them; the template fails; or there is none, but an option
+            needs one.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:

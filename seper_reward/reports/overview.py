@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from scipy.stats import binomtest
 
-from seper_reward.data.marks import is_marked, is_relevant, role_of, role_order
+from seper_reward.data.marks import group_of, is_marked, is_relevant, role_of, role_order
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
 from seper_reward.labels.summary import MARGIN, label_interval
 from seper_reward.labels.targets import pairs
@@ -59,7 +59,7 @@ def labeled_passages(
                     low=low,
                     high=high,
                     verdict="helpful" if low > margin else "harmful" if high < -margin else "unsure",
-                    group=str(row.get("group") or "all"),
+                    group=group_of(row),
                     role=role_of(fields),
                     relevant=is_relevant(passages[place]) if marked else None,
                     baseline=row.get("baseline", {}).get("seper"),

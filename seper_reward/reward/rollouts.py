@@ -1,15 +1,13 @@
 """Rollouts of a policy, read from TRL's completions, environments and columns, and their scores."""
 
 import itertools
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
-from seper_reward.data.answers import is_list, read_answers
-from seper_reward.data.rows import is_unicode
+from seper_reward.data.answers import as_answers, is_list
+from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain
 from seper_reward.judge.extract import compile_answer_pattern, extract_answer
 from seper_reward.reward.tools import TRL_ERROR, Result, SearchTools, as_messages, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
@@ -109,9 +107,9 @@ def read_rollouts(
     searches, ``turns``). In an environment that records its searches, only its own tools count.
 
     Raises:
-        ValueError: A column has another type: ``question`` is one text, or no row of ``answers`` or ``passages`` is a
-            list. Or there are neither columns nor environments; or the pattern is no regular expression. Or
-            (``SeveralToolsError``) several tools have results, and ``search_tools`` is ``None``.
+        ValueError: A column has another type: ``question`` is one text, or no row of ``passages`` is a list. Or there
+            are neither columns nor environments; or the pattern is no regular expression. Or (``SeveralToolsError``)
+            several tools have results, and ``search_tools`` is ``None``.
         RuntimeError: The retriever of an environment failed (``failure``), which is not the policy's fault.
     """
     for environment in environments or ():
@@ -119,11 +117,10 @@ def read_rollouts(
             raise RuntimeError(f"the search tool failed, so its rollouts cannot be scored: {failure}") from failure
     if isinstance(question, str):
         raise ValueError(f"question must be a list of texts, got the text {question[:80]!r}; wrap it in a list")
-    for name, column in (("answers", answers), ("passages", passages)):
-        given = [row for row in column or () if row is not None]
-        if given and not any(map(is_list, given)):
-            kind = "text" if isinstance(given[0], str) else type(given[0]).__name__
-            raise ValueError(f"{name} must be a list per row, got the {kind} {given[0]!r:.80}; wrap it in a list")
+    given = [row for row in passages or () if row is not None]
+    if given and not any(map(is_list, given)):
+        kind = "text" if isinstance(given[0], str) else type(given[0]).__name__
+        raise ValueError(f"passages must be a list per row, got the {kind} {given[0]!r:.80}; wrap it in a list")
     if environments is None and (question is None or answers is None):
         raise ValueError(
             "question and answers must be columns of the data set, or attributes of TRL's environments, got neither; "
@@ -185,8 +182,9 @@ def _rollout(
     if not _records(environment):
         environment = None
     try:
-        if not is_list(answers):
-            raise UnscorableError(f"answers must be a list of texts, got {type(answers).__name__}")
+        answers = as_answers(answers, needed=False, distinct=False)
+        if not answers:
+            raise UnscorableError("no gold answer")
         messages = _messages("" if completion is None else completion, passage_tag)
         found, failed = _searches(messages, environment, tools)
         seen = None if completion is None else list(itertools.chain.from_iterable(found))
@@ -197,8 +195,8 @@ def _rollout(
         # a completion that was cut off after a search has no answer
         cut = last.get("role") != "assistant" or last.get("tool_calls")
         rollout = Rollout(
-            _text(question, "question"),
-            read_answers(answers, _text),
+            as_text(question, "question"),
+            answers,
             turns,
             "" if cut else extract_answer(text_of(last), pattern),
             calls=tuple(calls) if shown else (),
@@ -219,21 +217,6 @@ def _known(value: Any, environment: Any, name: str) -> Any:
 def unusable(problem: str) -> Rollout:
     """Return a rollout that cannot be scored, with the reason."""
     return Rollout("", (), (), "", problem)
-
-
-def _text(value: Any, name: str) -> str:
-    """Return a text or a number as a stripped text; raise if it is empty."""
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, Real) and not isinstance(value, Integral) and math.isfinite(value):
-        return f"{float(value):.15g}"  # columns with missing values turn 1912 into 1912.0
-    if not isinstance(value, str):
-        raise UnscorableError(f"{name} must be a text, got {type(value).__name__}")
-    if not value.strip():
-        raise UnscorableError(f"{name} must be a text, got an empty one")
-    if not is_unicode(value):
-        raise UnscorableError(f"{name} contains half a surrogate pair")
-    return value.strip()
 
 
 def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
@@ -294,7 +277,11 @@ def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> t
     if passages is not None:
         if not is_list(passages):
             raise UnscorableError(f"passages must be a list, got {type(passages).__name__}")
-        given = tuple(_passage(passage, f"passages[{place}]") for place, passage in enumerate(passages))
+        given = tuple(
+            _passage(passage, f"passages[{place}]")
+            for place, passage in enumerate(map(plain, passages))
+            if not is_empty_passage(passage)
+        )
         return (Turn("", given),) if given else ()
     return tuple(Turn(each.query, read_tool_message(each.text)) for each in found or ())
 
@@ -304,6 +291,6 @@ def _passage(value: Any, name: str) -> Passage:
         return value
     if isinstance(value, Mapping):
         title = value.get("title")
-        text = _text(value.get("text"), f"{name}.text")
-        return Passage(text, _text(title, f"{name}.title") if title else "", str(value.get("id", "")))
-    return Passage(_text(value, name))
+        text = as_text(value.get("text"), f"{name}.text")
+        return Passage(text, "" if is_missing(title) else as_text(title, f"{name}.title"), str(value.get("id", "")))
+    return Passage(as_text(value, name))

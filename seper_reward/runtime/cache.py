@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.runtime.distributed import gather_in_order, process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.profiling import timed
@@ -167,17 +168,6 @@ def _checksum(key: str, value: Any) -> str:
     return hashlib.sha256(f"{key} {value}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-class Record(Protocol):
-    """A class whose objects are stored as JSON."""
-
-    def to_json(self) -> Any:
-        """Return the object as JSON values."""
-
-    @classmethod
-    def from_json(cls, row: Any) -> Any:
-        """Return the object of ``to_json``'s values."""
-
-
 class HasWeights(Protocol):
     """A model whose answers depend only on the input and the contents of its hash."""
 
@@ -197,7 +187,7 @@ def answers_through(
     model: HasWeights,
     asked: Sequence[tuple[Any, ...]],
     compute: Callable[[list[int]], Sequence[Any]],
-    record: type[Record] | None = None,
+    record: type | None = None,
 ) -> list[Any]:
     """Return a model's answer to each input, from the cache if there is one.
 
@@ -213,6 +203,6 @@ def answers_through(
     if record is None:
         return cache.through(keys, compute)
     rows = cache.through(
-        keys, lambda missing: [row if isinstance(row, Exception) else row.to_json() for row in compute(missing)]
+        keys, lambda missing: [row if isinstance(row, Exception) else to_json(row) for row in compute(missing)]
     )
-    return [row if isinstance(row, Exception) else record.from_json(row) for row in rows]
+    return [row if isinstance(row, Exception) else from_json(record, row) for row in rows]

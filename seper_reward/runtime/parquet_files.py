@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.runtime.imports import need
-
 if TYPE_CHECKING:
     from datasets import Dataset
 
@@ -18,8 +16,9 @@ def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
     """
     names = dict.fromkeys(name for row in rows for name in row)
     columns = [_column(name, [_without_empty(row.get(name)) for row in rows]) for name in names]
-    library = need("datasets", "datasets")
-    return library.concatenate_datasets(columns, axis=1) if columns else library.Dataset.from_dict({})
+    from datasets import Dataset, concatenate_datasets
+
+    return concatenate_datasets(columns, axis=1) if columns else Dataset.from_dict({})
 
 
 def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -38,11 +37,13 @@ def without_none(value: Any) -> Any:
 
 
 def _column(name: str, values: list[Any]) -> "Dataset":
-    pyarrow, library = need("pyarrow", "datasets"), need("datasets", "datasets")
+    import pyarrow
+    from datasets import Dataset
+
     try:
-        return library.Dataset.from_dict({name: values})
+        return Dataset.from_dict({name: values})
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-        return library.Dataset.from_dict({name: values}, on_mixed_types="use_json")
+        return Dataset.from_dict({name: values}, on_mixed_types="use_json")
 
 
 def _without_empty(value: Any) -> Any:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from seper_reward.data.queries import pool_passages, read_examples
+from seper_reward.data.inputs import load_input
+from seper_reward.data.queries import InputOptions, pool_passages
 from seper_reward.data.splits import spread
 from seper_reward.retrieval import DenseRetriever
 from tests.benchmarks.common import CLOCK, NQ, clocked, finish, parser
@@ -31,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(encoder: Any, count: int) -> dict[str, Any]:
-    examples, corpus = read_examples(str(NQ) if NQ.is_file() else "demo")
+    examples = load_input(InputOptions(str(NQ) if NQ.is_file() else "demo"))
+    corpus = examples.corpus
     queries = spread(examples.queries, count)
     if corpus is None:
         corpus, queries = pool_passages(queries)

@@ -20,8 +20,9 @@ import torch
 from tqdm.auto import tqdm
 
 from seper_reward import SePerScorer
+from seper_reward.data.inputs import load_input
 from seper_reward.data.marks import is_relevant
-from seper_reward.data.queries import read_examples, read_queries
+from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_weight, estimate
 from seper_reward.estimators.seper import response_weights
@@ -40,7 +41,7 @@ COST_OF = {"paper": "uniform", "official": "uniform", "mass": "uniform"}
 def queries_of(name: str, count: int) -> list[Query]:
     """Return questions with two passages each, one of them relevant: of the demo, or of a dev split."""
     if name == "demo":
-        asked = [query for query in read_examples("demo", None)[0].queries if len(query.passages) > 1]
+        asked = [query for query in load_input().queries if len(query.passages) > 1]
     else:
         file = {"nq": "nq_oracle_bm25neg", "popqa": "popqa"}[name]
         asked = read_queries(SHARED / "qa" / f"{file}.jsonl.gz").queries

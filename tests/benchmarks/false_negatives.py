@@ -17,7 +17,7 @@ from typing import Any
 
 from seper_reward import SePerScorer
 from seper_reward.data.answers import contains_answer
-from seper_reward.data.marks import is_relevant
+from seper_reward.data.marks import is_relevant, role_of
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.audit import Label, false_negative
@@ -75,7 +75,7 @@ def shares(rows: Sequence[Mapping[str, Any]], label: Label, margin: float) -> di
 
     found = {}
     for role in ("gold", "planted", "wrong", "mined"):
-        own = [[each for each in row["passages"] if each["role"] == role] for row in rows]
+        own = [[each for each in row["passages"] if role_of(each) == role] for row in rows]
         rule = partial(false_negative, label=label, margin=margin)
         flagged = np.array([sum(map(rule, few)) for few in own])
         counts = np.array(list(map(len, own)))

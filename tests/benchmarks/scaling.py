@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward import SePerScorer
-from seper_reward.data.queries import read_examples
+from seper_reward.data.inputs import load_input
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.runtime.imports import need
 from seper_reward.types import Asked, Passage
@@ -102,7 +102,7 @@ def with_corpus(count: int) -> Callable[[], Any]:
 
 def with_batch_size(scorer: SePerScorer, count: int) -> Callable[[], Any]:
     """Sixteen questions of the demo with their passages, so many side by side."""
-    queries = read_examples("demo")[0].queries[::10][:16]
+    queries = load_input().queries[::10][:16]
     asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
     return lambda: scorer.measure(asked, count)
 

@@ -1,15 +1,16 @@
-"""Layouts of other libraries: recognised by their columns, converted, and said in one line."""
+"""Layouts of published data, recognised by their columns; runs and judgments."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from datasets import Dataset, Features, List, Value
 
-from seper_reward.data.formats.recognise import parse_columns
-from seper_reward.data.formats.trec import with_ranking
-from seper_reward.data.queries import InputOptions, read_examples, read_queries
-from seper_reward.types import Passage, Query
+from seper_reward.data.formats import parse_columns
+from seper_reward.data.inputs import Needs, load_input
+from seper_reward.data.queries import InputOptions, read_queries
+from seper_reward.types import Passage
 
 FILES = Path(__file__).parent / "files"
 MILL = Passage("Ida Voss runs Hallow's mill.", "Mill", "0")
@@ -35,7 +36,7 @@ def squad_row(number, texts):
     }
 
 
-def test_squad_of_the_hub(tmp_path):
+def test_squad_of_the_hub(tmp_path, capsys):
     rows = [squad_row(0, ["Ida Voss", "Voss", "Ida Voss"]), squad_row(1, [])]
     Dataset.from_list(rows, features=SQUAD).to_parquet(tmp_path / "squad.parquet")
     examples = read_queries(tmp_path / "squad.parquet")
@@ -44,11 +45,9 @@ def test_squad_of_the_hub(tmp_path):
     assert query.passages == (MILL,)
     assert query.passages[0].metadata == {"relevant": True}
     assert query.metadata == {}
-    columns = "question from 'question', answers from 'answers.text', passages from 'context' and 'title'"
-    assert examples.about == f"{tmp_path / 'squad.parquet'}: read as SQuAD: {columns}"
+    assert capsys.readouterr().err.endswith(f"{tmp_path / 'squad.parquet'}: read as SQuAD\n")
     # unanswerable, as in SQuAD 2.0
     assert "answers must be a text or a list with at least one text, got []" in examples.rejected[0].reason
-    assert "read as SQuAD" in examples.rejected[0].reason
 
 
 def test_squads_own_file(tmp_path):
@@ -73,69 +72,8 @@ def test_squads_own_file(tmp_path):
         read_queries(tmp_path / "dev-v2.0.json")
 
 
-@pytest.mark.parametrize("name", ["ragas.jsonl", "ragas.csv"])
-def test_ragas(name):
-    examples = read_queries(FILES / name)
-    first, second = examples.queries
-    assert first.question == "Who runs the mill in Hallow?"
-    assert first.answers == ("Ida Voss runs the mill in Hallow; she took it over from her aunt.",)
-    assert [passage.text for passage in first.passages] == [
-        "Ida Voss runs Hallow's mill.",
-        'The mill was painted green, "in spring".',
-    ]
-    assert first.metadata == {"response": "Ida"}  # what a system said is no gold answer
-    assert second.answers == ("Grey Heron",)
-    assert examples.about == (
-        f"{FILES / name}: read as Ragas: question from 'user_input', answers from 'reference', passages from "
-        "'retrieved_contexts'"
-    )
-
-
-def test_ragas_with_ids_and_of_version_0_1():
-    first, _ = read_queries(FILES / "ragas_ids.jsonl").queries
-    assert [(passage.id, passage.metadata) for passage in first.passages] == [
-        ("p0", {"relevant": True}),
-        ("p1", {"relevant": False}),
-    ]
-    old = {"question": "Who?", "answer": "said", "contexts": ["one", "two"], "ground_truth": "Ann"}
-    (query,) = read_queries([old]).queries
-    assert (query.answers, query.metadata) == (("Ann",), {"answer": "said"})
-    (query,) = read_queries([{**old, "ground_truth": None, "ground_truths": ["Ann", "A."]}]).queries
-    assert query.answers == ("Ann", "A.")
-
-
-def test_ragchecker():
-    examples = read_queries(FILES / "ragchecker.json")
-    first, second = examples.queries
-    assert (first.id, first.question, first.answers) == (
-        "000",
-        "Who runs the mill in Hallow?",
-        ("Ida Voss runs the mill in Hallow.",),
-    )
-    assert first.passages == (
-        Passage("Ida Voss runs Hallow's mill.", id="d1"),
-        Passage("The mill was painted green.", id="d2"),
-    )
-    assert first.metadata["response"] == "It is Ida Voss."
-    assert second.passages == (Passage("The ferry is called Grey Heron.", id="0"),)
-    assert "read as RAGChecker: id from 'query_id', question from 'query', answers from 'gt_answer'" in examples.about
-
-
-def test_columns_of_several_libraries_together():
-    row = {"query": "Who?", "ground_truth": "Ann", "retrieved_context": [{"doc_id": "d", "text": "one"}]}
-    examples = read_queries([row])
-    assert examples.about == (
-        "the input: read as known columns: question from 'query', answers from 'ground_truth', passages from "
-        "'retrieved_context'"
-    )
-    assert examples.queries[0].passages == (Passage("one", id="d"),)
-    assert read_queries([{"question": "Who?", "answers": ["Ann"], "context": "one"}]).queries[0].passages == (
-        Passage("one", id="0"),
-    )
-
-
 @pytest.mark.parametrize("kind", ["hub", "file"])
-def test_hotpotqa(kind):
+def test_hotpotqa(kind, capsys):
     context = {"title": ["Mill", "Hill"], "sentences": [["Ida runs it.", " She is old."], ["Sheep graze."]]}
     facts = {"title": ["Mill", "Mill"], "sent_id": [0, 1]}
     if kind == "file":
@@ -154,7 +92,7 @@ def test_hotpotqa(kind):
     assert (query.id, query.answers, query.metadata) == ("h", ("Ida",), {"type": "bridge"})
     assert query.passages == (Passage("Ida runs it. She is old.", "Mill", "0"), Passage("Sheep graze.", "Hill", "1"))
     assert [passage.metadata["relevant"] for passage in query.passages] == [True, False]
-    assert "read as HotpotQA" in examples.about
+    assert capsys.readouterr().err == "the input: read as HotpotQA\n"
 
 
 def test_ms_marco():
@@ -170,32 +108,14 @@ def test_ms_marco():
     assert "drop unanswerable" in examples.rejected[0].reason
 
 
-def test_classes_are_words_that_a_reader_says():
-    boolq = {"question": "is the mill open", "answer": False, "passage": "The mill has closed."}
-    (query,) = read_queries([boolq]).queries
-    assert (query.question, query.answers) == ("is the mill open?", ("no",))
-    assert [(each.text, each.metadata["relevant"]) for each in query.passages] == [("The mill has closed.", True)]
-    fever = {"id": 75397, "label": "SUPPORTS", "claim": "Ida runs the mill.", "passages": ["Ida is the miller."]}
-    examples = read_queries([fever, {**fever, "id": 2, "label": "NOT ENOUGH INFO"}])
-    (query,) = examples.queries
-    assert (query.question, query.answers) == ("True or false: Ida runs the mill.", ("true",))
-    assert "drop unanswerable" in examples.rejected[0].reason
-    mmlu = {"question": "Who grinds corn?", "choices": ["a miller", "a smith"], "answer": 0, "subject": "trades"}
-    (query,) = read_queries([{**mmlu, "passages": ["A miller."]}]).queries
-    assert query.question == "Who grinds corn? Choose one: a miller; a smith"
-    assert (query.answers, query.metadata) == (("a miller",), {"subject": "trades"})
-    with pytest.raises(ValueError, match="give a corpus to find passages in"):
-        read_queries([mmlu])
-
-
-def test_our_own_layout_says_nothing_and_stays_as_it_is():
+def test_our_own_layout_says_nothing_and_stays_as_it_is(capsys):
     row = {"question": "Who?", "answers": ["Ann"], "passages": ["one"], "contexts": ["mine"], "reference": "mine"}
     examples = read_queries([row])
-    assert examples.about == ""
+    assert capsys.readouterr().err == ""
     assert examples.queries[0].metadata == {"contexts": ["mine"], "reference": "mine"}
 
 
-def test_columns_that_the_user_names(tmp_path, capsys):
+def test_columns_that_the_user_names():
     row = {
         "q": "Who?",
         "gold": {"value": "Ann", "aliases": ["Ann", "A. Lee"]},
@@ -204,19 +124,22 @@ def test_columns_that_the_user_names(tmp_path, capsys):
         "n": 1,
     }
     words = ["question=q", "answers=gold.aliases", "passages=ctx.body", "id=key"]
-    examples = read_queries([row], options=InputOptions(parse_columns(words)))
+    examples = read_queries([row], options=InputOptions(columns=parse_columns(words)))
     (query,) = examples.queries
     assert (query.id, query.question, query.answers) == ("3", "Who?", ("Ann", "A. Lee"))
     assert query.passages == (Passage("one", id="0"),)
     assert query.metadata["n"] == 1
-    told = "question from 'q', answers from 'gold.aliases', passages from 'ctx.body', id from 'key'"
-    assert examples.about == f"the input: {told}, as given in columns"
-    # what is named wins, the others are recognised
+    # what is named wins, the others are those of the layout
+    marco = {
+        "query": "Who?",
+        "answers": ["x"],
+        "passages": {"passage_text": ["one"], "is_selected": [1]},
+        "gold": "Ann",
+    }
     (query,) = read_queries(
-        [{"user_input": "Who?", "reference": "x", "gold": "Ann", "contexts": ["one"]}],
-        options=InputOptions({"answers": "gold"}),
+        [{**marco, "name": "Who is it?"}], options=InputOptions(columns={"question": "name"})
     ).queries
-    assert query.answers == ("Ann",)
+    assert (query.question, query.answers, query.passages[0].text) == ("Who is it?", ("x",), "one")
 
 
 @pytest.mark.parametrize(
@@ -229,9 +152,9 @@ def test_columns_that_the_user_names(tmp_path, capsys):
             r"name it: --columns question=COLUMN answers=COLUMN passages=COLUMN, or give",
         ),
         (
-            {"question": "Who?", "answer": "Ann", "contexts": ["one"]},
+            {"question": "Who?", "answer": "Ann", "passages": ["one"]},
             {},
-            r"for answers, got .*; name it: --columns answers=COLUMN; .*; 'answer' is not recognised",
+            r"for answers, got .*; name it: --columns answers=COLUMN; some labelers need no answers",
         ),
         ({"question": "Who?", "answers": "Ann"}, {}, r"for passages, got the columns question, answers; name it"),
         (
@@ -253,18 +176,6 @@ def test_words_that_name_no_column():
         parse_columns(["answers"])
 
 
-def test_a_row_that_is_laid_out_otherwise_is_rejected_by_itself():
-    rows = [
-        squad_row(0, ["Ida"]),
-        {"question": "Who?", "answers": ["Ann"], "passages": ["one"]},
-        squad_row(2, ["Ida"]),
-    ]
-    examples = read_queries([*rows, {**squad_row(3, ["Ida"]), "answers": {"text": 3}}])
-    assert [query.id for query in examples.queries] == ["s0", "s2"]
-    assert "expected a row of SQuAD, as before, got {'question'" in examples.rejected[0].reason
-    assert "expected a row of SQuAD (TypeError" in examples.rejected[1].reason
-
-
 def test_a_bad_first_row_does_not_decide():
     rows = [{"answers": ["Ann"]}, {"question": "Who?", "answers": ["Ann"], "passages": ["one"]}]
     examples = read_queries(rows)
@@ -279,19 +190,19 @@ def marks(query):
     return [passage.metadata.get("relevant") for passage in query.passages]
 
 
-def test_beir(tmp_path):
-    examples, corpus = read_examples(f"{FILES / 'beir'}:test", answers_needed=False)
+def test_beir(capsys):
+    examples = load_input(InputOptions(f"{FILES / 'beir'}:test"), Needs(answers=False))
     first, second = examples.queries  # q3 is judged in train only
     assert (first.id, first.question, first.answers) == ("q1", "Who runs the mill in Hallow?", ())
     assert (ids(first), marks(first)) == (["d1", "d4"], [1, 0])
     assert (ids(second), marks(second)) == (["d3"], [2])
-    assert len(corpus) == 4
+    assert len(examples.corpus) == 4
     assert examples.judgments
-    assert "queries.jsonl: read as BEIR" in examples.about
+    assert "queries.jsonl: read as BEIR" in capsys.readouterr().err
     with pytest.raises(ValueError, match=r"expected a split of qrels/, one of test, train, got none; .*beir:test"):
-        read_examples(str(FILES / "beir"))
+        load_input(InputOptions(str(FILES / "beir")))
     with pytest.raises(ValueError, match="got 'dev'"):
-        read_examples(f"{FILES / 'beir'}:dev")
+        load_input(InputOptions(f"{FILES / 'beir'}:dev"))
 
 
 def test_answers_of_beir(tmp_path):
@@ -301,12 +212,11 @@ def test_answers_of_beir(tmp_path):
     lines = (FILES / "beir" / "queries.jsonl").read_text().splitlines()
     rows = [{**json.loads(line), "metadata": {"answer": name}} for line, name in zip(lines, "abc", strict=True)]
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    examples, _ = read_examples(str(tmp_path))  # no qrels: all questions, passages are to be retrieved
+    examples = load_input(InputOptions(str(tmp_path)))  # no qrels: all questions, passages are to be retrieved
     assert [(query.answers, query.passages) for query in examples.queries] == [((name,), ()) for name in "abc"]
     assert examples.judgments is None
-    examples, _ = read_examples(str(FILES / "beir:test"))
-    assert not examples.queries
-    assert "use a labeler that needs no answers" in examples.rejected[0].reason
+    with pytest.raises(ValueError, match=r"found no column for answers, got the columns _id, text.*; some labelers"):
+        load_input(InputOptions(str(FILES / "beir:test")))
 
 
 def test_a_run_and_judgments_of_files(tmp_path, capsys):
@@ -325,7 +235,7 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
         options = InputOptions(
             **{name: str(tmp_path / value) if isinstance(value, str) else value for name, value in options.items()}
         )
-        return read_examples(questions, corpus, options, answers_needed=False)[0]
+        return load_input(replace(options, source=questions, corpus=corpus), Needs(answers=False))
 
     first, second = examples(run="bm25.run").queries
     assert (ids(first), ids(second)) == (["d1", "d2", "d3"], ["d4"])
@@ -339,27 +249,16 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
     assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
     assert found.judgments == examples(run="bm25.run", qrels="qrels.txt").judgments
     assert found.judgments["q3"] == {"d2": 1}
-    first, _ = read_examples(
-        str(FILES / "beir:test"),
-        options=InputOptions(run=str(FILES / "beir" / "bm25.run"), run_depth=2),
-        answers_needed=False,
-    )[0].queries
+    options = InputOptions(str(FILES / "beir:test"), run=str(FILES / "beir" / "bm25.run"), run_depth=2)
+    first, _ = load_input(options, Needs(answers=False)).queries
     assert (ids(first), marks(first)) == (["d1", "d2"], [1, 0])
-
-
-def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(capsys):
-    corpus = {each: Passage("Text.", id=each) for each in ("a", "c")}
-    (query,) = with_ranking([Query("q", "Who?", ("Ann",))], {"q": ["a", "blank", "c"]}, corpus, 2)
-    assert ids(query) == ["a", "c"]
-    said = capsys.readouterr().err
-    assert "1 passages of the run, such as 'blank', are not in the corpus and are left out, with 0 questions" in said
 
 
 def test_judgments_of_the_hub_are_tables(tmp_path):
     Dataset.from_list([{"query-id": "q1", "corpus-id": "d1", "score": 1}]).save_to_disk(tmp_path / "qrels")
-    options = InputOptions(qrels=str(tmp_path / "qrels"))
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    (query,) = read_examples(questions, corpus, options, answers_needed=False)[0].queries
+    options = InputOptions(questions, corpus, qrels=str(tmp_path / "qrels"))
+    (query,) = load_input(options, Needs(answers=False)).queries
     assert (ids(query), marks(query)) == (["d1"], [1])
 
 
@@ -381,6 +280,10 @@ def test_judgments_of_the_hub_are_tables(tmp_path):
         ("run", "77 Q0 d1 1 .5 name", r"expected ids of the questions, such as 'q1', got none of them"),
         ("qrels", "q1 0 d1 yes", "line 1: expected a judgment, question iteration passage grade or BEIR's"),
         ("qrels", "q1 0", "line 1: expected a judgment"),
+        ("qrels", "q1 0 d1 0.5", "line 1: expected a judgment"),
+        ("qrels", "q1 0 d1 nan", "line 1: expected a judgment"),
+        ("qrels", "q1 0 d1 1\nq1 0 d1 2", "line 2: expected one grade for each passage, got 'd1' again"),
+        ("run", "q1 Q0 d1 1 nan name", "line 1: expected a line of a TREC run"),
         ("qrels", "77 0 d1 1", r"expected ids of the questions, such as 'q1', got none of them"),
     ],
 )
@@ -388,9 +291,9 @@ def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):
     (tmp_path / "file").write_text(text)
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
     with pytest.raises(ValueError, match=message):
-        read_examples(questions, corpus, InputOptions(**{option: str(tmp_path / "file")}), answers_needed=False)
+        load_input(InputOptions(questions, corpus, **{option: str(tmp_path / "file")}), Needs(answers=False))
     with pytest.raises(ValueError, match="give the corpus, too"):
-        read_examples(str(FILES / "ragas.jsonl"), None, InputOptions(**{option: str(tmp_path / "file")}))
+        load_input(InputOptions(questions, **{option: str(tmp_path / "file")}), Needs(answers=False))
 
 
 def test_several_columns_are_joined():
@@ -399,14 +302,13 @@ def test_several_columns_are_joined():
         {"Q": "When?", "A": "May", "B": None, "P1": "", "P2": "four", "n": 2},
     ]
     columns = parse_columns(["question=Q", "answers=A", "answers=B", "passages=P1", "passages=P2"])
-    examples = read_queries(rows, options=InputOptions(columns))
+    examples = read_queries(rows, options=InputOptions(columns=columns))
     assert [query.answers for query in examples.queries] == [("Ann", "A. Lee"), ("May",)]
     assert [[each.text for each in query.passages] for query in examples.queries] == [
         ["one", "two", "three"],
         ["four"],
     ]
     assert [query.metadata for query in examples.queries] == [{"n": 1}, {"n": 2}]
-    assert "answers from 'A' and 'B', passages from 'P1' and 'P2', as given in columns" in examples.about
     with pytest.raises(ValueError, match="columns names two for question, 'Q' and 'R'; name one"):
         parse_columns(["question=Q", "question=R"])
 
@@ -421,33 +323,6 @@ def test_aliases_in_one_cell_are_separated():
     assert [query.answers for query in found] == [("Ann", "A. Lee"), ("May", "in May", "June"), (("x|y",), ("z",))]
     assert found[0].passages[0].text == "a|b"  # only answers are
     assert read_queries(rows).queries[0].answers == ("Ann | A. Lee|",)
-
-
-def test_contexts_of_rows_count_before_a_corpus():
-    rows = [{"question": "Who?", "answers": ["Ann"], "contexts": ["Ann did."]}]
-    corpus = {"0": Passage("Rain fell.", id="0")}
-    examples = read_queries(rows, corpus)
-    assert [passage.text for passage in examples.queries[0].passages] == ["Ann did."]
-    assert "'contexts'" in examples.about
-    rows = [{"question": "Who?", "ground_truth": "Ann", "contexts": ["Ann did."]}]
-    (query,) = read_queries(rows, corpus, answers_needed=False).queries
-    assert (query.answers, len(query.passages)) == (("Ann",), 1)
-
-
-def test_the_first_row_may_lack_what_the_others_have():
-    rows = [
-        {"question": f"Who{place}?", "answers": ["Ann"], "contexts": each} for place, each in enumerate([[], ["x"]])
-    ]
-    found = read_queries(rows, {"a": Passage("Rain fell.", id="a")}).queries
-    assert [[passage.text for passage in query.passages] for query in found] == [[], ["x"]]
-    (query,) = read_queries([{"question": "Who?", "ground_truth": "Ann"}], {}, answers_needed=False).queries
-    assert query.answers == ("Ann",)
-
-
-@pytest.mark.parametrize("context", ["", None, {"contexts": ["Ann did."]}])
-def test_a_column_without_passages_does_not_count_before_a_corpus(context):
-    rows = [{"question": "Who?", "answers": ["Ann"], "context": context}]
-    assert [query.passages for query in read_queries(rows, {"0": Passage("Rain fell.", id="0")}).queries] == [()]
 
 
 def test_a_column_that_the_user_did_not_name_is_metadata():
@@ -469,11 +344,6 @@ def test_an_answer_that_is_no_list_is_one_alias(row, answers):
 
 
 def test_rows_of_published_layouts_that_cannot_be_converted_are_rejected():
-    good = {"question": "2 + 2?", "choices": ["3", "4"], "answer": 1}
-    found = read_queries([good, {**good, "answer": -1}, {**good, "answer": 2}], {})
-    assert [query.answers for query in found.queries] == [("4",)]
-    assert all("expected a row of MMLU" in each.reason for each in found.rejected)
-    assert len(found.rejected) == 2
     facts = {"title": ["A"], "sent_id": [0]}
     hops = [
         {
@@ -500,10 +370,37 @@ def test_columns_that_some_rows_lack():
     rows = [{"question": "Who?", "answer": {"aliases": ["Ann", None]}, "found": [{"text": "x"}, {"id": 1}]}]
     rows = [{**rows[0], "answer": {"aliases": None}}, *rows]
     named = InputOptions(columns={"answers": "answer.aliases", "passages": "found.text"})
-    for given in (rows, rows[:1]):
-        found = read_queries(given, None, named)
-        assert [(query.answers, len(query.passages)) for query in found.queries] == [(("Ann",), 1)] * (len(given) - 1)
-        assert len(found.rejected) == 1
+    found = read_queries(rows, None, named)
+    assert [(query.answers, len(query.passages)) for query in found.queries] == [(("Ann",), 1)]
+    assert "answers must be" in found.rejected[0].reason
     aliases = {"question": "Who?", "obj": "Paris", "all": '["Paris", "paris, france"]', "passages": ["x"]}
     (query,) = read_queries([aliases], None, InputOptions(columns={"answers": ["obj", "all"]})).queries
     assert query.answers == ("Paris", "paris, france")
+
+
+def test_layouts_may_be_mixed_and_a_bad_row_is_rejected_by_itself():
+    rows = [
+        squad_row(0, ["Ida"]),
+        {"question": "Who?", "answers": ["Ann"], "passages": ["one"]},
+        squad_row(2, ["Ida"]),
+    ]
+    examples = read_queries([*rows, {**squad_row(3, ["Ida"]), "answers": {"text": 3}}])
+    assert [query.answers for query in examples.queries] == [("Ida",), ("Ann",), ("Ida",)]
+    assert "expected a row of SQuAD (TypeError" in examples.rejected[0].reason
+
+
+def test_a_byte_order_mark_in_judgments_is_no_part_of_an_id(tmp_path):
+    (tmp_path / "qrels.txt").write_bytes(b"\xef\xbb\xbfq1 0 d1 2\nq2 0 d4 1\n")
+    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
+    options = InputOptions(questions, corpus, qrels=str(tmp_path / "qrels.txt"))
+    assert [marks(query) for query in load_input(options, Needs(answers=False)).queries] == [[2], [1]]
+
+
+def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(tmp_path, capsys):
+    (tmp_path / "file.run").write_text("q1 Q0 d1 1 3 x\nq1 Q0 blank 2 2 x\nq1 Q0 d3 3 1 x\nq2 Q0 gone 1 1 x\n")
+    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
+    options = InputOptions(questions, corpus, run=str(tmp_path / "file.run"))
+    (query,) = load_input(options, Needs(answers=False)).queries
+    assert ids(query) == ["d1", "d3"]
+    said = capsys.readouterr().err
+    assert "2 passages of the run, such as 'blank', are not in the corpus and are left out, with 1 questions" in said

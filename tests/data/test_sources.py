@@ -2,15 +2,16 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import datasets
 import pytest
 from datasets import Dataset, DatasetDict
 
 from seper_reward.data import rows as row_files
-from seper_reward.data.hub_datasets import open_dataset
 from seper_reward.data.queries import InputOptions, read_corpus, read_queries
 from seper_reward.data.rows import BrokenRow, read_rows
+from seper_reward.data.tables import open_dataset
 
 ROWS = [
     {"id": "mill", "question": "Who runs the mill?", "answers": ["Ida Voss", "I. Voss"], "passages": ["Ida runs it."]},
@@ -41,9 +42,7 @@ def test_json_as_libraries_write_it(tmp_path):
     assert read_queries(tmp_path / "lines.json").queries == read_queries(tmp_path / "array.json").queries == QUERIES
     with pytest.raises(ValueError, match=r"broken\.json: expected a JSON array of rows"):
         rows_of(tmp_path / "broken.json")
-    with pytest.raises(
-        ValueError, match=r"object\.json: expected a JSON array of rows, SQuAD's 'data' or RAGChecker's"
-    ):
+    with pytest.raises(ValueError, match=r"object\.json: expected a JSON array of rows or SQuAD's 'data'"):
         rows_of(tmp_path / "object.json")
 
 
@@ -56,24 +55,78 @@ def test_csv(tmp_path, name, lists):
     separator = "\t" if ".tsv" in name else ";" if "semicolons" in name else ","
     table.to_csv(tmp_path / name, index=False, sep=separator, encoding="utf-8-sig")  # Excel's byte order mark
     assert read_queries(tmp_path / name).queries == QUERIES
-    assert [where for where, _ in read_rows(tmp_path / name)] == [f"{tmp_path / name}, line {line}" for line in (2, 3)]
+    assert [where for where, _ in read_rows(tmp_path / name)] == [f"{tmp_path / name}, row {row}" for row in (1, 2)]
 
 
 def test_cells_of_csv(tmp_path):
-    path = tmp_path / "rows.csv"
+    folder = tmp_path / "a [b] *"  # a name, not a pattern
+    folder.mkdir()
+    path = folder / "rows.csv"
     path.write_text(
         "question,answers,passages,note\n"
         'Who?,Ann,"Ann ""B."" did.\nIndeed.",\n\nWhen?,[1] is no list,[a],[2]\nToo,few\n"Too",m,a,n,y\n'
+        "Code?,007,NA,1.50\n"
     )
     rows = list(read_rows(path))
     assert rows[0] == (
-        f"{path}, line 2",
+        f"{path}, row 1",
         {"question": "Who?", "answers": "Ann", "passages": 'Ann "B." did.\nIndeed.', "note": None},
     )
     assert rows[1][1] == {"question": "When?", "answers": "[1] is no list", "passages": "[a]", "note": [2]}
-    assert [where.rpartition(", ")[2] for where, _ in rows] == ["line 2", "line 5", "line 6", "line 7"]
-    assert rows[2][1] == BrokenRow("expected 4 cells, as in the header, got 2; quote the cells", "Too,few")
-    assert [query.answers for query in read_queries(path).queries] == [("Ann",), ("[1] is no list",)]
+    assert rows[2][1] == {"question": "Too", "answers": "few", "passages": None, "note": None}
+    reason = "expected 4 cells, as in the header, got further ones, 'y'; quote the cells"
+    assert rows[3] == (f"{path}, row 4", BrokenRow(reason, "Too,m,a,n,y"))
+    examples = read_queries(path)
+    assert [query.answers for query in examples.queries] == [("Ann",), ("[1] is no list",), ("007",)]
+    assert examples.queries[2].metadata == {"note": "1.50"}
+    assert [each.where.rpartition(", ")[2] for each in examples.rejected] == ["row 3", "row 4"]
+
+
+def test_quotes_have_no_meaning_between_tabs(tmp_path):
+    (tmp_path / "rows.tsv").write_text(
+        'question\tanswers\tpassages\nWho runs it?\tIda\t"The mill is old\nWho keeps it?\tBen\tBen keeps the inn"\n'
+        'Who rows?\t"[""Bo"", ""Bob""]"\tBo rows.\n'
+    )
+    found = read_queries(tmp_path / "rows.tsv")
+    texts = ['"The mill is old', 'Ben keeps the inn"', "Bo rows."]
+    assert [query.passages[0].text for query in found.queries] == texts
+    assert found.queries[2].answers == ("Bo", "Bob")
+
+
+@pytest.mark.parametrize("missing", ["", "nan", "NULL", "None", "NaN"])
+def test_missing_values_of_tables_are_missing(tmp_path, missing, capsys):
+    (tmp_path / "rows.csv").write_text(
+        f"id,question,answers,passages\na,Who?,{missing},x\n"
+        f'b,Who else?,"[""Ann"", ""{missing}""]","[""x"", ""{missing}""]"\n'
+    )
+    found = read_queries(tmp_path / "rows.csv")
+    assert [(query.answers, len(query.passages)) for query in found.queries] == [(("Ann",), 1)]
+    assert "answers must be a text or a list with at least one text" in found.rejected[0].reason
+    assert capsys.readouterr().err.endswith("rows.csv: left out 1 empty aliases and 1 empty passages\n")
+
+
+def test_arrow_files_are_read(tmp_path):
+    Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    (file,) = (tmp_path / "saved").glob("*.arrow")
+    assert read_queries(file).queries == QUERIES
+
+
+def test_rows_of_pandas_are_read(tmp_path):
+    import numpy
+    import pandas
+
+    Dataset.from_list([{**row, "year": year} for row, year in zip(ROWS, (None, 1912), strict=True)]).to_parquet(
+        tmp_path / "rows.parquet"
+    )
+    table = pandas.read_parquet(tmp_path / "rows.parquet")  # lists become arrays, and None becomes NaN
+    found = read_queries(table.to_dict("records"))
+    assert [replace(query, metadata={}) for query in found.queries] == list(QUERIES)
+    assert [query.metadata["year"] for query in found.queries] == [None, 1912.0]
+    (query,) = read_queries([{"question": "When?", "answers": numpy.array([1912.0, 7]), "passages": ["x"]}]).queries
+    assert query.answers == ("1912", "7")
+    columns = {"answers": ["gold.text", "also"]}
+    row = {"question": "When?", "gold": {"text": numpy.array(["1912"])}, "also": numpy.array([7]), "passages": ["x"]}
+    assert read_queries([row], options=InputOptions(columns=columns)).queries[0].answers == ("1912", "7")
 
 
 def test_lists_that_csv_has_lost_are_not_guessed(tmp_path):
@@ -90,16 +143,16 @@ def test_lists_that_csv_has_lost_are_not_guessed(tmp_path):
         (b"", r"rows\.csv: expected a header with a unique name for each column, got \[\]"),
         (b"a,,b\n", r"expected a header with a unique name"),
         (b"a,a\n", r"expected a header with a unique name"),
-        (b"a,b\nx,caf\xe9\n", r"rows\.csv, line 2: expected CSV in UTF-8"),
-        (b'a,b\nx,y\nx,"open\n', r"rows\.csv, line 3: expected CSV in UTF-8"),
+        (b"a,b\nx,caf\xe9\n", r"rows\.csv: cannot be read .*can't decode byte 0xe9"),
+        (b'a,b\nx,y\nx,"open\n', r"rows\.csv: cannot be read .*EOF inside string starting at row"),
     ],
 )
 def test_csv_that_cannot_be_read(tmp_path, text, message):
     (tmp_path / "rows.csv").write_bytes(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((OSError, ValueError), match=message):
         rows_of(tmp_path / "rows.csv")
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"a,b\n" + bytes(range(32, 127)) * 99)[:60])
-    with pytest.raises(OSError, match="the compressed file ends too early"):
+    with pytest.raises(OSError, match="Compressed file ended before the end-of-stream marker"):
         rows_of(tmp_path / "cut.csv.gz")
 
 
@@ -237,13 +290,5 @@ def test_a_row_that_is_too_long_is_no_row(tmp_path, monkeypatch, packed):
     assert examples.queries == QUERIES
     (rejected,) = examples.rejected
     assert rejected.where == f"{path}, line 2"
-    assert rejected.reason == "expected a row of at most 64 MB, got a longer one; split it"
+    assert rejected.reason == "expected one JSON object on the line, got more than 300 bytes; repair or drop the line"
     assert len(rejected.row) == 200
-
-
-@pytest.mark.parametrize("cell", ["why " * 500, "why\n" * 500])
-def test_a_cell_that_is_too_long_is_refused(tmp_path, monkeypatch, cell):
-    monkeypatch.setattr(row_files, "_MOST_BYTES", 300)
-    (tmp_path / "rows.csv").write_text(f'question,answers\nWho?,Ann\n"{cell}",Bob\n')
-    with pytest.raises(ValueError, match=r"rows\.csv, line 3: expected CSV in UTF-8 \(.*(at most 64 MB|field limit)"):
-        rows_of(tmp_path / "rows.csv")

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 from scipy.stats import pearsonr
+from seper_reward.evaluate.llm_judge import LLMJudge, load_llm_judge
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.evaluate.contexts import choose_passages, contexts_of
 from seper_reward.evaluate.correlation import CorrelationConfig, correlation, unknown_to
-from seper_reward.evaluate.llm_judge import LLMJudge, load_llm_judge
 from seper_reward.evaluate.measures import Measures, share_right
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, UnscorableError, unwrap

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from seper_reward.evaluate.llm_judge import LLMJudge
 
 from seper_reward.cli import main
 from seper_reward.data.rows import BadRowError
@@ -17,7 +18,6 @@ from seper_reward.evaluate.judge import (
     equivalence,
     read_verdicts,
 )
-from seper_reward.evaluate.llm_judge import LLMJudge
 from seper_reward.reader.prompted import PromptedReader
 from tests.helpers import ScriptedSampler, write_rows
 

@@ -161,7 +161,7 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
     assert found["against"] == "delta_belief"
     assert set(found["kinds"]) == {"lane"}
     gains = [each["question_gain"] for row in written for each in row["passages"]]
-    marks = [each["relevant"] for row in written for each in row["passages"]]
+    marks = [each["metadata"]["relevant"] for row in written for each in row["passages"]]
     won = [
         (one > other) + (one == other) / 2
         for one, mark in zip(gains, marks, strict=True)

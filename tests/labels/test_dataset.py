@@ -1,4 +1,4 @@
-"""``label`` on datasets as people have them: other libraries' columns, and streams."""
+"""``label`` on datasets as people have them: columns of other names, and streams."""
 
 import pytest
 from datasets import Dataset, DatasetDict, IterableDataset
@@ -10,13 +10,13 @@ from seper_reward.runtime.parquet_files import without_none
 from seper_reward.types import UnscorableError
 
 ROWS = [
-    {"user_input": "Who runs the mill?", "reference": "Ida", "retrieved_contexts": ["Ida runs it.", "Sheep graze."]},
+    {"question": "Who runs the mill?", "answers": "Ida", "passages": ["Ida runs it.", "Sheep graze."]},
     {
-        "user_input": "What is the ferry called?",
-        "reference": "Heron",
-        "retrieved_contexts": ["A ferry.", "It is Heron."],
+        "question": "What is the ferry called?",
+        "answers": "Heron",
+        "passages": ["A ferry.", "It is Heron."],
     },
-    {"user_input": "Who rows it?", "reference": "Bob", "retrieved_contexts": ["Bob rows."]},
+    {"question": "Who rows it?", "answers": "Bob", "passages": ["Bob rows."]},
 ]
 
 
@@ -24,13 +24,13 @@ def found(labels):
     return [[passage["contains"] for passage in row["passages"]] for row in labels]
 
 
-def test_columns_of_another_library():
+def test_columns_of_other_names():
     labels = label(Dataset.from_list(ROWS), ContainsLabeler())
     assert found(labels) == [[1.0, 0.0], [0.0, 1.0], [1.0]]
-    assert labels["question"] == [row["user_input"] for row in ROWS]
-    renamed = Dataset.from_list(ROWS).rename_columns({"reference": "gold"})
+    assert labels["question"] == [row["question"] for row in ROWS]
+    renamed = Dataset.from_list(ROWS).rename_column("answers", "gold")
     assert found(label(renamed, ContainsLabeler(), columns={"answers": "gold"})) == found(labels)
-    with pytest.raises(ValueError, match="the dataset: found no column for answers, got the columns user_input"):
+    with pytest.raises(ValueError, match="the dataset: found no column for answers, got the columns question"):
         label(renamed, ContainsLabeler())
     with pytest.raises(ValueError, match="got a dictionary of train, dev; choose one of its splits"):
         label(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
@@ -41,7 +41,7 @@ def test_a_stream_is_labelled_as_it_is_read(tiny_scorer):
 
     def rows():
         for row in ROWS:
-            read.append(row["user_input"])
+            read.append(row["question"])
             yield row
 
     labels = label(IterableDataset.from_generator(rows), tiny_scorer)
@@ -56,18 +56,18 @@ def test_a_stream_is_labelled_as_it_is_read(tiny_scorer):
 
 
 def test_bad_rows_of_a_stream(tiny_scorer):
-    rows = [*ROWS[:2], {**ROWS[2], "user_input": "why " * 600}, {**ROWS[2], "reference": ""}, ROWS[2]]
+    rows = [*ROWS[:2], {**ROWS[2], "question": "why " * 600}, {**ROWS[2], "answers": ""}, ROWS[2]]
     stream = Dataset.from_list(rows).to_iterable_dataset()
     with pytest.raises(UnscorableError, match="row 2: question has no room"):
         list(label(stream, tiny_scorer))
     for block in (1, 2):
         labels = list(label(stream, tiny_scorer, strict=False, batch_size=block))
-        assert [row["question"] for row in labels] == [row["user_input"] for row in ROWS]
-        assert all("reference" not in row for row in labels)
+        assert [row["question"] for row in labels] == [row["question"] for row in ROWS]
+        assert all(isinstance(row["answers"], list) for row in labels)
 
 
 def test_a_stream_survives_a_batch_of_bad_rows(tiny_scorer):
-    bad = {**ROWS[0], "user_input": ""}
+    bad = {**ROWS[0], "question": ""}
     stream = Dataset.from_list([bad, *ROWS]).to_iterable_dataset()
     labels = list(label(stream, ERAGLabeler(tiny_scorer), strict=False, batch_size=1))
     assert len(labels) == len(ROWS)

@@ -76,12 +76,13 @@ def test_bad_requests(tmp_path):
 def test_export_command(tmp_path, capsys):
     folder = tmp_path / "labels"
     folder.mkdir()
-    passage = {"seper": 0.9, "responses": [], "role": "supporting", "delta_seper_hard": 1.0, "std_error_hard": 0.1}
+    passage = {"seper": 0.9, "responses": [], "delta_seper_hard": 1.0, "std_error_hard": 0.1}
+    passage |= {"metadata": {"role": "supporting"}}
     row = {
         "id": "q1",
         "question": "Who?",
         "answers": ["Ann"],
-        "group": "fiction",
+        "metadata": {"group": "fiction"},
         "baseline": {},
         "passages": [
             {"passage_id": "a", "title": "", "text": "Ann.", "delta_seper": 0.8, "std_error": 0.1, **passage},

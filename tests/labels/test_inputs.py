@@ -13,8 +13,7 @@ from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
 from tests.helpers import labels_of
 
-FILES = Path(__file__).parents[1] / "data" / "files"
-BEIR = FILES / "beir"
+BEIR = Path(__file__).parents[1] / "data" / "files" / "beir"
 
 
 @pytest.fixture
@@ -30,13 +29,15 @@ def label(tmp_path):
 
 
 def shown(row):
-    return [(passage["passage_id"], passage.get("relevant")) for passage in row["passages"]]
+    return [(passage["passage_id"], passage.get("metadata", {}).get("relevant")) for passage in row["passages"]]
 
 
-def test_what_is_recognised_is_said(label, capsys):
-    rows = label("contains", "--input", FILES / "ragchecker.json")
-    assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[0.0, 0.0], [1.0]]
-    assert "ragchecker.json: read as RAGChecker: id from 'query_id'," in capsys.readouterr().err
+def test_what_is_recognised_is_said(label, tmp_path, capsys):
+    row = {"query": "Who?", "answers": ["Ida"], "passages": {"passage_text": ["Ida.", "x"], "is_selected": [1, 0]}}
+    Dataset.from_list([row]).to_json(tmp_path / "marco.jsonl")
+    rows = label("contains", "--input", tmp_path / "marco.jsonl")
+    assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[1.0, 0.0]]
+    assert "marco.jsonl: read as MS MARCO" in capsys.readouterr().err
     label("contains")
     assert "read as" not in capsys.readouterr().err
 

@@ -57,7 +57,7 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
     assert [row["id"] for row in rows] == ["q0", "q1", "q2"]
     assert {row["labeler"] for row in rows} == {name}
     passage = rows[0]["passages"][0]
-    assert (passage["passage_id"], passage["relevant"], passage["page"]) == ("s", True, 7)
+    assert (passage["passage_id"], passage["metadata"]) == ("s", {"relevant": True, "page": 7})
     assert {name, "std_error"} <= set(passage)
     assert name in rows[0]["baseline"]
     (rejected,) = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
@@ -132,14 +132,13 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["delta_seper", "erag", "gold"])
 def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_scorer, name):
-    own = {"labeler": "alice", "baseline": "mine", "input": {"a": 1}, "source": "web"}
+    own = {"labeler": "alice", "baseline": "mine", "source": "web"}
     own_of_passage = {
         "seper": "x",
         "std_error": "y",
         "responses": [3],
         "delta_seper": 9,
         "gold": 8,
-        "input": 0,
         "page": 7,
     }
     first, second = records(1)[0]["passages"]
@@ -147,14 +146,11 @@ def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_score
     labeler = load_labeler(name, lambda: tiny_scorer)
     labeled = labeler.label(query)
     row = label_row(labeled, labeler.name)
-    assert row["source"] == "web"
-    assert row["input"] == {"labeler": "alice", "baseline": "mine", "input": {"a": 1}}
+    assert row["metadata"] == own
     kept = row["passages"][0]
     assert kept["passage_id"] == "s"
-    assert kept["page"] == 7
-    assert kept["input"].items() >= {"seper": "x", "std_error": "y", "delta_seper": 9, "input": 0}.items()
-    assert kept["input"]["passage_id"] == "mine"
-    assert "input" not in row["passages"][1]
+    assert kept["metadata"] == {"relevant": True, **own_of_passage, "passage_id": "mine"}
+    assert row["passages"][1]["metadata"] == {"relevant": False}
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
     (found,) = read_labels(tmp_path, labeler.name)
     assert found.query.metadata == query.metadata
@@ -166,7 +162,7 @@ def test_a_detail_of_a_labeler_overwrites_no_field_of_the_input(tmp_path):
     query = as_query({**records(1)[0], "passages": [{"text": "Corn.", "pace": "slow"}]})
     row = label_row(LabeledQuery(query, (0.5,), (0.0,), details=({"pace": 3},)), "mine")
     assert row["passages"][0]["pace"] == 3
-    assert row["passages"][0]["input"] == {"pace": "slow"}
+    assert row["passages"][0]["metadata"] == {"pace": "slow"}
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
     assert read_labels(tmp_path)[0].query.passages[0].metadata == {"pace": "slow"}
 
@@ -186,9 +182,11 @@ def test_labels_of_an_earlier_labeler_do_not_pass_for_new_ones(tmp_path, tiny_sc
         read_labels(tmp_path / "second", column)
     for before, after, expected in zip(old, new, alone, strict=True):
         for was, judged, passage in zip(before["passages"], after["passages"], expected["passages"], strict=True):
-            assert judged.pop("input")[column] == was[column]
-            assert judged == passage  # ids, marks, labels
-        assert after.pop("input", {}).get("baseline") == before.get("baseline")
+            kept, marks = judged.pop("metadata"), passage.pop("metadata")
+            assert kept[column] == was[column]
+            assert kept.items() >= marks.items()
+            assert judged == passage  # ids, labels
+        assert after.pop("metadata", {}).get("baseline") == before.get("baseline")
         assert {**after, "passages": 0} == {**expected, "passages": 0}
 
 
@@ -211,7 +209,7 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
     own = {"truncated": "mine", "tokens": 7}
     mine = as_query({**row, "passages": [{**first, **own}]})
     row = label_row(GoldLabeler().label(mine), "gold", passage_lengths(GoldLabeler().scorer, mine))
-    assert row["passages"][0]["input"] == own
+    assert row["passages"][0]["metadata"].items() >= own.items()
     assert "tokens" not in row["passages"][0]  # no reader is asked
 
 

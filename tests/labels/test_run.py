@@ -70,13 +70,13 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     out = tmp_path / "out"
     assert sorted(path.name for path in out.iterdir() if path.name != ".lock") == FILES
     first = labels_of(out)[0]
-    assert list(first) == ["id", "question", "answers", "group", "baseline", "passages"]
+    assert list(first) == ["id", "question", "answers", "metadata", "baseline", "passages"]
     interval = ["std_error", "low", "high", "std_error_hard", "low_hard", "high_hard"]
     sampled = ["unseen_mass", "known_leaves", "responses"]
     log_probs = ["answer_log_prob", "question_log_prob"]
     assert list(first["baseline"]) == ["seper", "seper_hard", *interval, *log_probs, *sampled]
     assert list(first["passages"][0]) == [
-        "passage_id", "title", "text", "role", "truncated", "tokens", "seper", "seper_hard", "delta_seper",
+        "passage_id", "title", "text", "metadata", "truncated", "tokens", "seper", "seper_hard", "delta_seper",
         "delta_seper_hard", "delta_belief", "seper_gain", *interval, "std_error_belief", "low_belief", "high_belief",
         "std_error_gain", "low_gain", "high_gain",
         *log_probs, "question_gain", *sampled,
@@ -105,7 +105,7 @@ def test_the_folder_and_its_schema(label, tmp_path, capsys):
     assert summary["placebo"]["questions"] == 3
     assert summary["placebo"]["delta_seper"] == pytest.approx(sum(effects) / 3, abs=1e-6)
     assert summary["placebo"]["interval"][0] < sum(effects) / 3 < summary["placebo"]["interval"][1]
-    supporting = [row["passages"][0]["delta_seper"] for row in labels_of(out) if row["group"] == "a"]
+    supporting = [row["passages"][0]["delta_seper"] for row in labels_of(out) if row["metadata"] == {"group": "a"}]
     assert summary["groups"]["a"]["delta_seper"]["supporting"] == pytest.approx(sum(supporting) / 2, abs=1e-6)
     provenance = json.loads((out / "provenance.json").read_text())
     assert len(provenance["labels_hash"]) == 64
@@ -252,7 +252,7 @@ def test_labels_of_unknown_origin_are_not_overwritten(label, tmp_path, capsys):
 
 
 def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, capsys):
-    broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("nan")}]
+    broken = [{"group": "\ud800"}, {"question": "half \ud83d"}, {"id": "\ud800"}, {"score": float("inf")}]
     records = [*rows(1), *({**rows(1)[0], "id": f"bad{n}", **change} for n, change in enumerate(broken))]
     source = write_rows(tmp_path / "data.jsonl", records)
     assert main(["label", "--labeler", "gold", "--input", str(source), "--output_dir", str(tmp_path / "out")]) == 0
@@ -264,7 +264,7 @@ def test_what_strict_json_cannot_hold_is_rejected_and_nothing_is_lost(tmp_path, 
 
     assert [row["id"] for row in strict("labels.jsonl")] == ["q0"]
     kept = [row["row"] for row in strict("rejected.jsonl")]
-    assert kept == [*records[1:-1], {**records[-1], "score": "NaN"}]
+    assert kept == [*records[1:-1], {**records[-1], "score": "Infinity"}]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

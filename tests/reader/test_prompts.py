@@ -5,7 +5,7 @@ from transformers import AutoTokenizer
 
 from seper_reward import Passage
 from seper_reward.data.answers import contains_answer
-from seper_reward.data.queries import read_examples
+from seper_reward.data.inputs import load_input
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import PLACEBO, STYLES, PromptBuilder, prompt_style
 from seper_reward.types import UnscorableError
@@ -111,7 +111,7 @@ def test_a_placebo_stands_in_for_no_passage(tokenizer, style):
 
 
 def test_the_placebo_answers_no_question_of_the_demo_and_is_as_long_as_its_passages(tokenizer):
-    queries = read_examples("demo")[0].queries
+    queries = load_input().queries
     assert not any(contains_answer(PLACEBO, query.answers) for query in queries)
     lengths = sorted(tokens(tokenizer, passage.full_text) for query in queries for passage in query.passages)
     assert lengths[len(lengths) // 4] <= tokens(tokenizer, PLACEBO) <= lengths[-len(lengths) // 4]

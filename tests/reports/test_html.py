@@ -29,7 +29,7 @@ def passage(place, label, role, text="A plain text."):
         "passage_id": f"p{place}",
         "title": "Atlas",
         "text": text,
-        "role": role,
+        "metadata": {"role": role},
         "delta_seper": label,
         "std_error": 0.05,
         "low": max(label - 0.1, -1.0),
@@ -48,7 +48,7 @@ def labels(tmp_path):
             "id": f"q{number}",
             "question": f"Who runs mill {number}? {ATTACK}",
             "answers": [f"Ida {ATTACK}"],
-            "group": f"fiction {ATTACK}",
+            "metadata": {"group": f"fiction {ATTACK}"},
             "baseline": {"std_error": 0.02, **context(0.5, (f"Bob {ATTACK}", 1.0, 0, 0.0))},
             "passages": [
                 passage(0, 0.4, f"supporting {ATTACK}", f"Ida runs it. {ATTACK} " + 60 * "And so on. "),

@@ -20,7 +20,7 @@ def row(number, passages, group=None, seper=0.5):
         "id": f"q{number}",
         "question": f"Who is {number}?",
         "answers": ["Ida"],
-        **({"group": group} if group else {}),
+        **({"metadata": {"group": group}} if group else {}),
         "baseline": {"seper": seper, "std_error": 0.0},
         "passages": [
             {
@@ -38,7 +38,7 @@ def row(number, passages, group=None, seper=0.5):
     }
 
 
-SUPPORTING, OTHER = {"role": "supporting"}, {"role": "other"}
+SUPPORTING, OTHER = {"metadata": {"role": "supporting"}}, {"metadata": {"role": "other"}}
 ROWS = [
     row(0, [(0.8, 0.1, SUPPORTING), (0.0, 0.2, OTHER), (-0.4, 0.1, OTHER)], "known"),
     row(1, [(0.6, 0.5, SUPPORTING), (0.9, 0.5, SUPPORTING)], "known", seper=0.1),

@@ -13,11 +13,11 @@ from seper_reward.reports.tables import (
 
 ROWS = [
     {
-        "group": "fiction",
+        "metadata": {"group": "fiction"},
         "baseline": {"seper": 0.25},
         "passages": [
-            {"role": "misleading", "delta_seper": -0.25, "std_error": 0.1, "low": -0.45, "high": -0.06},
-            {"role": "supporting", "delta_seper": 0.75, "std_error": 0.1, "low": 0.5, "high": 0.9},
+            {"metadata": {"role": "misleading"}, "delta_seper": -0.25, "std_error": 0.1, "low": -0.45, "high": -0.06},
+            {"metadata": {"role": "supporting"}, "delta_seper": 0.75, "std_error": 0.1, "low": 0.5, "high": 0.9},
         ],
     },
     # sure, but too little to count

@@ -9,7 +9,8 @@ from seper_reward.estimators.rules import decide, states_another
 
 from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS
-from seper_reward.data.queries import read_examples
+from seper_reward.data.inputs import load_input
+from seper_reward.data.queries import InputOptions
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.judge.extract import extract_answer
 
@@ -114,7 +115,7 @@ def embedded():
 @pytest.mark.parametrize("name", ["2wikimultihopqa", "hotpotqa_distractor", "nq_oracle_bm25neg"])
 def test_a_copied_question_is_not_paid(embedded, shared_data, name):
     """Questions that name the answer: "Which is longer, the Nile or the Amazon?"."""
-    queries = read_examples(str(shared_data / f"qa/{name}.jsonl.gz"))[0].queries
+    queries = load_input(InputOptions(str(shared_data / f"qa/{name}.jsonl.gz"))).queries
     named = [
         (query.question, query.answers[0])
         for query in queries

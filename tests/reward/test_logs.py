@@ -107,7 +107,7 @@ def test_tables_of_trl_have_no_answers_of_their_own(tmp_path):
         write(tmp_path / "log.jsonl", row, {**row, "prompt": "Question: Who else?"}), answers={QUESTION: ["Ida Voss"]}
     )
     assert known.answers == ("Ida Voss",)
-    assert unknown.problem == "answers must be a list of texts, got NoneType"
+    assert unknown.problem == "no gold answer"
 
 
 def test_failed_calls_and_rollouts_without_a_search(tmp_path):

@@ -175,7 +175,7 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
         reward = SePerReward(scorer, answer_weight=0.0, price=0.0)
         problems = []
         columns = columns_of(0, slice(4 * number, 4 * number + 4)) | STATE
-        for wrong in ({}, {"answers": ["Ida Voss"] * 4} if number == 1 else {}):
+        for wrong in ({}, {"passages": ["Ida Voss"] * 4} if number == 1 else {}):
             try:
                 reward(**columns | wrong)
             except Exception as error:
@@ -193,8 +193,8 @@ def test_a_failure_of_one_rank_is_one_of_all(tiny_scorer, tmp_path):
     (problems, values, unscorable, failures), (others, _, also, other_failures) = on_two_ranks(rank, tmp_path)
     assert problems[0] == "RuntimeError: process 1 failed, so process 0 stops: ConnectionError: no engine"
     assert others[0] == "ConnectionError: no engine"
-    assert "process 1 failed, so process 0 stops: ValueError: answers must be a list per row" in problems[1]
-    assert others[1].startswith("ValueError: answers must be a list per row")
+    assert "process 1 failed, so process 0 stops: ValueError: passages must be a list per row" in problems[1]
+    assert others[1].startswith("ValueError: passages must be a list per row")
     assert values == pytest.approx(
         SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns_of(0, slice(0, 4))), abs=1e-5
     )

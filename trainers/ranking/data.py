@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -17,7 +17,8 @@ from seper_reward.config import (
     ScorerConfig,
     SetsConfig,
 )
-from seper_reward.data.queries import in_corpus, pool_passages, read_examples
+from seper_reward.data.inputs import Needs, load_input
+from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_rank, split_of, spread
 from seper_reward.labels.labelers import check_labeler, judgment_options
 from seper_reward.labels.provenance import query_key
@@ -176,16 +177,13 @@ def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passag
 def read_source(
     source: str, corpus: str | None, config: InputConfig
 ) -> tuple[Sequence[Query], dict[str, Passage] | None]:
-    """Read questions, also bundled ones, and a corpus; report the layout and unusable rows on standard error."""
-    examples, passages = read_examples(str(OURS.get(source, source)), corpus, config.input_options)
-    if examples.about:
-        print(examples.about, file=sys.stderr)
-    if examples.rejected:
-        first = examples.rejected[0]
-        print(f"{len(examples.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
-    if passages is None:
-        return examples.queries, None
-    return in_corpus(examples.queries, passages, examples.judgments), passages
+    """Read questions, also bundled ones, and a corpus; report unusable rows on standard error."""
+    options = replace(config.input_options, source=str(OURS.get(source, source)), corpus=corpus)
+    found = load_input(options, Needs(corpus=True))
+    if found.rejected:
+        first = found.rejected[0]
+        print(f"{len(found.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
+    return found.queries, None if found.corpus is None else dict(found.corpus)
 
 
 def questions_by_split(

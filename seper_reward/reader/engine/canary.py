@@ -9,7 +9,7 @@ few tokens greedily and compares the log-probabilities of the likeliest ones. It
 import asyncio
 import math
 import statistics
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,16 +47,6 @@ class Reading:
             if token != other_token:  # what follows was read behind other tokens
                 break
         return statistics.fmean(found) if found else math.inf
-
-    def to_json(self) -> list[list[Any]]:
-        """Return the reading as JSON values."""
-        return [list(self.tokens), list(map(dict, self.log_probs))]
-
-    @classmethod
-    def from_json(cls, values: Sequence[Any]) -> "Reading":
-        """Return a reading from its JSON values."""
-        tokens, log_probs = values
-        return cls(tuple(tokens), tuple(log_probs))
 
 
 def canary_request(model: str) -> dict[str, Any]:

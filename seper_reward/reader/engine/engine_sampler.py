@@ -98,7 +98,7 @@ class EngineSampler:
         """Raise ``WeightsMovedError`` if the servers have other weights than those whose responses a cache has."""
         reading = self._pool.reading
         if reading is not None:
-            (known,) = answers_through(cache, "canary", self, [(PROBE,)], lambda _: [reading], Reading)
+            (known,) = answers_through(cache, "canary reading", self, [(PROBE,)], lambda _: [reading], Reading)
             self._pool.compare_with(known)
 
     @property

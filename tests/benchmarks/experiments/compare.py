@@ -13,10 +13,11 @@ from typing import Any
 
 from seper_reward.baselines.erag import answering_labeler, end_to_end
 from seper_reward.baselines.labelled import Labelled, costs_per, label_all
-from seper_reward.command import chosen, parse
+from seper_reward.command import parse
 from seper_reward.config import CommandConfig, LabelerConfig, load_scorer
+from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.marks import is_relevant, relevance_of, role_order
-from seper_reward.data.queries import read_examples
+from seper_reward.data.queries import InputOptions
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.labelers import ERAGLabeler, check_labeler, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -367,7 +368,7 @@ def run(arguments: list[str]) -> None:
     )
 
     def read(file: str, split: str) -> list[Query]:
-        return chosen(read_examples(file)[0], split, config.limit)
+        return list(load_input(InputOptions(file), Needs(strict=True, split=split, limit=config.limit)).queries)
 
     results = run.run(config.files, read)
     text = compare_markdown(results)

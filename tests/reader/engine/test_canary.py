@@ -10,6 +10,7 @@ from seper_reward.reader.engine.canary import TOLERANCE, Canary, Reading, Weight
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, UnscorableError
 from tests.helpers import PROMPTS, engine
@@ -40,7 +41,7 @@ def test_a_difference_by_hand():
     other = reading({"a": -1.25, "c": -1.5, "x": -2.0}, {"e": -0.5, "b": -1.5}, {"f": -9.0})
     assert one.difference(other) == pytest.approx((0.25 + 0.5 + 1.0 + 3.5) / 4)
     assert one.difference(reading({"y": -0.1})) == float("inf")
-    assert Reading.from_json(one.to_json()) == one
+    assert from_json(Reading, to_json(one)) == one
 
 
 def test_calls_at_the_same_time_share_a_reading_that_began_after_them():

@@ -1,23 +1,57 @@
-"""TREC runs and relevance judgments: text files with columns separated by blanks, and the tables of BEIR and the hub.
+"""BEIR's folders, and TREC's runs and relevance judgments: text files with columns, and the tables of the hub.
+
+BEIR (arXiv:2104.08663) is a folder of ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``.
 
 A line of a run is ``question Q0 passage rank score name``, of judgments (qrels) ``question iteration passage grade``.
 As in trec_eval, passages are ranked by score; ranks in the file are ignored.
 """
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_rows, shown
-from seper_reward.runtime.messages import say_once
-from seper_reward.types import Passage, Query
 
 Run = Mapping[str, list[str]]  # question id -> passage ids, best first
 Qrels = Mapping[str, Mapping[str, int]]  # question id -> passage id -> grade, relevant above 0
 _TABLE = ["query-id", "corpus-id", "score"]
-_TABLES = (".jsonl", ".json", ".csv", ".parquet")
+_TABLES = (".jsonl", ".json", ".csv", ".parquet", ".arrow")
+
+
+class BeirFiles(NamedTuple):
+    """The files of one split of BEIR."""
+
+    queries: Path
+    corpus: Path
+    qrels: Path | None
+
+
+def beir_files(source: str) -> BeirFiles | None:
+    """Return the files of a BEIR folder; ``None`` if the source is something else.
+
+    The suffix ``:split`` of the source names the file of ``qrels`` with the judgments.
+
+    Raises:
+        ValueError: There are several splits and none is named, or the named split does not exist.
+    """
+    name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
+    queries, corpus = (_file(Path(name), each) for each in ("queries.jsonl", "corpus.jsonl"))
+    if queries is None or corpus is None:
+        return None
+    splits = {path.stem: path for path in sorted((Path(name) / "qrels").glob("*.tsv"))}
+    if not splits and not split:
+        return BeirFiles(queries, corpus, None)
+    if not split and len(splits) == 1:
+        return BeirFiles(queries, corpus, *splits.values())
+    if split not in splits:
+        got = repr(split) if split else "none"
+        raise ValueError(
+            f"{name}: expected a split of qrels/, one of {', '.join(splits) or 'none'}, got {got}; name it after a "
+            f"colon: {name}:{next(iter(splits), 'test')}"
+        )
+    return BeirFiles(queries, corpus, splits[split])
 
 
 def read_run(path: str | Path) -> Run:
@@ -32,6 +66,8 @@ def read_run(path: str | Path) -> Run:
         try:
             question, _, passage, _, score, _ = words
             value = float(score)
+            if math.isnan(value):
+                raise ValueError("NaN has no rank")
         except ValueError as error:
             raise ValueError(
                 f"{where}: expected a line of a TREC run, question Q0 passage rank score name, got {shown(words)}"
@@ -57,55 +93,18 @@ def read_qrels(source: str | Path) -> Qrels:
     for where, row in _judgments(source):
         try:
             question, passage, grade = row if len(row) == len(_TABLE) else (row[0], row[2], row[3])
-            judged.setdefault(str(question), {})[str(passage)] = int(grade)
+            grades, value = judged.setdefault(str(question), {}), float(grade)
+            if not value.is_integer():
+                raise ValueError("a grade is a whole number")
         except (ValueError, TypeError, IndexError) as error:
             raise ValueError(
                 f"{where}: expected a judgment, question iteration passage grade or BEIR's {', '.join(_TABLE)}, got "
                 f"{shown(row)}"
             ) from error
+        if str(passage) in grades:
+            raise ValueError(f"{where}: expected one grade for each passage, got {passage!r} again; drop one")
+        grades[str(passage)] = int(value)
     return judged
-
-
-def with_ranking(queries: Iterable[Query], run: Run, corpus: Mapping[str, Passage], depth: int) -> list[Query]:
-    """Return the questions with a ranking in a run, with its ``depth`` best passages in place of theirs.
-
-    Passages that the corpus lacks are passed over with a message: documents without a text are not in it.
-
-    Raises:
-        ValueError: The corpus has no passage of the run.
-    """
-    found, ranked, lacking = [], 0, set[str]()
-    for query in queries:
-        ids = run.get(query.id, [])
-        passages = tuple(corpus[each] for each in ids if each in corpus)[:depth]
-        ranked += bool(ids)
-        lacking |= {each for each in ids[:depth] if each not in corpus}
-        if passages:
-            found.append(replace(query, passages=passages))
-    if ranked and not found:
-        raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
-    if lacking:
-        say_once(
-            f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus and are left out, "
-            f"with {ranked - len(found)} questions that have no other"
-        )
-    return found
-
-
-def with_judgments(queries: Iterable[Query], qrels: Qrels, corpus: Mapping[str, Passage]) -> list[Query]:
-    """Return the judged questions, with the grades of their passages as the mark ``relevant``.
-
-    As in TREC, an unjudged passage is not relevant: its grade is 0. A question without passages gets its judged
-    passages that are in the corpus.
-    """
-    found = []
-    for query in queries:
-        if (grades := qrels.get(query.id)) is not None:
-            passages = query.passages or [corpus[each] for each in grades if each in corpus]
-            marks = ({**each.metadata, "relevant": grades.get(each.id, 0)} for each in passages)
-            marked = (replace(each, metadata=mark) for each, mark in zip(passages, marks, strict=True))
-            found.append(replace(query, passages=tuple(marked)))
-    return found
 
 
 def _judgments(source: str | Path) -> Iterator[tuple[str, list[Any]]]:
@@ -118,7 +117,12 @@ def _judgments(source: str | Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
-    with gzip.open(path, "rt") if path.name.endswith(".gz") else path.open(encoding="utf-8") as lines:
+    opened = gzip.open if path.name.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield f"{path}, line {number}", line.rstrip("\r\n").split("\t" if "\t" in line else None)
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)

@@ -1,0 +1,207 @@
+"""Layouts of rows: ours, and those of SQuAD, HotpotQA, MS MARCO and BEIR, which are recognised by their columns.
+
+- SQuAD (arXiv:1606.05250): the paragraph in which annotators found the answer becomes a passage marked relevant.
+- HotpotQA (arXiv:1809.09600), 2WikiMultihopQA: passages whose titles are in ``supporting_facts`` are marked relevant.
+- MS MARCO (arXiv:1611.09268): the passages from which annotators wrote the answer are marked relevant.
+- BEIR (arXiv:2104.08663): queries ``{_id, text, metadata}``; few have answers, HotpotQA's are in ``metadata.answer``.
+
+Questions without an answer (SQuAD 2.0, MS MARCO) have an empty list.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from seper_reward.data.rows import BadRowError, is_missing, plain, shown, stated_list
+
+Row = Mapping[str, Any]
+Columns = Mapping[str, str | Sequence[str]]
+FIELDS = ("question", "answers", "passages")
+_NO_ANSWER = "No Answer Present."  # of MS MARCO
+
+
+def layout_of(row: Row) -> str:
+    """Return the name of a row's layout; "" for ours, and for unknown columns."""
+    return next((name for name, (fits, _) in _LAYOUTS.items() if fits(row)), "")
+
+
+def as_ours(row: Row, columns: Columns = MappingProxyType({}), separator: str | None = None) -> dict[str, Any]:
+    """Return a row as ``{id?, question?, answers?, passages?}`` and its other columns.
+
+    Args:
+        row: A row in one of the layouts.
+        columns: Columns of ``id``, ``question``, ``answers`` or ``passages``, which count before the layout's. A
+            dotted path such as ``answer.aliases`` goes into objects, and into each item of a list; several columns are
+            joined.
+        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
+
+    Raises:
+        BadRowError: The row has the columns of a layout, but other values.
+    """
+    row, paths = plain(row), _paths(columns)
+    rest = {name: value for name, value in row.items() if name not in set(itertools.chain(*paths.values()))}
+    named = {name: _joined([_value_at(row, path) for path in own]) for name, own in paths.items()}
+    layout = layout_of(rest)
+    try:
+        found = {**(_LAYOUTS[layout][1](rest) if layout else rest), **named}
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise BadRowError(f"expected a row of {layout} ({error!r}), got {shown(dict(row))}") from error
+    if separator is not None and isinstance(found.get("answers"), (str, list)):
+        cells = [found["answers"]] if isinstance(found["answers"], str) else found["answers"]
+        parts = [cell.split(separator) if isinstance(cell, str) else [cell] for cell in cells]
+        found["answers"] = [alias for alias in itertools.chain.from_iterable(parts) if not is_missing(alias)]
+    return found
+
+
+def check_columns(rows: Sequence[Any], source: str, needed: Collection[str], columns: Columns) -> None:
+    """Raise ``ValueError`` if all of the first rows lack a column of a needed field, or one that the user named."""
+    objects = [plain(row) for row in rows if isinstance(row, Mapping)]
+    listed = f"the columns {', '.join(dict.fromkeys(str(name) for row in objects for name in row))}"
+    for path in itertools.chain.from_iterable(_paths(columns).values()):
+        if objects and not any(_has(row, path) for row in objects):
+            raise ValueError(f"{source}: expected a column {path!r}, got {listed}; correct the setting columns")
+    found: set[str] = set()
+    for row in objects:
+        try:
+            found |= set(as_ours(row, columns))
+        except BadRowError:
+            found |= set(FIELDS)  # a layout's columns with other values
+    missing = [name for name in FIELDS if name in needed and name not in found]
+    if not objects or not missing:
+        return
+    way_out = f"name it: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
+    if "passages" in missing:
+        way_out += ", or give a corpus to find passages in"
+    if "answers" in missing:
+        way_out += "; some labelers need no answers"
+    raise ValueError(f"{source}: found no column for {' and '.join(missing)}, got {listed}; {way_out}")
+
+
+def parse_columns(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the columns that words such as ``answers=gold`` name, by our names.
+
+    Answers and passages may have several columns.
+
+    Raises:
+        ValueError: A word has another form, names nothing of ours, or names a second column of the question or id.
+    """
+    columns: dict[str, list[str]] = {}
+    for word in words:
+        name, _, column = word.partition("=")
+        if name not in ("id", *FIELDS) or not column:
+            raise ValueError(f"columns must be like question=COLUMN, for id, {', '.join(FIELDS)}, got {word!r}")
+        if name in columns and name in ("id", "question"):
+            raise ValueError(f"columns names two for {name}, {columns[name][0]!r} and {column!r}; name one")
+        columns.setdefault(name, []).append(column)
+    return columns
+
+
+def _is_squad(row: Row) -> bool:
+    answers = row.get("answers")
+    return {"question", "context"} <= set(row) and isinstance(answers, Mapping) and "text" in answers
+
+
+def _squad(row: Row) -> dict[str, Any]:
+    passage = _marked_passage(row["context"], True, row.get("title"))
+    own = _without(row, "answers", "context", "title")
+    return {**own, "answers": _texts(row["answers"]["text"]), "passages": [passage]}
+
+
+def _is_hotpotqa(row: Row) -> bool:
+    return {"question", "answer", "context", "supporting_facts"} <= set(row) and "passages" not in row
+
+
+def _hotpotqa(row: Row) -> dict[str, Any]:
+    facts, context = row["supporting_facts"], row["context"]
+    supporting = set(facts["title"] if isinstance(facts, Mapping) else (title for title, _ in facts))
+    if isinstance(context, Mapping):  # on the hub; files have pairs
+        context = zip(context["title"], context["sentences"], strict=True)
+    passages = [
+        _marked_passage(" ".join(sentence.strip() for sentence in sentences), title in supporting, title)
+        for title, sentences in context
+    ]
+    own = _without(row, "answer", "context", "supporting_facts")
+    return {**own, "answers": row["answer"], "passages": passages}
+
+
+def _is_ms_marco(row: Row) -> bool:
+    passages = row.get("passages")
+    return {"query", "answers"} <= set(row) and isinstance(passages, Mapping) and "passage_text" in passages
+
+
+def _ms_marco(row: Row) -> dict[str, Any]:
+    marked = zip(row["passages"]["passage_text"], row["passages"]["is_selected"], strict=True)
+    return {
+        **_without(row, "query", "query_id"),
+        "id": row.get("query_id"),
+        "question": row["query"],
+        "answers": [answer for answer in _texts(row["answers"]) if answer != _NO_ANSWER],
+        "passages": [_marked_passage(text, bool(mark)) for text, mark in marked],
+    }
+
+
+def _is_beir(row: Row) -> bool:
+    return {"_id", "text"} <= set(row) and not {"question", "passages"} & set(row)
+
+
+def _beir(row: Row) -> dict[str, Any]:
+    metadata = row.get("metadata")
+    sources = [row, metadata] if isinstance(metadata, Mapping) else [row]
+    answers = [source[name] for source in sources for name in ("answers", "answer") if source.get(name) is not None]
+    own = _without(row, "text", "title", "metadata", "answers", "answer")
+    return {**own, "question": row["text"], **({"answers": answers[0]} if answers else {})}
+
+
+_LAYOUTS: Mapping[str, tuple[Callable[[Row], bool], Callable[[Row], dict[str, Any]]]] = {
+    "SQuAD": (_is_squad, _squad),
+    "HotpotQA": (_is_hotpotqa, _hotpotqa),
+    "MS MARCO": (_is_ms_marco, _ms_marco),
+    "BEIR": (_is_beir, _beir),
+}
+
+
+def _without(row: Row, *columns: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in columns}
+
+
+def _texts(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
+    return {"title": title, "text": text, "relevant": relevant}
+
+
+def _paths(columns: Columns) -> dict[str, tuple[str, ...]]:
+    return {name: (each,) if isinstance(each, str) else tuple(each) for name, each in columns.items()}
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """Return the value of one column, or those of several as one list."""
+    if len(values) == 1:
+        return values[0]
+    lists = [each if isinstance(each, list) else [each] for each in map(stated_list, values)]
+    return [each for each in itertools.chain.from_iterable(lists) if not is_missing(each)]
+
+
+def _has(value: Any, path: str) -> bool:
+    """Return whether there may be a value at a dotted path: whether none of its names is unknown."""
+    if isinstance(value, list):
+        return not value or any(_has(item, path) for item in value)
+    if not isinstance(value, Mapping):
+        return value is None
+    name, _, rest = path.partition(".")
+    return path in value or (bool(rest) and name in value and _has(value[name], rest))
+
+
+def _value_at(value: Any, path: str) -> Any:
+    """Return the value at a dotted path; ``None`` if there is none."""
+    if isinstance(value, list):
+        return [_value_at(item, path) for item in value]
+    if not isinstance(value, Mapping):
+        return None
+    if path in value:
+        return value[path]
+    name, _, rest = path.partition(".")
+    return _value_at(value.get(name), rest) if rest else None

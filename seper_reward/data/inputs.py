@@ -1,0 +1,250 @@
+"""The door for questions: ``load_input`` parses them, attaches passages and relevance, and checks them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from seper_reward.data.demo import CORPUS, QUESTIONS
+from seper_reward.data.marks import UNMARKED, is_marked
+from seper_reward.data.queries import Input, InputOptions, Rejected, differ, read_corpus, read_queries
+from seper_reward.data.rows import BadRowError
+from seper_reward.data.splits import of_split, spread
+from seper_reward.data.trec import beir_files, read_qrels, read_run
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.messages import say_once
+from seper_reward.types import Passage, Query
+
+
+class Retrieving(Protocol):
+    """A retriever, as in ``seper_reward.retrieval``."""
+
+    def retrieve(self, queries: Sequence[str], top_k: int) -> Sequence[Sequence[Passage]]:
+        """Return the best passages for each query."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Requirements of the job that an input is for, and its choice of questions."""
+
+    answers: bool = True  # whether each question has a gold answer
+    relevance: bool = False  # whether each question has relevance labels in its passages
+    passages: bool = False  # whether each question has a passage, at the end
+    corpus: bool = False  # whether passages must agree with the corpus, as they are retrieved from it later
+    # loads the retriever of a corpus, for questions without passages; None retrieves nothing
+    retriever: Callable[[Mapping[str, Passage]], Retrieving] | None = None
+    own_passages: bool = False  # whether the retriever has passages without a corpus, as a search service
+    top_k: int = 5  # passages to retrieve
+    split: str = "all"  # train, dev or test, by the hash of the id (`split_of`); or all
+    limit: int | None = None  # questions, evenly spread over the input; of a stream the first ones
+    strict: bool = False  # whether a row that cannot be used is an error
+
+
+class _Files(NamedTuple):
+    questions: str | Path
+    corpus: str | Path | None
+    qrels: str | Path | None
+
+
+def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -> Input:
+    """Read questions, attach passages and relevance labels, and check them.
+
+    Args:
+        options: The sources, and how to read them.
+        needs: Requirements of the job; questions that do not meet them are rejected.
+
+    Raises:
+        OSError: A source is missing or cannot be read.
+        ValueError: A format is unknown, a column or split is missing, or no id of a question occurs in the run or the
+            judgments.
+        BadRowError: ``needs.strict``, and a row cannot be used; or a passage has another text in the corpus.
+    """
+    found = _parse(options, needs)
+    for step in (_attach_run, _attach_relevance, _choose, _agree_with_corpus, _retrieve, _check):
+        found = step(found, options, needs)
+    return found
+
+
+def _parse(options: InputOptions, needs: Needs) -> Input:
+    files = _files(options)
+    if (options.run or files.qrels) and not files.corpus:
+        raise ValueError("a run and judgments refer to passages of a corpus; give the corpus, too")
+    corpus = read_corpus(files.corpus) if files.corpus else None
+    found = read_queries(
+        files.questions,
+        corpus,
+        options,
+        answers_needed=needs.answers,
+        passages_needed=not needs.own_passages,
+        most=needs.limit if options.streaming and not (options.run or files.qrels) else None,
+    )
+    return replace(found, corpus=corpus, judgments=read_qrels(files.qrels) if files.qrels else None)
+
+
+def _files(options: InputOptions) -> _Files:
+    if options.source == "demo":
+        return _Files(QUESTIONS, options.corpus or CORPUS, options.qrels)
+    if (beir := beir_files(options.source)) is not None:
+        return _Files(beir.queries, options.corpus or beir.corpus, options.qrels or beir.qrels)
+    return _Files(options.source, options.corpus, options.qrels)
+
+
+def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
+    """Give the questions with a ranking in the run its best passages in place of theirs.
+
+    Passages that the corpus lacks are passed over with a message: documents without a text are not in it.
+    """
+    if options.run is None:
+        return found
+    run, corpus = read_run(options.run), found.corpus or {}
+    ranked = _in_file(found.queries, run, options.run)
+    lacking = {each for query in ranked for each in run[query.id][: options.run_depth] if each not in corpus}
+    best = {query.id: tuple(corpus[each] for each in run[query.id] if each in corpus) for query in ranked}
+    queries = [replace(query, passages=best[query.id][: options.run_depth]) for query in ranked if best[query.id]]
+    if ranked and not queries:
+        raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
+    if lacking:
+        say_once(
+            f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus and are left out, "
+            f"with {len(ranked) - len(queries)} questions that have no other"
+        )
+    return replace(found, queries=tuple(queries))
+
+
+def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Input:
+    """Keep the judged questions, with the grades of their passages as the mark ``relevant``.
+
+    As in TREC, an unjudged passage is not relevant: its grade is 0. A question without passages gets its judged
+    passages that are in the corpus.
+    """
+    if found.judgments is None:
+        return found
+    queries = []
+    for query in _in_file(found.queries, found.judgments, options.qrels or options.source):
+        grades, corpus = found.judgments[query.id], found.corpus or {}
+        passages = query.passages or [corpus[each] for each in grades if each in corpus]
+        queries.append(replace(query, passages=tuple(_graded(each, grades) for each in passages)))
+    return replace(found, queries=tuple(queries))
+
+
+def _choose(found: Input, options: InputOptions, needs: Needs) -> Input:
+    _raise_if_strict(found.rejected, needs)
+    queries = of_split(found.queries, needs.split)
+    chosen = queries[: needs.limit] if options.streaming else spread(queries, needs.limit)
+    return replace(found, queries=tuple(chosen))
+
+
+def _agree_with_corpus(found: Input, options: InputOptions, needs: Needs) -> Input:
+    if not needs.corpus or found.corpus is None:
+        return found
+    return replace(found, queries=tuple(in_corpus(found.queries, found.corpus, found.judgments)))
+
+
+def _retrieve(found: Input, options: InputOptions, needs: Needs) -> Input:
+    """Give passages to questions without; and to all if they are judged, as judgments are of the whole corpus."""
+    judgments = None if options.run else found.judgments
+    lacking = [query for query in found.queries if judgments or not query.passages]
+    if needs.retriever is None or not lacking or (found.corpus is None and not needs.own_passages):
+        return found
+    corpus = found.corpus or {}
+    known = in_corpus(lacking, corpus) if corpus else lacking
+    retrieved = needs.retriever(corpus).retrieve([query.question for query in known], needs.top_k)
+    given = {
+        query.id: add_passages(query, passages, judgments.get(query.id, {}) if judgments else None)
+        for query, passages in zip(known, retrieved, strict=True)
+    }
+    return replace(found, queries=tuple(given.get(query.id, query) for query in found.queries))
+
+
+def _check(found: Input, options: InputOptions, needs: Needs) -> Input:
+    reasons = {}
+    for query in found.queries:
+        if needs.passages and not query.passages:
+            reasons[query.id] = "no passage was found for the question; give it passages, or drop it"
+        elif needs.relevance and not any(map(is_marked, query.passages)):
+            reasons[query.id] = UNMARKED
+    rejected = [
+        Rejected(f"{options.source}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})
+        for query in found.queries
+        if query.id in reasons
+    ]
+    _raise_if_strict(rejected, needs)
+    queries = tuple(query for query in found.queries if query.id not in reasons)
+    return replace(found, queries=queries, rejected=(*found.rejected, *rejected))
+
+
+def _raise_if_strict(rejected: Sequence[Rejected], needs: Needs) -> None:
+    if needs.strict and rejected:
+        raise BadRowError(f"{rejected[0].where}: {rejected[0].reason} ({len(rejected)} unusable rows in all)")
+
+
+def _in_file(queries: Sequence[Query], ids: Mapping[str, object], file: str) -> list[Query]:
+    """Return the questions whose ids a file has; raise if there is none, and say how many are left out."""
+    found = [query for query in queries if query.id in ids]
+    if queries and not found:
+        raise ValueError(
+            f"{file}: expected ids of the questions, such as {queries[0].id!r}, got none of them; use the same ids in "
+            "both files"
+        )
+    if len(found) < len(queries):
+        say_once(f"{file}: {len(queries) - len(found)} of {len(queries)} questions are not in it and are left out")
+    return found
+
+
+def _graded(passage: Passage, grades: Mapping[str, int]) -> Passage:
+    return replace(passage, metadata={**passage.metadata, "relevant": grades.get(passage.id, 0)})
+
+
+def add_passages(query: Query, passages: Sequence[Passage], grades: Mapping[str, int] | None = None) -> Query:
+    """Return a query with further passages after its own, each id once.
+
+    A search service may give passages without ids, which then get one from their texts, and several parts of a
+    document under its id, which then get the id ``DOCUMENT#HASH``. Human ``grades`` by id are of documents: further
+    parts are then left out, and new passages get their grade, 0 if they have none.
+    """
+    known = {passage.id: passage.text for passage in query.passages}
+    others: list[Passage] = []
+    for passage in passages:
+        if not passage.id or (grades is None and known.get(passage.id, passage.text) != passage.text):
+            text_id = content_key(passage.title, passage.text)[:16]
+            passage = replace(passage, id=f"{passage.id}#{text_id}" if passage.id else text_id)
+        if passage.id not in known:
+            known[passage.id] = passage.text
+            others.append(passage)
+    if grades is not None:
+        others = [_graded(each, grades) for each in others]
+    return replace(query, passages=(*query.passages, *others))
+
+
+def in_corpus(
+    queries: Sequence[Query], corpus: Mapping[str, Passage], judgments: Mapping[str, Mapping[str, int]] | None = None
+) -> list[Query]:
+    """Return queries whose passages have the titles of the corpus, with those that people judged relevant.
+
+    The number of passages that are not in the corpus is printed, because no retriever can find them.
+
+    Raises:
+        BadRowError: A passage has another text in the corpus; ids may be mere row numbers.
+    """
+    passages = absent = 0
+    found = []
+    for query in queries:
+        for passage in query.passages:
+            other = corpus.get(passage.id)
+            passages += 1
+            absent += other is None
+            if other is not None and differ(passage, other):
+                raise BadRowError(
+                    f"question id={query.id!r}: its passage id={passage.id!r} is {passage.full_text[:80]!r}, but the "
+                    f"corpus has {other.full_text[:80]!r} under this id; use different ids in questions and corpus"
+                )
+        known = tuple(replace(each, title=each.title or corpus.get(each.id, each).title) for each in query.passages)
+        grades = (judgments or {}).get(query.id, {})
+        judged = [corpus[each] for each, grade in grades.items() if grade > 0 and each in corpus]
+        found.append(add_passages(replace(query, passages=known), judged, grades))
+    if absent:
+        say_once(
+            f"{absent} of {passages} passages of questions are not in the corpus: no retriever can find them, and "
+            "recall and nDCG count them as not found; use the corpus's ids for passages that it has"
+        )
+    return found

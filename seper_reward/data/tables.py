@@ -1,0 +1,154 @@
+"""Tables and datasets, read by the ``datasets`` library: CSV, Parquet, Arrow, saved folders, and ids on the hub."""
+
+import csv
+import glob
+import gzip
+import logging
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# org/name, then a revision, a configuration and a split, each optional
+_HUB_ID = re.compile(
+    r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
+)
+SAVED = ("dataset_dict.json", "state.json")  # files of DatasetDict.save_to_disk and Dataset.save_to_disk
+TABLES = (".csv", ".tsv", ".parquet", ".arrow")
+NO_COLUMN = "(cells without a column)"  # of rows that are longer than the header
+_LONGEST_ERROR = 300
+
+
+def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a file whose name ends in one of ``TABLES``; CSV and TSV may be gzipped.
+
+    Cells of CSV and TSV are texts, or ``None`` if they are empty; cells behind the last column are under
+    ``NO_COLUMN``. Between tabs, quotes have no meaning, except around a whole cell in which quotes are doubled.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: CSV has no header, or equal names in it.
+    """
+    import datasets
+
+    builder, options, separator = path.suffix[1:], {}, ""
+    if builder not in ("parquet", "arrow"):
+        names, separator = _header(path)
+        columns = [*names, NO_COLUMN]
+        builder, options = (
+            "csv",
+            {
+                "sep": separator,
+                "quoting": csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
+                "encoding": "utf-8-sig",
+                "features": datasets.Features({name: datasets.Value("string") for name in columns}),  # 007 stays 007
+                "keep_default_na": False,  # texts such as NA are answers
+                "na_values": [""],
+                # else pandas takes longer rows for rows with an index
+                "names": columns,
+                "header": None,
+                "skiprows": 1,
+                "index_col": False,
+            },
+        )
+    warnings.filterwarnings("ignore", "Length of header or names")  # rows that are too long are rejected one by one
+    logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # it logs errors that it raises as well
+    with _one_line_errors(str(path)):
+        files = glob.escape(str(path.resolve()))  # a name with brackets is no pattern
+        for row in datasets.load_dataset(builder, data_files=files, split="train", streaming=True, **options):
+            yield {name: _unquoted(cell) for name, cell in row.items()} if separator == "\t" else row
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    """Return the names of the columns of CSV, and its separator."""
+    with _one_line_errors(str(path)), gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+        header = file.readline().decode("utf-8-sig").rstrip("\r\n")
+    separator = max(",;\t", key=header.count)
+    names = next(csv.reader([header], delimiter=separator), [])
+    # pandas writes its index as a first column without a name
+    if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
+        raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
+    return names, separator
+
+
+def _unquoted(cell: str | None) -> str | None:
+    """Return a cell without the quotes of pandas, which doubles the quotes inside."""
+    quoted = re.fullmatch(r'"((?:[^"]|"")*)"', cell or "", re.DOTALL)
+    return quoted[1].replace('""', '"') if quoted else cell
+
+
+def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
+    """Open one split of a dataset.
+
+    Args:
+        source: A folder written by ``save_to_disk`` of a ``Dataset`` or ``DatasetDict``, a folder of data files in the
+            hub's layout, or an id on the hub, ``org/name`` or ``org/name@revision/configuration``. The suffix
+            ``:split`` names the split, or for data files and the hub a slice of it, ``:train[:100]``.
+        streaming: Whether to read rows of data files and of the hub on demand instead of all at once.
+
+    Returns:
+        The rows, a ``Dataset`` or ``IterableDataset``.
+
+    Raises:
+        OSError: The folder or dataset does not exist, or the hub cannot be reached.
+        ValueError: The dataset has several splits and none is named, or the named split does not exist.
+    """
+    import datasets
+
+    name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
+    saved = any((Path(name) / each).is_file() for each in SAVED)
+    options: dict[str, Any] = {}
+    if not Path(name).is_dir():
+        hub = _HUB_ID.fullmatch(source)
+        if hub is None:
+            raise FileNotFoundError(
+                f"{source}: no such file or folder, nor the id of a dataset on the hub, such as org/name:train"
+            )
+        name, split, options = hub["name"], hub["split"] or "", {"name": hub["config"], "revision": hub["revision"]}
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each retry
+    with _one_line_errors(source):
+        if saved:
+            rows = datasets.load_from_disk(name)
+        else:
+            rows = datasets.load_dataset(name, split=split or None, streaming=streaming, **options)
+    if isinstance(rows, dict):
+        rows = _chosen_split(rows, name if saved else source, split)
+    elif saved and split:
+        raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
+    return _fetched(source, rows) if streaming else rows
+
+
+def _fetched(source: str, rows: Iterable[Any]) -> Iterator[Any]:
+    with _one_line_errors(source):
+        yield from rows
+
+
+def _chosen_split(splits: Mapping[str, Iterable[Any]], source: str, split: str) -> Iterable[Any]:
+    if not split and len(splits) == 1:
+        return next(iter(splits.values()))
+    if split not in splits:
+        got = repr(split) if split else "none"
+        raise ValueError(
+            f"{source}: expected a split, one of {', '.join(splits)}, got {got}; name it after a colon: "
+            f"{source}:{next(iter(splits))}"
+        )
+    return splits[split]
+
+
+@contextmanager
+def _one_line_errors(source: str) -> Iterator[None]:
+    """Turn errors of the file system, the network or the library into an ``OSError`` with a one-line message."""
+    from datasets.exceptions import DatasetsError
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # httpx2 from hub 2 on
+
+    try:
+        yield
+    except (OSError, EOFError, ValueError, DatasetsError, httpx.HTTPError) as error:
+        message = " ".join(str(error).split())[:_LONGEST_ERROR]
+        unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
+        hint = "; without network only local files and the hub's cache are readable" if unreached else ""
+        raise OSError(
+            f"{source}: cannot be read as a dataset of the hub or of local files: {message}{hint}"
+        ) from error

@@ -1,0 +1,30 @@
+"""The codec of frozen records: JSON values in caches, label rows, requests and responses, by pydantic."""
+
+from collections.abc import Set
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+T = TypeVar("T")
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def to_json(record: Any, exclude: Set[str] = frozenset()) -> Any:
+    """Return a record as JSON values: its fields in order, except ``exclude``."""
+    return _adapter(type(record)).dump_python(record, mode="json", exclude=set(exclude))
+
+
+def from_json(kind: type[T], values: Any) -> T:
+    """Return the record of a kind that ``to_json`` made values of; missing fields have their defaults.
+
+    Raises:
+        ValueError: The values are not those of such a record.
+    """
+    found: T = _adapter(kind).validate_python(values)
+    return found
+
+
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:  # making one takes milliseconds
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
