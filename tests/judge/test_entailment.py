@@ -160,7 +160,7 @@ def test_nothing_is_cut_off(tiny_judge):
         ("who wrote Hamlet ?", "who wrote Hamlet?"),
         ("Good morning! I hope you are well.\nWho wrote Hamlet? Thank you.", "Who wrote Hamlet?"),
         ("who wrote hamlet. I thank you", "who wrote hamlet. I thank you?"),  # no sentence asks: the whole text
-        ("Name the capital of Chad. Is it N'Djamena? Yes.", "Is it N'Djamena?"),
+        ("Please answer in brief. Which city is it? Thanks.", "Which city is it?"),
         ("Who founded St. Louis?", "Who founded St. Louis?"),
         ("What does the U.S. Constitution say of J. Adams?", "What does the U.S. Constitution say of J. Adams?"),
         ("It burned down in 1871. Why?", "It burned down in 1871. Why?"),

@@ -8,6 +8,7 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.types import Pair
 from tests.helpers import ScriptedModel
 
+SPLIT = [(1.0, 0.0), (-0.9, 0.9), (-0.1, 0.1)]  # of the rest, nine tenths are neutral
 CREDULOUS = ScriptedModel(lambda pair: 0.99)
 QUESTION = "How many of the 120 sheep were lost?"
 
@@ -30,6 +31,9 @@ QUESTION = "How many of the 120 sheep were lost?"
         ("412 metres", "412 kg", False),
         ("SW1A 2AA", "SW1A 1AA", False),
         ("They lost 87 of them", "85", False),
+        ("They paid 85 pounds", "$85", False),  # the same number of another unit
+        ("It weighs 412 kg", "412 metres", False),
+        ("20 C", "20 °C", True),  # an equal value, whatever its signs
         ("They lost 120 of them", "85", False),  # the question's number is no other answer, and 85 is missing
         ("Platform nine", "Platform 10", False),
         ("Platform nine", "Platform 9¾", False),
@@ -48,6 +52,7 @@ def test_a_pair_that_a_rule_decides(premise, hypothesis, expected):
         ("Of 120 sheep they lost 85", "85", ("Of 120 sheep they lost 85", "85")),  # 120 is of the question
         ("Two kilometres, as the crow flies", "2000 m", ("2000 m, as the crow flies", "2000 m")),
         ("On 9 November 1989 it fell", "in 1989", ("On 1989 it fell", "in 1989")),
+        ("They paid $85 for 20 kg", "20 kg", ("They paid $85 for 20 kg", "20 kg")),
         ("85 kg", "85", ("85 kg", "85")),  # of other kinds: a number, and a quantity that may be something else
         ("85", "85 kg", ("85 kg", "85 kg")),  # a number may leave out its unit
         ("It is in F#", "F#", ("It is in F#", "F#")),
