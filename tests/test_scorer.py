@@ -3,13 +3,10 @@
 import itertools
 
 import pytest
-import torch
-from seper_reward.estimators.judge import SampledQuestion
 
 from seper_reward import Estimator, Passage, SePerScorer, config
-from seper_reward.data.answers import stated_parts
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Responses
+from seper_reward.types import Pair
 from tests.helpers import rebuilt
 
 RECORD = {
@@ -31,7 +28,11 @@ def scorer_like(scorer, **changes):
 def slow_belief(scorer, question, answers, passages):
     """Eq. 7-10 as nested loops, one pair at a time, for equal weights and mean over aliases."""
     responses = scorer.sampler.sample([scorer.reader.prompts.build(question, passages)])[0].texts
-    entails = lambda one, other: float(scorer.entailment.score([(one, other)], [question])[0])  # noqa: E731
+
+    def entails(*texts):
+        pair = Pair(question, *texts)
+        return scorer.judge.probs([pair])[pair]
+
     soft = sum(entails(r, a) for r in responses for a in answers) / len(responses) / len(answers)
     clusters: list[list[str]] = []
     for response in responses:
@@ -70,33 +71,6 @@ def test_utilities_of_a_plain_dict(tiny_scorer):
         assert judged.delta_seper == pytest.approx(judged.seper - judged.baseline_seper)
         assert judged.baseline is utilities[0].baseline
         assert judged.std_error >= judged.baseline.std_error
-
-
-def test_a_list_against_a_slow_loop(tiny_scorer):
-    """The mean over items of the best alias's support by the best part, one pair at a time."""
-    scorer = scorer_like(tiny_scorer, estimator=Estimator(weighting="uniform"))
-    answers = [["Peter Voss", "Voss"], ["the monks"]]
-    (belief,) = scorer.beliefs(RECORD["question"], answers, [()])
-    entails = lambda one, other: float(scorer.entailment.score([(one, other)], [RECORD["question"]])[0])  # noqa: E731
-    total = 0.0
-    for response in tiny_scorer.sampler.sample([scorer.reader.prompts.build(RECORD["question"], ())])[0].texts:
-        parts = stated_parts(response, answers)
-        for aliases in answers:
-            total += max(entails(part, alias) for part in parts for alias in aliases) / len(answers)
-    assert belief.seper == pytest.approx(total / 4, abs=1e-5)
-    assert len(belief.support[0]) == 3
-
-
-def test_a_list_of_one_item_is_the_plain_answer(tiny_scorer):
-    nested = {**RECORD, "answers": [RECORD["answers"]]}
-    (expected,), (found,) = tiny_scorer.utilities([RECORD]), tiny_scorer.utilities([nested])
-    assert found == expected
-    assert len(found[0].baseline.sampled.known_leaves) == 2
-
-
-def test_a_list_has_no_known_leaves(tiny_scorer):
-    (belief,) = tiny_scorer.beliefs(RECORD["question"], [[alias] for alias in RECORD["answers"]], [()])
-    assert belief.sampled.known_leaves == ()
 
 
 @pytest.mark.parametrize("preset", ["default", "paper", "official"])
@@ -172,29 +146,6 @@ def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
     supporting, unrelated, misleading = embedded_scorer.utilities([record])[0]
     assert supporting.delta_seper > 0.4
     assert supporting.delta_seper > unrelated.delta_seper > misleading.delta_seper - 0.05
-
-
-LISTS = [
-    ("Who founded Google?", ["Larry Page", "Sergey Brin"], ["Bill Gates", "Steve Jobs"]),
-    ("Which countries border Andorra?", ["Spain", "France"], ["Italy", "Portugal"]),
-    ("Which three primary colours does a painter mix?", ["red", "yellow", "blue"], ["green", "black", "pink"]),
-]
-
-
-@pytest.mark.parametrize(("question", "right", "wrong"), LISTS)
-def test_the_embedded_judge_reads_lists_in_parts(embedded_scorer, question, right, wrong):
-    answers = [[item] for item in right]
-    for form in ("{} and {}", "The answer is {} and {}.", "{}; {}"):
-        said = [form.format(", ".join(items[:-1]), items[-1]) for items in (right, wrong, [right[0], *wrong[1:]])]
-        sampled = [SampledQuestion(question, answers, [Responses((text,), (torch.zeros(1),))]) for text in said]
-        whole, nothing, part = (beliefs[0].seper for beliefs in embedded_scorer.judge.beliefs(sampled))
-        assert (whole, part) == pytest.approx((1, 1 / len(right)), abs=0.15)
-        assert nothing < 0.17
-    earned = {
-        text: embedded_scorer.judge.mutual_support(question, text, answers)
-        for text in (" and ".join(right), " or ".join([*right, *wrong]), " ".join([*right, *wrong]), ", ".join(wrong))
-    }
-    assert list(earned.values()) == pytest.approx([1, 0.5, 0, 0], abs=0.1)
 
 
 def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):

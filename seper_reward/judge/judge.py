@@ -126,18 +126,14 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
         return premise.strip() == hypothesis.strip()
     if equal(premise, hypothesis):
         return True
-    if differ_in_signs(premise, hypothesis):
-        return False
     wanted, stated = values_in(hypothesis), values_in(premise)
     value, whole = whole_value(hypothesis), whole_value(premise)
     if value and whole and (decided := _compare(whole, value)) is not None:
         return decided
+    if differ_in_signs(premise, hypothesis):
+        return False
     asked = values_in(question)
-    if value and any(
-        each.comparable(value) and not each.entails(value)
-        for each in stated
-        if not any(each.entails(other) for other in asked)
-    ):
+    if value and any(_excludes(each, value) for each in stated if not any(each.entails(other) for other in asked)):
         return False
     claim = _spelled(premise, stated, hypothesis, wanted)
     if _lacks_digits(claim, in_digits(hypothesis)) or signs(hypothesis) - signs(claim):
@@ -168,6 +164,13 @@ def _compare(one: Value, other: Value) -> bool | None:
     if one.entails(other):
         return None if one.has_unit != other.has_unit else True  # 2 % may not be 2
     return False if one.comparable(other) or (one.has_unit and other.has_unit) else None
+
+
+def _excludes(one: Value, other: Value) -> bool:
+    """Return whether a value is another one of the same kind, or the same number of another unit."""
+    if one.comparable(other):
+        return not one.entails(other)
+    return one.has_unit and one.readings[-1] == other.readings[-1]
 
 
 def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from seper_reward.judge.equality import plain
-from seper_reward.judge.judge import Judge, Judged
+from seper_reward.judge.judge import Judge, Judged, PairModel, decide
 from seper_reward.types import Answers, Pair, answer_aliases
 
 
@@ -28,7 +28,7 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     Returns:
         Per text a number in [0, 1]; 0 for a blank text.
     """
-    claims = [[_Claim.of(each, alias) for alias in answer_aliases(each.answers)] for each in stated]
+    claims = [[_Claim.of(each, alias, judge.model) for alias in answer_aliases(each.answers)] for each in stated]
     judged = judge.probs([pair for own in claims for claim in own for pair in claim.pairs])
     return [max(max(0.0, 4 * claim.agreement(judged) - 3) for claim in own) for own in claims]
 
@@ -40,15 +40,17 @@ class _Claim(NamedTuple):
     readings: tuple[str, ...]
     alias: str
     holds: bool  # whether the text holds the alias word for word
+    equated: bool  # whether a rule equates the text with the alias; a model may also give 1
 
     @classmethod
-    def of(cls, stated: Stated, alias: str) -> "_Claim":
+    def of(cls, stated: Stated, alias: str, model: PairModel) -> "_Claim":
         text, wanted = plain(stated.text), plain(alias)
         echoed = _words(stated.question) - _words(wanted)
         left = re.sub(r"\w+", lambda word: "" if word[0].casefold() in echoed else word[0], text)
         readings = (text, re.sub(r"\s+(?=[.,;:!?])", "", " ".join(left.split())))
         holds = re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text, re.IGNORECASE) is not None
-        return cls(stated.question, readings, alias, holds)
+        equated = decide(Pair(stated.question, text, alias), model) is True
+        return cls(stated.question, readings, alias, holds, equated)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -56,10 +58,9 @@ class _Claim(NamedTuple):
         return [Pair(self.question, *pair) for one, two in both for pair in ((one, two), (two, one))]
 
     def agreement(self, judged: Judged) -> float:
-        by_reading = [self._agreement(judged, reading) for reading in self.readings]
-        # a rule that equates the text with the answer needs no second direction
-        if judged[Pair(self.question, self.readings[0], self.alias)] == 1:
+        if self.equated:  # a rule needs no second direction
             return 1.0
+        by_reading = [self._agreement(judged, reading) for reading in self.readings]
         return max(by_reading) if self.holds else min(by_reading)
 
     def _agreement(self, judged: Judged, reading: str) -> float:

@@ -92,9 +92,10 @@ _NUMBER = (
     r"|\d+(?:[.,]\d+)?|\.\d+)"
 )
 _SIGN = r"(?:(?<![\w)])(?P<sign>-|minus |negative )(?=[\d.]))?"
-# of $7m and $2.5b; 7m is a length
-_LETTER = r"(?P<letter>k|bn|mn|(?<=[$£€¥₹]\d)[mb]|(?<=[$£€¥₹]\d\d)[mb]|(?<=\.\d)[mb])\b"
-_SCALE = rf"(?:{_LETTER}|\s*(?P<word>hundred|thousand|million|billion|trillion)\b)?"
+_SCALE, _MONEY_SCALE = (
+    rf"(?:(?P<letter>{letters})\b|\s*(?P<word>hundred|thousand|million|billion|trillion)\b)?"
+    for letters in (r"k|bn|mn|(?<=\.\d)[mb]", "[kmb]|bn|mn")  # 2.5m and $7m; 7m is a length
+)
 _AMOUNT = rf"(?<![\w.,/:])(?<!\d-){_SIGN}(?P<number>{_NUMBER})(?![\d/]|[.,:]\d)"
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -478,7 +479,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         (r"\b(?P<part>half|quarter)\s+(?P<side>past|to)\s+(?P<hour>\d{1,2})\b", _time),
         (r"(?:(?<=^)|(?<=at ))(?P<part>noon|midday|midnight)(?=\W*$)", _time),
         (r"(?<![\w.,/])\d+(?:[-.:]\d+){2,}(?!\w)", _code),
-        (rf"(?<![a-z])(?P<money>{_BEFORE})\s?(?P<number>{_NUMBER})(?!\d){_SCALE}", _amount),
+        (rf"(?<![a-z])(?P<money>{_BEFORE})\s?(?P<number>{_NUMBER})(?!\d){_MONEY_SCALE}", _amount),
         (
             rf"(?<![\w.,/:-])(?P<number>{_NUMBER})(?P<first>\s?[a-z%°]+)?(?:\s*-\s*|:|\s+to\s+)(?P<high>{_NUMBER})(?![\w/:-]|[.,]\d)",
             _pair,

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from seper_reward import SePerScorer
 from seper_reward.judge.extract import extract_answer
+from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.pretrained import LoadOptions
 from tests.reward.test_answer_attack import TARGETS, attack
@@ -58,7 +59,7 @@ def search(task: Search) -> tuple[Search, float, str]:
         )
     scorer = _scorers[judge]
     found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
-    paid = scorer.judge.mutual_supports([(question, extract_answer(text), [answer]) for _, text in found])
+    paid = mutual_supports(scorer.judge, [Stated(question, extract_answer(text), [answer]) for _, text in found])
     best = max(range(len(found)), key=lambda at: (paid[at], found[at][0]))
     return task, paid[best], found[best][1]
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from seper_reward.estimators.belief import belief, first_pairs
+from seper_reward.estimators.belief import belief, pairs_of
 from seper_reward.estimators.clustering import predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import Estimator
+from seper_reward.judge.judge import Judge
 from seper_reward.types import Leaf, Responses
+from tests.helpers import ScriptedModel
 
 
 def test_predictive_entropy_by_hand():
@@ -40,10 +42,8 @@ def test_entropies_know_nothing_of_the_gold_answer():
     for place, (gold, chance) in enumerate(chances.items(), 1):
         log_prob = math.log(chance)
         known = replace(draws, known_leaves=(Leaf(gold, (place,), log_prob, log_prob, log_prob),))
-        options = Estimator()
-        pairs = first_pairs(options, known, (gold,))
-        probs = {pair: torch.tensor([float(pair[0] == pair[1]), float(pair[0] != pair[1])]) for pair in pairs}
-        told = belief(options, known, (gold,), probs)
+        asked = (Estimator(), "Who?", (gold,), known)
+        told = belief(*asked, Judge(ScriptedModel(lambda pair: 0.0)).probs(list(pairs_of(*asked))))
         found.add((told.entropy, told.semantic_entropy))
     assert len(found) == 1
     weights = torch.tensor([0.3 + 0.3, 0.1 + 0.3])  # each stands for half of what was not drawn

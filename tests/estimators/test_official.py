@@ -7,32 +7,23 @@ import random
 
 import pytest
 import torch
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 
-from seper_reward import Estimator
+from seper_reward import Estimator, SePerScorer
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge
 from seper_reward.runtime.cache import Cache
+from seper_reward.scorer import beliefs_of
 from seper_reward.types import Responses
+from tests.helpers import ScriptedModel
 
 OFFICIAL = Estimator.preset("official")
 QUESTION = "who runs the mill"
 ENTAILS, NEUTRAL, CONTRADICTS = (0.8, 0.15, 0.05), (0.2, 0.7, 0.1), (0.1, 0.2, 0.7)
 
 
-class Table:
-    """Stands for the entailment model: class probabilities of pairs, from a table."""
-
-    weights_hash = "table"
-
-    def __init__(self, probs):
-        self.probs = probs
-
-    def class_probs(self, pairs, questions=None, *, verbatim=False):
-        return torch.tensor([self.probs[pair] for pair in pairs]).reshape(-1, 3)
-
-
 def believed(options, sampled, answers, probs):
-    ((belief,),) = BeliefJudge(Table(probs), options, None).beliefs([SampledQuestion(QUESTION, answers, [sampled])])
+    judge = Judge(ScriptedModel(lambda pair: probs[pair[1:]]))
+    (belief,) = beliefs_of(judge, options, [(QUESTION, answers, sampled)])
     return belief
 
 
@@ -146,7 +137,7 @@ def test_two_responses_for_two_aliases_by_hand():
     forward = {("r1", "A"): 0.9, ("r1", "B"): 0.1, ("r2", "A"): 0.2, ("r2", "B"): 0.8}
     probs = {pair: entails(prob) for pair, prob in forward.items()}
     probs |= {(answer, response): entails(prob) for (response, answer), prob in forward.items()}
-    probs |= dict.fromkeys(itertools.permutations(("r1", "r2")), NEUTRAL)
+    probs |= dict.fromkeys(itertools.product(("r1", "r2"), repeat=2), NEUTRAL)
     sampled = responses(("r1", 0.6), ("r2", 0.4))
     found = believed(OFFICIAL, sampled, ["A", "B"], probs)
     assert found.seper == pytest.approx(0.62)  # A: .6 * .9 + .4 * .2; as shipped, the official code reads .58
@@ -168,7 +159,7 @@ def test_a_contradiction_in_one_direction_is_no_match():
 
 
 def test_the_rule_reads_both_directions_whatever_the_kernel():
-    probs = {("SIJ", "joint"): ENTAILS, ("joint", "SIJ"): CONTRADICTS}
+    probs = {("SIJ", "joint"): ENTAILS, ("joint", "SIJ"): CONTRADICTS, ("SIJ", "SIJ"): ENTAILS}
     options = Estimator(kernel="forward", match="no_contradiction")
     found = believed(options, responses(("SIJ", 0.5)), ["joint"], probs)
     assert (found.seper, found.seper_hard) == (pytest.approx(0.8), 0.0)
@@ -178,19 +169,17 @@ def test_the_rule_reads_both_directions_whatever_the_kernel():
 def test_the_papers_hard_seper_needs_entailment_both_ways(backward, hard):
     """Definition 2 and eq. 8; soft SePer reads the forward direction (eq. 9)."""
     longer, gold = "Rabaul, East New Britain", "Rabaul"
-    probs = {(longer, gold): (0.98, 0.01, 0.01), (gold, longer): (backward, 0.4, 0.1)}
+    probs = {(longer, gold): (0.98, 0.01, 0.01), (gold, longer): (backward, 0.4, 0.1), (longer, longer): ENTAILS}
     found = believed(Estimator.preset("paper"), responses((longer, 0.5)), [gold], probs)
     assert (found.seper, found.seper_hard) == (pytest.approx(0.98), hard)
 
 
-def test_an_entailment_model_of_two_classes_is_refused_at_once():
-    class TwoClasses(Table):
-        def class_probs(self, pairs, questions=None, *, verbatim=False):
-            return torch.empty(len(pairs), 2)
-
+def test_an_entailment_model_of_two_classes_is_refused_at_once(tiny_sampler):
+    model = ScriptedModel(lambda pair: 0.5)
+    model.classes = 2
     with pytest.raises(ValueError, match="neutral and contradiction, got one with 2 classes; use match="):
-        BeliefJudge(TwoClasses({}), OFFICIAL, None)
-    BeliefJudge(TwoClasses({}), Estimator.preset("official", match="threshold"), None)
+        SePerScorer(tiny_sampler, model, estimator=OFFICIAL)
+    SePerScorer(tiny_sampler, model, estimator=Estimator.preset("official", match="threshold"))
 
 
 class Recorder:
@@ -211,9 +200,9 @@ class Recorder:
 def judged(tiny_judge, options, question, texts, answers, cache=None):
     """Return the belief of the tiny entailment model, and the pairs that it read."""
     recorder = Recorder(tiny_judge._tokenizer)
-    judge = BeliefJudge(EntailmentScorer(tiny_judge._model, recorder), options, cache)
+    judge = Judge(EntailmentScorer(tiny_judge._model, recorder), cache)
     sampled = Responses(texts, tuple(torch.tensor([-1.0, -2.0]) for _ in texts), finished=(True,) * len(texts))
-    ((belief,),) = judge.beliefs([SampledQuestion(question, answers, [sampled])])
+    (belief,) = beliefs_of(judge, options, [(question, answers, sampled)])
     return belief, recorder.pairs
 
 
@@ -224,9 +213,8 @@ def test_the_entailment_model_reads_the_official_texts(tiny_judge, question, sho
     said = [f'{shown} "Ida Voss."', f"{shown} ", f"{shown} Ida  Voss"]
     gold = [f"{shown} Ida Voss", f"{shown} ida voss"]
     with_gold = {*itertools.product(said, gold), *itertools.product(gold, said)}
-    among = {*itertools.permutations(said, 2), (said[2], said[2])}  # the last was sampled twice
-    assert with_gold < pairs <= with_gold | among
-    assert all((one, two) in pairs or (two, one) in pairs for one, two in among)
+    among = set(itertools.product(said, repeat=2))
+    assert pairs == with_gold | among
 
     probs = {}
     for one, two in with_gold | among:

@@ -132,7 +132,7 @@ def test_empty_response_is_an_empty_product():
             for name in vars(Estimator())
             if name != "threshold"
         ],
-        (lambda: match_clusters(torch.tensor([0]), SUPPORT[:1], 0.5, "all"), "judged_by must be one of"),
+        (lambda: match_clusters(torch.tensor([0]), SUPPORT[:1], 0.5, "both"), "judged_by must be one of"),
         (lambda: without_end_token([torch.tensor([-1.0])], ()), "for each of 1 responses, got 0"),
     ],
 )
@@ -149,9 +149,11 @@ def test_kernels():
 
 def test_presets_differ_where_paper_and_code_do():
     paper, official = Estimator.preset("paper"), Estimator.preset("official")
-    assert (paper.weighting, paper.aliases, paper.kernel, paper.match, paper.clusters) == (
-        "sequence", "mean", "forward", "equivalent", "complete",
-    )  # fmt: skip
+    assert vars(paper) == {
+        "weighting": "sequence", "end_token": "counted", "aliases": "mean", "hard_aliases": None, "kernel": "forward",
+        "match": "equivalent", "threshold": 0.5, "clusters": "complete", "judged_by": "all",
+        "judged_texts": "verbatim",
+    }  # fmt: skip
     assert vars(official) == {
         "weighting": "mean_token", "end_token": "left_out", "aliases": "max", "hard_aliases": "any", "kernel": "max",
         "match": "no_contradiction", "threshold": 0.5, "clusters": "greedy", "judged_by": "first",

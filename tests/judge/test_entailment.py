@@ -1,20 +1,35 @@
-"""Entailment: right columns, right directions, no pair scored twice or without need."""
+"""Entailment: right columns, right directions, texts in parts, and no text of the model read twice or cut off."""
 
 import pytest
 import torch
-from seper_reward.estimators.statements import Statement, StatementEncoder, asking_sentence, in_windows
 
-from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.entailment import EntailmentScorer, asking_sentence, entailed_in_parts, in_windows
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.types import Pair
 
-PAIRS = [("Elmwick", "Thornby"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
+TEXTS = [("Elmwick", "Thornby"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]
 
 
-def count_forward(scorer, monkeypatch):
+def asked(texts, question=""):
+    return [Pair(question, *pair) for pair in texts]
+
+
+def score(scorer, texts, question=""):
+    """Return the entailment of each pair of texts."""
+    return scorer.probs(asked(texts, question))[:, 0]
+
+
+def read_of(scorer, monkeypatch):
+    """Return a list to which the number of pairs of each forward pass is appended."""
     seen = []
     forward = type(scorer)._forward
-    monkeypatch.setattr(scorer, "_forward", lambda rows: seen.extend(rows) or forward(scorer, rows), raising=False)
+
+    def counted(encoded, places):
+        seen.append(len(places))
+        return forward(scorer, encoded, places)
+
+    monkeypatch.setattr(scorer, "_forward", counted, raising=False)
     return seen
 
 
@@ -29,73 +44,90 @@ def one_by_one(scorer, premise, hypothesis, question):
 
 
 def test_label_order_is_read_from_the_model(tiny_judge):
-    probs = tiny_judge.class_probs(PAIRS, ["When?"] * 3)
-    for row, pair in zip(probs, PAIRS, strict=True):
+    probs = tiny_judge.probs(asked(TEXTS, "When?"))
+    for row, pair in zip(probs, TEXTS, strict=True):
         torch.testing.assert_close(row, one_by_one(tiny_judge, *pair, "When?"), atol=1e-5, rtol=1e-4)
-    assert torch.equal(tiny_judge.score(PAIRS, ["When?"] * 3), probs[:, 0])
     assert len({round(float(value), 4) for value in probs.flatten()}) == 9  # no two columns or rows alike
 
 
-def test_each_distinct_pair_is_scored_once(tiny_judge, monkeypatch):
-    seen = count_forward(tiny_judge, monkeypatch)
-    probs = tiny_judge.score([("Paris", "London"), ("Rome", "Oslo"), ("Paris.", '"London"'), ("Paris", "London")])
-    assert len(seen) == 2
-    assert probs[0] == probs[2] == probs[3] != probs[1]
+def test_two_pairs_that_the_model_reads_alike_are_read_once(tiny_judge, monkeypatch):
+    seen = read_of(tiny_judge, monkeypatch)
+    pairs = [Pair("who wrote it", *TEXTS[0]), Pair("why?", *TEXTS[0]), Pair("Hello. who wrote it?", *TEXTS[0])]
+    probs = tiny_judge.probs(pairs)
+    assert seen == [2]
+    assert torch.equal(probs[0], probs[2])
+    assert not torch.equal(probs[0], probs[1])
 
 
-def test_equal_answers_need_no_model(tiny_judge, monkeypatch):
-    seen = count_forward(tiny_judge, monkeypatch)
-    assert tiny_judge.score([("The Tern Bridge!", "tern bridge"), ("", "  "), ("Ψ", "ψ")]).tolist() == [1, 1, 1]
-    assert tiny_judge.score([("", "Paris"), ("Paris", "...")]).tolist() == [0, 0]
-    assert not seen
-
-
-def test_batches_do_not_change_scores(tiny_judge):
-    pairs = [(f"{'long ' * (i % 7)}answer {i}", f"answer {i // 2}") for i in range(40)]
+def test_batches_do_not_change_scores(tiny_judge, monkeypatch):
+    texts = [(f"{'long ' * (i % 7)}answer {i}", f"answer {i // 2}") for i in range(40)]
     small = EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer, max_batch_tokens=64)
-    torch.testing.assert_close(small.score(pairs), tiny_judge.score(pairs), atol=1e-5, rtol=1e-4)
+    seen = read_of(small, monkeypatch)
+    torch.testing.assert_close(score(small, texts), score(tiny_judge, texts), atol=1e-5, rtol=1e-4)
+    assert len(seen) > 5
+    assert sum(seen) == 40
 
 
 def test_a_batch_too_large_for_memory_is_halved(tiny_judge, monkeypatch):
-    pairs = [(f"answer {i}", f"answer {i // 2} again") for i in range(5)]
-    expected, forward, asked = tiny_judge.score(pairs), tiny_judge._model.forward, []
+    texts = [(f"answer {i}", f"answer {i // 2} again") for i in range(5)]
+    expected, forward, sizes = score(tiny_judge, texts), tiny_judge._model.forward, []
 
     def short_of_memory(input_ids, **rest):
-        asked.append(len(input_ids))
+        sizes.append(len(input_ids))
         if len(input_ids) > 2:
             raise torch.OutOfMemoryError("out of memory")
         return forward(input_ids=input_ids, **rest)
 
     monkeypatch.setattr(tiny_judge._model, "forward", short_of_memory)
     with pytest.warns(UserWarning, match="a batch of 5 is halved"):
-        torch.testing.assert_close(tiny_judge.score(pairs), expected, atol=1e-5, rtol=1e-4)
-    assert asked == [5, 2, 3, 1, 2]
+        torch.testing.assert_close(score(tiny_judge, texts), expected, atol=1e-5, rtol=1e-4)
+    assert sizes == [5, 2, 3, 1, 2]
 
 
 def test_no_pairs(tiny_judge):
-    assert tiny_judge.class_probs([]).shape == (0, 3)
+    assert tiny_judge.probs([]).shape == (0, 3)
 
 
-def test_a_long_text_is_judged_in_parts(tiny_judge, monkeypatch):
+def test_the_parts_of_a_pair_by_hand():
+    """A hypothesis of two parts and a premise of three: at best they have .7 and .6, with their other classes."""
+    probs = [
+        [torch.tensor(row) for row in ((0.2, 0.7, 0.1), (0.7, 0.1, 0.2), (0.5, 0.5, 0.0))],
+        [torch.tensor(row) for row in ((0.6, 0.3, 0.1), (0.1, 0.1, 0.8), (0.4, 0.4, 0.2))],
+    ]
+    assert torch.equal(entailed_in_parts(probs), torch.tensor((0.6, 0.3, 0.1)))
+    assert torch.equal(entailed_in_parts(probs[:1]), torch.tensor((0.7, 0.1, 0.2)))
+
+
+def test_a_pair_is_cut_into_the_parts_of_both_texts(tiny_judge):
+    long, short = "Rain fell on the mill. " * 60, "the mill burned"
+    parts = in_windows(long, lambda text: tiny_judge._fits(text, tiny_judge._answer_tokens))
+    assert len(parts) > 1
+    (grid,) = tiny_judge.parts([Pair("It burned. who told you why? Thanks.", long, short)])
+    assert grid == [[Pair("who told you why?", part, short) for part in parts]]
+    (grid,) = tiny_judge.parts([Pair("why", short, long)])
+    assert grid == [[Pair("why?", short, part)] for part in parts]
+    assert tiny_judge.parts([Pair("why", long, short)], verbatim=True) == [[[Pair("why?", long, short)]]]
+
+
+def test_a_long_text_is_judged_in_parts(tiny_judge):
     """A premise entails what one of its parts entails; a hypothesis is entailed if each of its parts is."""
-    long, short = "Rain fell on the mill. " * 120, "the mill burned"
-    limit = tiny_judge._inputs._answer_tokens
+    long, short = "Rain fell on the mill. " * 119 + "Snow fell on the barn.", "the mill burned"
+    limit = tiny_judge._answer_tokens
     parts = in_windows(
         long, lambda text: len(tiny_judge._tokenizer(text, add_special_tokens=False).input_ids) <= limit
     )
     assert len(parts) > 2
     assert " ".join(parts).split() == long.split()
-    scores = tiny_judge.score([(part.rstrip(" ."), short) for part in parts])
-    assert float(tiny_judge.score([(long, short)])) == pytest.approx(float(scores.max()), abs=1e-5)
-    scores = tiny_judge.score([(short, part.rstrip(" .")) for part in parts])
-    assert float(tiny_judge.score([(short, long)])) == pytest.approx(float(scores.min()), abs=1e-5)
+    scores = score(tiny_judge, list(dict.fromkeys((part, short) for part in parts)))
+    assert len(scores) > 1
+    assert float(score(tiny_judge, [(long, short)])) == pytest.approx(float(scores.max()), abs=1e-5)
+    scores = score(tiny_judge, list(dict.fromkeys((short, part) for part in parts)))
+    assert float(score(tiny_judge, [(short, long)])) == pytest.approx(float(scores.min()), abs=1e-5)
 
 
-def test_a_long_verbatim_text_is_truncated_as_in_the_official_code(tiny_judge, monkeypatch):
-    seen = count_forward(tiny_judge, monkeypatch)
+def test_a_long_verbatim_text_is_truncated_as_in_the_official_code(tiny_judge):
     long, short = "rain fell on the mill " * 120, "the mill burned"
-    probs = tiny_judge.class_probs([(long, short)], ["Why?"], verbatim=True)
-    assert [tuple(row) for row in seen] == [(long, short, "Why?")]
+    probs = tiny_judge.probs([Pair("Why?", long, short)], verbatim=True)
     options = {"truncation": "longest_first", "max_length": 512, "return_tensors": "pt"}
     with torch.no_grad():
         logits = tiny_judge._model(**tiny_judge._tokenizer(f"Why? {long}", f"Why? {short}", **options)).logits
@@ -105,29 +137,30 @@ def test_a_long_verbatim_text_is_truncated_as_in_the_official_code(tiny_judge, m
 def test_a_judge_that_gives_nan_is_named(tiny_judge, monkeypatch):
     monkeypatch.setattr(tiny_judge._model.classifier.bias, "data", torch.full((3,), torch.nan))
     with pytest.raises(ValueError, match=r"entailment model '.*' gave NaN; load it with dtype='float32'"):
-        tiny_judge.score(PAIRS)
+        score(tiny_judge, TEXTS)
 
 
-def test_nothing_is_cut_off(tiny_judge, monkeypatch):
+def test_nothing_is_cut_off(tiny_judge):
     """Whatever the lengths, every token of question part and answers is in the model's input."""
-    seen = count_forward(tiny_judge, monkeypatch)
-    tiny_judge.score([("seven " * 3000, "purple " * 90)], ["why " * 900 + "not?"])
-    for row in seen:
-        ids = tiny_judge._inputs.encode([row])["input_ids"][0]
-        tokens = len(tiny_judge._inputs._tokenizer(" ".join(row), add_special_tokens=False).input_ids)
-        assert len(ids) - 3 >= tokens
-    assert sum(len(premise.split()) for premise in {row.premise for row in seen}) > 0
-    assert sum(row.premise.count("seven") for row in seen if row.hypothesis == seen[0].hypothesis) >= 20
+    (grid,) = tiny_judge.parts([Pair("why " * 900 + "not?", "seven " * 3000, "purple " * 90)])
+    rows = [row for claim in grid for row in claim]
+    for row, ids in zip(rows, tiny_judge.encode(rows)["input_ids"], strict=True):
+        texts = [f"{row.question} {text}" for text in (row.premise, row.hypothesis)]
+        tokens = tiny_judge._tokenizer(texts, add_special_tokens=False).input_ids
+        assert len(ids) == sum(map(len, tokens)) + 3
+    assert sum(row.premise.count("seven") for row in grid[0]) == 3000
+    assert sum(claim[0].hypothesis.count("purple") for claim in grid) == 90
+    assert {row.question[-4:] for row in rows} == {"not?"}
 
 
 @pytest.mark.parametrize(
-    ("question", "asked"),
+    ("question", "expected"),
     [
         ("who wrote Hamlet", "who wrote Hamlet?"),
         ("who wrote Hamlet ?", "who wrote Hamlet?"),
         ("Good morning! I hope you are well.\nWho wrote Hamlet? Thank you.", "Who wrote Hamlet?"),
-        ("I thank you for your patience. who wrote hamlet", "who wrote hamlet?"),
-        ("Name the capital of Chad. Please be brief.", "Name the capital of Chad?"),
+        ("who wrote hamlet. I thank you", "who wrote hamlet. I thank you?"),  # no sentence asks: the whole text
+        ("Please answer in brief. Which city is it? Thanks.", "Which city is it?"),
         ("Who founded St. Louis?", "Who founded St. Louis?"),
         ("What does the U.S. Constitution say of J. Adams?", "What does the U.S. Constitution say of J. Adams?"),
         ("It burned down in 1871. Why?", "It burned down in 1871. Why?"),
@@ -135,32 +168,36 @@ def test_nothing_is_cut_off(tiny_judge, monkeypatch):
         ("  ", ""),
     ],
 )
-def test_the_sentence_that_asks(question, asked):
-    assert asking_sentence(question) == asked
+def test_the_sentence_that_asks(question, expected):
+    assert asking_sentence(question) == expected
 
 
 def test_politeness_and_question_marks_change_nothing(tiny_judge):
     polite = "I am sorry to trouble you again. " * 8
     questions = ["who wrote it", "who wrote it?", f"{polite}who wrote it?", f"who wrote it? {polite}"]
-    scores = tiny_judge.score([PAIRS[0]] * 4, questions)
-    assert len(set(scores.tolist())) == 1
+    probs = tiny_judge.probs([Pair(question, *TEXTS[0]) for question in [*questions, "when was it"]])[:, 0].tolist()
+    assert len(set(probs[:4])) == 1
+    assert probs[4] != probs[0]
 
 
-def test_the_question_stands_where_the_model_learned_it(tiny_judge):
-    tokenizer, config = tiny_judge._tokenizer, tiny_judge._model.config
-    row = Statement("It is Paris", "Paris", "Where?")
-    text = tokenizer.decode(StatementEncoder(tokenizer, config).encode([row])["input_ids"][0])
-    assert text.lower().count("where?") == 2
-    once = type("Config", (), {**config.to_dict(), "question_once": True})
-    text = tokenizer.decode(StatementEncoder(tokenizer, once).encode([row])["input_ids"][0])
-    assert text.lower().count("where?") == 1
+def test_the_question_stands_where_the_model_learned_it(tiny_judge, monkeypatch):
+    tokenizer, pair = tiny_judge._tokenizer, Pair("Where?", "It is Paris", "Paris")
+
+    def read(scorer):
+        return tokenizer.decode(scorer.encode([pair])["input_ids"][0]).lower()
+
+    assert read(tiny_judge).count("where?") == 2
+    monkeypatch.setattr(tiny_judge._model.config, "question_once", True, raising=False)
+    once = read(EntailmentScorer(tiny_judge._model, tokenizer))
+    assert once.count("where?") == 1
+    assert once.index("where?") < once.index("it is paris")
 
 
 def test_a_judge_that_names_no_longest_input_reads_512_tokens(tiny_judge, monkeypatch):
     monkeypatch.setattr(tiny_judge._tokenizer, "model_max_length", int(1e30))
     monkeypatch.setattr(tiny_judge._model.config, "max_position_embeddings", 514)  # RoBERTa's, two of them not usable
-    inputs = StatementEncoder(tiny_judge._tokenizer, tiny_judge._model.config)
-    assert len(inputs.encode([Statement("a " * 2000, "b " * 2000, "")])["input_ids"][0]) == 512
+    scorer = EntailmentScorer(tiny_judge._model, tiny_judge._tokenizer)
+    assert len(scorer.encode([Pair("", "a " * 2000, "b " * 2000)])["input_ids"][0]) == 512
 
 
 def test_a_judge_that_fails_in_bfloat16_is_read_in_float32(tmp_path, tiny_judge):
@@ -178,7 +215,7 @@ def test_a_judge_that_fails_in_bfloat16_is_read_in_float32(tmp_path, tiny_judge)
     with pytest.warns(UserWarning, match="loaded in float32: torch.bfloat16 fails"):
         judge = EntailmentScorer.from_pretrained(str(tmp_path), options)
     expected = EntailmentScorer.from_pretrained(str(tmp_path), LoadOptions(device="cpu", dtype="float32"))
-    assert judge.score(PAIRS).tolist() == expected.score(PAIRS).tolist()
+    assert torch.equal(judge.probs(asked(TEXTS)), expected.probs(asked(TEXTS)))
 
 
 def test_identity_sees_the_label_order(tiny_judge, monkeypatch):
@@ -198,5 +235,14 @@ def test_the_embedded_judge_knows_the_easy_cases():
     question = "What is the capital of France?"
     right = [("The capital of France is Paris", "Paris"), ("It is Paris, on the Seine", "Paris")]
     wrong = [("London", "Paris"), ("The capital of France is Lyon", "Paris"), ("I do not know", "Paris")]
-    scores = scorer.score(right + wrong, [question] * 5)
+    scores = score(scorer, right + wrong, question).tolist()
     assert min(scores[:2]) > 0.5 > max(scores[2:])
+
+
+def test_a_script_is_read_if_the_vocabulary_has_its_words():
+    """The embedded model's vocabulary is English, with single letters of other scripts."""
+    scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
+    for text in ("Zürich", "naïve café", "1840 €"):
+        assert scorer.reads(text), text
+    for text in ("서울", "กรุงเทพ", "東京", "Zürich 東京", "🙂"):
+        assert not scorer.reads(text), text

@@ -23,6 +23,8 @@ SAME = [
     ("78 %", "78%", "78 per cent", "seventy-eight percent"),
     ("$45,000", "45000 USD", "$45k", "45 thousand dollars", "US$45,000"),
     ("£1.5bn", "1.5 billion pounds"),
+    ("£937m", "937 million pounds", "£0.937b"),
+    ("$1.25m", "$1,250,000"),
     ("2,340 metres", "2340 m", "2.34 km", "2340-metre"),
     ("6 ft 2 in", "6'2\"", "1.88 m"),
     ("20 °C", "20 degrees Celsius"),

@@ -5,7 +5,6 @@ import re
 import statistics
 
 import pytest
-from seper_reward.estimators.rules import decide, states_another
 
 from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS
@@ -13,6 +12,9 @@ from seper_reward.data.inputs import load_input
 from seper_reward.data.queries import InputOptions
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.judge.extract import extract_answer
+from seper_reward.judge.judge import decide
+from seper_reward.judge.support import Stated, mutual_supports
+from seper_reward.types import Pair
 
 TARGETS = [
     ("Who runs the mill in Hallow?", "Ida Voss"),
@@ -42,11 +44,16 @@ WORDS = 60  # longest text of most searches' texts
 LONGEST = 200
 
 
-def states(text, question, answer):
-    if answer in ("yes", "no") and isinstance(decide(text, answer, question), bool):
-        return True  # "The Tern is longer" answers "Is the Tern longer?"
+def states(text, answer):
     words = set(re.findall(r"\w+", answer.lower())) | SYNONYMS.get(answer.lower(), set())
     return bool(words & set(re.findall(r"\w+", text.lower())))
+
+
+def entailments(scorer, pairs):
+    """Return the entailment of pairs by the model alone."""
+    distinct = list(dict.fromkeys(pairs))
+    found = dict(zip(distinct, scorer.entailment.probs(distinct)[:, 0].tolist(), strict=True))
+    return [found[pair] for pair in pairs]
 
 
 def agreement(scorer, question, texts, answer, least):
@@ -54,14 +61,13 @@ def agreement(scorer, question, texts, answer, least):
 
     Of a text that a rule refuses a tenth counts, so that the search turns to texts that only the model can refuse.
     """
-    asked = [question] * len(texts)
-    forward = scorer.entailment.score([(text, answer) for text in texts], asked).tolist()
+    asked = [Pair(question, text, answer) for text in texts]
+    forward = entailments(scorer, asked)
     near = [at for at, entailed in enumerate(forward) if entailed > least]  # the reverse could only lower the others
-    backward = scorer.entailment.score([(answer, texts[at]) for at in near], asked[: len(near)]).tolist()
+    backward = entailments(scorer, [Pair(question, answer, texts[at]) for at in near])
     both = {at: min(forward[at], entailed) for at, entailed in zip(near, backward, strict=True)}
-    return [
-        both.get(at, 0.0) * (0.1 if states_another(text, question, answer) else 1.0) for at, text in enumerate(texts)
-    ]
+    refused = [decide(pair, scorer.entailment) is False for pair in asked]
+    return [both.get(at, 0.0) * (0.1 if is_refused else 1.0) for at, is_refused in enumerate(refused)]
 
 
 def attack(scorer, question, answer, budget, rng):
@@ -98,7 +104,7 @@ def attack(scorer, question, answer, budget, rng):
         cut = (
             " ".join(text.split()[: WORDS if rng.random() < 0.95 else LONGEST]) for text in texts
         )  # short ones are fast
-        fresh = sorted({text for text in cut if text not in seen and not states(text, question, answer)})
+        fresh = sorted({text for text in cut if text not in seen and not states(text, answer)})
         seen |= {*fresh}
         least = best[-1][0] if len(best) == 20 else -1.0
         scores = agreement(scorer, question, [extract_answer(text) for text in fresh], answer, least)
@@ -126,8 +132,8 @@ def test_a_copied_question_is_not_paid(embedded, shared_data, name):
     assert len(named) > 20
 
     def paid(text):
-        stated = [(asked, extract_answer(text(asked, answer)), (answer,)) for asked, answer in named]
-        return statistics.fmean(embedded.judge.mutual_supports(stated))
+        stated = [Stated(asked, extract_answer(text(asked, answer)), (answer,)) for asked, answer in named]
+        return statistics.fmean(mutual_supports(embedded.judge, stated))
 
     assert paid(lambda asked, answer: asked) < 0.1
     assert paid(lambda asked, answer: asked.rstrip("?").lower()) < 0.1
@@ -144,5 +150,7 @@ def test_no_text_without_the_answer_is_paid(request, embedded, question, answer,
         reason = "since its sixth stage the judge takes some short texts with 'no' for a name (docs/results.md, traps)"
         request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     (_, text), *_ = attack(embedded, question, answer, budget, random.Random(answer))
-    assert embedded.judge.mutual_support(question, extract_answer(text), [answer]) <= 0.05, text
-    assert embedded.judge.mutual_support(question, f"It is {answer}", [answer]) > 0.5
+    stated = [Stated(question, each, [answer]) for each in (extract_answer(text), f"It is {answer}")]
+    found, said = mutual_supports(embedded.judge, stated)
+    assert found <= 0.05, text
+    assert said > 0.5

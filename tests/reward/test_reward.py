@@ -239,18 +239,6 @@ def test_the_parts_of_a_reward_sum_up_to_the_bit(sepers, support, price, weight,
     assert sum(steps.search_rewards) == ends
 
 
-def test_a_policys_text_and_the_answer_have_to_entail_each_other(tiny_scorer, monkeypatch):
-    probs = {("Bob", "Ida Voss"): 0.95, ("Ida Voss", "Bob"): 0.9, ("Bob", "Ida"): 1.0, ("Ida", "Bob"): 0.7}
-
-    def class_probs(pairs, questions=None, **_):
-        return torch.tensor([[probs[pair], 1 - probs[pair], 0.0] for pair in pairs])
-
-    monkeypatch.setattr(tiny_scorer.entailment, "class_probs", class_probs)
-    assert tiny_scorer.judge.mutual_support(QUESTION, "Bob", ["Ida Voss", "Ida"]) == pytest.approx(4 * 0.9 - 3)
-    assert tiny_scorer.judge.mutual_support(QUESTION, "Bob", ["Ida"]) == 0
-    assert tiny_scorer.judge.mutual_support(QUESTION, " ", ["Ida"]) == 0
-
-
 @pytest.mark.parametrize(
     ("text", "answer"),
     [

@@ -9,6 +9,7 @@ from transformers import AddedToken
 from seper_reward import Passage
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.types import Pair
 
 # by family: the added tokens, and what a passage would have to say to open the assistant's turn
 FAMILIES = {
@@ -97,7 +98,6 @@ def test_without_a_tokenizer_it_is_broken_up_by_its_looks(attack):
 
 def test_the_judge_sees_no_control_tokens(tiny_judge):
     """An answer that holds the separator reads as one in which nobody could take it for a separator."""
-    questions = ["Who runs [SEP] the mill?"]
-    found = tiny_judge.class_probs([("Bob [SEP] Ann", "Ann [SEP] Bob")], questions)
-    expected = tiny_judge.class_probs([("Bob [ SEP] Ann", "Ann [ SEP] Bob")], ["Who runs [ SEP] the mill?"])
+    found = tiny_judge.probs([Pair("Who runs [SEP] the mill?", "Bob [SEP] Ann", "Ann [SEP] Bob")])
+    expected = tiny_judge.probs([Pair("Who runs [ SEP] the mill?", "Bob [ SEP] Ann", "Ann [ SEP] Bob")])
     assert found.tolist() == expected.tolist()

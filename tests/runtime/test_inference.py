@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from seper_reward.runtime.inference import inference
+from seper_reward.types import Pair
 
 
 def test_the_setting_comes_back_after_an_error():
@@ -56,6 +57,6 @@ def test_reader_and_judge_never_use_cudnns_attention(tiny_scorer, monkeypatch):
     tiny_scorer.sampler.log_probs(["Who?"], ["Ann"])
     assert len(allowed) > read
     given = len(allowed)
-    tiny_scorer.entailment.score([("Ann sailed", "a woman went out")])
+    tiny_scorer.entailment.probs([Pair("", "Ann sailed", "a woman went out")])
     assert len(allowed) > given
     assert not any(allowed)

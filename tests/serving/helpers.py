@@ -65,29 +65,26 @@ class ServerThread:
         assert not self.thread.is_alive()
 
 
-class HeldJudge:
-    """A scorer's judge that writes down each block and waits until it may go on."""
+class Hold:
+    """A scorer's measurement of a block, which is written down and waits until it may go on."""
 
-    def __init__(self, judge):
-        self._judge, self.blocks, self.may_go_on = judge, [], threading.Event()
+    def __init__(self, measure):
+        self._measure, self.blocks, self.may_go_on = measure, [], threading.Event()
         self.reached = threading.Event()
         self.fails = {}
 
-    def beliefs(self, questions):
-        self.blocks.append([(each.question, len(each.responses)) for each in questions])
+    def __call__(self, asked):
+        self.blocks.append([(each.question, len(each.contexts)) for each in asked])
         self.reached.set()
         assert self.may_go_on.wait(30)
-        for each in questions:
+        for each in asked:
             if each.question in self.fails:
                 raise self.fails[each.question]
-        return self._judge.beliefs(questions)
-
-    def __getattr__(self, name):
-        return getattr(self._judge, name)
+        return self._measure(asked)
 
 
 def held(scorer):
-    """Return a scorer whose judge is held, and that judge."""
+    """Return a scorer that is held, and its hold."""
     other = copy.copy(scorer)
-    other.judge = HeldJudge(scorer.judge)
-    return other, other.judge
+    other._measured = Hold(scorer._measured)
+    return other, other._measured

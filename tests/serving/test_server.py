@@ -292,13 +292,13 @@ def test_the_token_opens_all_but_health(tiny_scorer, monkeypatch):
 
 @pytest.fixture
 def stuck(tiny_scorer):
-    """Return a server whose reader does not answer before its judge may go on."""
-    scorer, judge = held(tiny_scorer)
+    """Return a server whose reader does not answer before its hold is released."""
+    scorer, hold = held(tiny_scorer)
     with ServerThread(scorer, queue=2, limits=LIMITS) as server:
         try:
-            yield server, judge
+            yield server, hold
         finally:
-            judge.may_go_on.set()
+            hold.may_go_on.set()
 
 
 def body(*questions):
@@ -306,7 +306,7 @@ def body(*questions):
 
 
 def test_what_is_late_is_504_and_clients_ask_again(stuck):
-    server, judge = stuck
+    server, hold = stuck
     start = time.monotonic()
     answer = post(server, "/beliefs", body("A?"), **{"SePer-Deadline": "0.3"})
     assert time.monotonic() - start < 5
@@ -314,12 +314,12 @@ def test_what_is_late_is_504_and_clients_ask_again(stuck):
     assert post(server, "/beliefs", body("A?"), **{"SePer-Deadline": "-1"}).status_code == 422
     with pytest.raises(ConnectionError, match="the last: not measured before the deadline"):
         SePerClient(server.url, timeout=0.5).measure([Asked("A?", ("x",), ((),))])
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     assert post(server, "/beliefs", body("A?")).json()["results"][0] is not None
 
 
 def test_a_full_queue_is_429_and_clients_wait(stuck):
-    server, judge = stuck
+    server, hold = stuck
     found = {}
 
     def measure(question):
@@ -329,7 +329,7 @@ def test_a_full_queue_is_429_and_clients_wait(stuck):
 
     first = threading.Thread(target=measure, args=("A?",))
     first.start()
-    assert judge.reached.wait(30)
+    assert hold.reached.wait(30)
     others = [threading.Thread(target=measure, args=(f"{number}?",)) for number in range(5)]
     for each in others:
         each.start()
@@ -337,23 +337,23 @@ def test_a_full_queue_is_429_and_clients_wait(stuck):
         time.sleep(0.01)
     answer = post(server, "/beliefs", body("X?"))
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     for each in (first, *others):
         each.join(30)
     assert found == {question: [0.0] for question in ("A?", "0?", "1?", "2?", "3?", "4?")}  # nobody searched
 
 
 def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(stuck):
-    server, judge = stuck
+    server, hold = stuck
     answers = []
     asking = threading.Thread(target=lambda: answers.append(post(server, "/beliefs", body("A?", "B?"))))
     asking.start()
-    assert judge.reached.wait(30)
+    assert hold.reached.wait(30)
     server.stop()
     refused = post(server, "/beliefs", body("C?"))
     assert (refused.status_code, refused.json()["detail"]) == (503, "the server is stopping")
     assert httpx2.get(f"{server.url}/health").status_code == 503
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     asking.join(30)
     assert [result is None for result in answers[0].json()["results"]] == [False, False]
     server.thread.join(30)
@@ -363,9 +363,9 @@ def test_a_stop_answers_what_was_accepted_and_refuses_the_rest(stuck):
 
 
 def test_an_engine_that_is_away_is_503(stuck):
-    server, judge = stuck
-    judge.fails["A?"] = ConnectionError("no engine answered")
-    judge.may_go_on.set()
+    server, hold = stuck
+    hold.fails["A?"] = ConnectionError("no engine answered")
+    hold.may_go_on.set()
     answer = post(server, "/beliefs", body("A?"))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert "no engine answered" in answer.json()["detail"]
@@ -398,9 +398,9 @@ def test_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
 
 
 def test_a_bug_is_null_with_a_reason(stuck):
-    server, judge = stuck
-    judge.fails["A?"] = RuntimeError("a bug")
-    judge.may_go_on.set()
+    server, hold = stuck
+    hold.fails["A?"] = RuntimeError("a bug")
+    hold.may_go_on.set()
     answer = post(server, "/beliefs", body("A?", "B?")).json()
     assert [each is None for each in answer["results"]] == [True, False]
     assert answer["reasons"] == ["RuntimeError: a bug", None]

@@ -17,20 +17,20 @@ def ask(*contexts, question="Who runs the mill in Hallow?", answers=("Ida Voss",
 
 @pytest.fixture
 def busy(tiny_scorer):
-    """Return a function that makes a worker busy with a first question, with its judge."""
+    """Return a function that makes a worker busy with a first question, with its hold."""
     workers = []
 
     def make(**options):
-        scorer, judge = held(tiny_scorer)
+        scorer, hold = held(tiny_scorer)
         worker = Worker(lambda: scorer, **options)
-        workers.append((worker, judge))
+        workers.append((worker, hold))
         worker.submit([ask((), question="First?")])
-        assert judge.reached.wait(30)
-        return worker, judge
+        assert hold.reached.wait(30)
+        return worker, hold
 
     yield make
-    for worker, judge in workers:
-        judge.may_go_on.set()
+    for worker, hold in workers:
+        hold.may_go_on.set()
         worker.close()
         worker.join()
 
@@ -40,13 +40,13 @@ def values(futures):
 
 
 def test_what_waits_is_one_block_and_a_baseline_is_measured_once(busy, tiny_scorer):
-    worker, judge = busy()
+    worker, hold = busy()
     one = worker.submit([ask((), (MILL,))])
     other = worker.submit([ask((), (SHEEP,)), ask((), question="Where?")])
     again = worker.submit([ask((Passage(MILL.text, id="another client's id"),), ())])
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     found = values([*one, *other, *again])
-    assert judge.blocks == [
+    assert hold.blocks == [
         [("First?", 1)],
         [("Who runs the mill in Hallow?", 3), ("Where?", 1)],
     ]
@@ -58,24 +58,24 @@ def test_what_waits_is_one_block_and_a_baseline_is_measured_once(busy, tiny_scor
     assert found[3] == found[0][::-1]
     later = worker.submit([ask((MILL,))])
     assert values(later) == [[found[0][1]]]
-    assert len(judge.blocks) == 2  # from memory
+    assert len(hold.blocks) == 2  # from memory
 
 
 def test_a_block_has_a_size_but_takes_one_question_whole(busy):
-    worker, judge = busy(block=3)
+    worker, hold = busy(block=3)
     jobs = [ask((), question=f"{number}?") for number in range(4)]
     futures = worker.submit([*jobs, ask((), (MILL,), (SHEEP,), (MILL, SHEEP))])
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     wait(futures)
-    assert [[count for _, count in block] for block in judge.blocks] == [[1], [1, 1, 1], [1], [4]]
+    assert [[count for _, count in block] for block in hold.blocks] == [[1], [1, 1, 1], [1], [4]]
 
 
 def test_one_questions_fault_is_its_own(busy):
-    worker, judge = busy()
+    worker, hold = busy()
     too_long = "long " * 600
     futures = worker.submit([ask((), question=too_long), ask((), question="Broken?"), ask(())])
-    judge.fails["Broken?"] = RuntimeError("a bug")
-    judge.may_go_on.set()
+    hold.fails["Broken?"] = RuntimeError("a bug")
+    hold.may_go_on.set()
     with pytest.raises(UnscorableError, match="question"):
         futures[0].result(30)
     with pytest.raises(RuntimeError, match="a bug"):
@@ -85,62 +85,62 @@ def test_one_questions_fault_is_its_own(busy):
 
 
 def test_an_unscorable_question_is_not_measured_alone_again(busy):
-    worker, judge = busy()
+    worker, hold = busy()
     futures = worker.submit([ask((), question="long " * 600), ask((), (MILL,)), ask((SHEEP,))])
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     wait(futures)
     assert (worker.counts.blocks, worker.counts.measured, worker.counts.reused) == (2, 4, 0)
     assert worker.counts.unscorable == 1
 
 
 def test_an_engine_that_is_away_fails_the_block_but_not_the_next(busy):
-    worker, judge = busy()
+    worker, hold = busy()
     futures = worker.submit([ask(()), ask((), question="Where?")])
-    judge.fails["Where?"] = ConnectionError("no engine answered")
-    judge.may_go_on.set()
+    hold.fails["Where?"] = ConnectionError("no engine answered")
+    hold.may_go_on.set()
     for future in futures:
         with pytest.raises(ConnectionError, match="no engine"):
             future.result(30)
-    judge.fails.clear()
+    hold.fails.clear()
     assert len(worker.submit([ask(())])[0].result(30).beliefs) == 1
 
 
 def test_a_full_queue_refuses_all_of_a_request(busy):
-    worker, judge = busy(queue=3)
+    worker, hold = busy(queue=3)
     accepted = worker.submit([ask((), (MILL,), (SHEEP,), question="As long as the queue is empty?", texts=("x",))])
     assert worker.waiting == 4
     with pytest.raises(FullError):
         worker.submit([ask(())])
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     wait(accepted)
     assert worker.submit([ask(())])[0].result(30)
     assert worker.waiting == 0
 
 
 def test_what_is_cancelled_before_its_turn_is_not_measured(busy):
-    worker, judge = busy()
+    worker, hold = busy()
     late, kept = worker.submit([ask((), question="Late?"), ask(())])
     assert late.cancel()
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     assert kept.result(30)
-    assert judge.blocks[1] == [("Who runs the mill in Hallow?", 1)]
+    assert hold.blocks[1] == [("Who runs the mill in Hallow?", 1)]
 
 
 def test_memory_forgets_what_was_not_asked_for_the_longest(busy):
-    worker, judge = busy()
-    judge.may_go_on.set()
+    worker, hold = busy()
+    hold.may_go_on.set()
     values(worker.submit([ask((), question="A?")]))
     size = worker._beliefs._bytes // 2  # of one belief: the first question was measured, too
     worker._beliefs._most_bytes = int(2.5 * size)
-    judge.may_go_on.set()
+    hold.may_go_on.set()
     for question in ("A?", "B?", "A?", "C?", "A?", "B?"):
         values(worker.submit([ask((), question=question)]))
-    assert [block[0][0] for block in judge.blocks] == ["First?", "A?", "B?", "C?", "B?"]
+    assert [block[0][0] for block in hold.blocks] == ["First?", "A?", "B?", "C?", "B?"]
 
 
 def test_long_texts_count_by_their_bytes(busy):
-    worker, judge = busy(memory=250_000)
-    judge.may_go_on.set()
+    worker, hold = busy(memory=250_000)
+    hold.may_go_on.set()
     values(worker.submit([ask((Passage("short"),))]))
     small = worker._beliefs._bytes
     for letter in "abc":  # cut for the reader, but whole in the keys
@@ -153,8 +153,8 @@ def test_long_texts_count_by_their_bytes(busy):
 
 
 def test_more_than_memory_holds_is_answered(busy):
-    worker, judge = busy(memory=0)
-    judge.may_go_on.set()
+    worker, hold = busy(memory=0)
+    hold.may_go_on.set()
     assert len(values(worker.submit([ask((), (MILL,), (SHEEP,))]))[0]) == 3
 
 

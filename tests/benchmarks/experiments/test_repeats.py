@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from seper_reward.estimators.judge import BeliefJudge, SampledQuestion
 
 from seper_reward import Estimator, SePerScorer
 from seper_reward.data.queries import as_query
 from seper_reward.evaluate.similarity import load_similarity
+from seper_reward.judge.judge import Judge
+from seper_reward.scorer import beliefs_of
 from seper_reward.types import Leaf, Responses
 from tests.benchmarks.experiments.repeats import main, repeats
 from tests.benchmarks.experiments.robustness import SimilarityKernel
@@ -37,27 +38,26 @@ def scorer(tiny_scorer):
     return tiny_scorer.with_sampling(temperature=0.05)
 
 
-def soft(judge, query, responses):
+def soft(model, options, query, responses):
     """The slow reference: whole beliefs, clusters and all."""
-    ((belief,),) = judge.beliefs([SampledQuestion(query.question, query.answers, [responses])])
+    (belief,) = beliefs_of(Judge(model), options, [(query.question, query.answers, responses)])
     return belief.seper
 
 
 @pytest.mark.parametrize("way", ["official", "paper", "uniform", "mass"])
 def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
     options = Estimator.preset(way) if way in ("official", "paper") else Estimator(weighting=way)
-    judge = BeliefJudge(tiny_judge, options, None)
-    limit = BeliefJudge(tiny_judge, Estimator(**{**vars(options), "weighting": "mass"}), None)
+    limit = replace(options, weighting="mass")
     count, times = 2, 3
     values, truth, marks = [], [], []
     for query in QUERIES:
         pooled = scorer.with_sampling(num_samples=4 * times)
         (pools,) = pooled.responses([query])
-        truth.append([soft(limit, query, pool) for pool in pools])
+        truth.append([soft(tiny_judge, limit, query, pool) for pool in pools])
         values.append(
             [
                 [
-                    soft(judge, query, _without_leaves(pool.at(range(first, first + count))))
+                    soft(tiny_judge, options, query, _without_leaves(pool.at(range(first, first + count))))
                     for first in range(0, count * times, count)
                 ]
                 for pool in pools
@@ -100,7 +100,7 @@ def test_the_default_uses_what_is_known_of_the_answers():
     scorer = SimpleNamespace(
         with_sampling=lambda **changes: scorer,
         responses=lambda asked: [[pool] * len(each.contexts) for each in asked],
-        entailment=SimilarityKernel("lexical", load_similarity("lexical")),
+        judge=Judge(SimilarityKernel("lexical", load_similarity("lexical"))),
         sampler=SimpleNamespace(device=None),
         cache=None,
     )

@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from seper_reward.estimators.judge import BeliefJudge
 
 from seper_reward import SePerScorer
 from seper_reward.data.queries import as_query
 from seper_reward.evaluate.similarity import load_similarity
+from seper_reward.judge.judge import Judge
 from seper_reward.reader.prompts import STYLES
+from seper_reward.types import Pair
 from tests.benchmarks.experiments.robustness import SimilarityKernel, main, robustness
 from tests.helpers import evaluation_arguments as arguments
 
@@ -44,7 +45,7 @@ def test_each_row_is_what_a_scorer_of_its_own_would_measure(tiny_scorer, tiny_sa
         {"brief": STYLES["brief"], "paper": STYLES["paper"]},
     )
     judged_otherwise = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
-    judged_otherwise.judge = BeliefJudge(overlap, tiny_scorer.estimator, None)
+    judged_otherwise.judge = Judge(overlap)
     scorers = {"token_f1": judged_otherwise, "paper": SePerScorer(tiny_sampler, tiny_judge, prompt="paper")}
     reference = gains(tiny_scorer)
     for row, scorer in (
@@ -98,10 +99,10 @@ def test_a_prompt_that_does_not_exist_is_named_before_anything_is_loaded(capsys)
 
 def test_a_kernel_judges_like_an_entailment_model():
     kernel = SimilarityKernel("lexical", load_similarity("lexical"))
-    probs = kernel.class_probs([("It is Paris", "Paris"), ("Paris", "It is Paris"), ("", " "), ("a", "")], ["Q?"] * 4)
-    assert probs.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
-    assert kernel.class_probs([]).shape == (0, 3)
-    half = SimilarityKernel("token_f1", load_similarity("token_f1")).class_probs([("Ann Ray", "Ann Lee")])
+    texts = [("It is Paris", "Paris"), ("Paris", "It is Paris"), ("", " "), ("a", "")]
+    assert kernel.probs([Pair("Q?", *pair) for pair in texts]).tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]]
+    assert kernel.probs([]).shape == (0, 3)
+    half = SimilarityKernel("token_f1", load_similarity("token_f1")).probs([Pair("", "Ann Ray", "Ann Lee")])
     assert half.tolist() == [[0.5, 0.5, 0.0]]
-    clipped = SimilarityKernel("odd", lambda pairs: [-0.25] * len(pairs)).class_probs([("a", "b")])
+    clipped = SimilarityKernel("odd", lambda pairs: [-0.25] * len(pairs)).probs([Pair("", "a", "b")])
     assert clipped.tolist() == [[0, 1, 0]]

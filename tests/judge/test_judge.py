@@ -1,0 +1,145 @@
+"""The judge by hand: which pairs a rule decides, which the model is asked, once each, and how they are returned."""
+
+import pytest
+import torch
+
+from seper_reward.judge.judge import Judge, decide
+from seper_reward.runtime.cache import Cache
+from seper_reward.types import Pair
+from tests.helpers import ScriptedModel
+
+SPLIT = [(1.0, 0.0), (-0.9, 0.9), (-0.1, 0.1)]  # of the rest, nine tenths are neutral
+CREDULOUS = ScriptedModel(lambda pair: 0.99)
+QUESTION = "How many of the 120 sheep were lost?"
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "expected"),
+    [
+        ("**The Tern.**", "tern", True),
+        ("", "  ", True),
+        ("", "Paris", False),
+        ("Paris", " ", False),
+        ("F", "F#", False),
+        ("F#", "F", False),
+        ("(2, 8)", "[2, 8)", False),
+        ("2,340", "two thousand three hundred and forty", True),
+        ("2 km", "2000 m", True),
+        ("9 November 1989", "1989", True),
+        ("1989", "9 November 1989", False),
+        ("87", "85", False),
+        ("412 metres", "412 kg", False),
+        ("SW1A 2AA", "SW1A 1AA", False),
+        ("They lost 87 of them", "85", False),
+        ("They paid 85 pounds", "$85", False),  # the same number of another unit
+        ("It weighs 412 kg", "412 metres", False),
+        ("20 C", "20 °C", True),  # an equal value, whatever its signs
+        ("They lost 120 of them", "85", False),  # the question's number is no other answer, and 85 is missing
+        ("Platform nine", "Platform 10", False),
+        ("Platform nine", "Platform 9¾", False),
+        ("It is in the key of F", "F#", False),
+    ],
+)
+def test_a_pair_that_a_rule_decides(premise, hypothesis, expected):
+    assert decide(Pair(QUESTION, premise, hypothesis), CREDULOUS) is expected
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "asked"),
+    [
+        ("It is Paris", "Paris", ("It is Paris", "Paris")),
+        ("They lost eighty-five of them", "85", ("They lost 85 of them", "85")),
+        ("Of 120 sheep they lost 85", "85", ("Of 120 sheep they lost 85", "85")),  # 120 is of the question
+        ("Two kilometres, as the crow flies", "2000 m", ("2000 m, as the crow flies", "2000 m")),
+        ("On 9 November 1989 it fell", "in 1989", ("On 1989 it fell", "in 1989")),
+        ("They paid $85 for 20 kg", "20 kg", ("They paid $85 for 20 kg", "20 kg")),
+        ("85 kg", "85", ("85 kg", "85")),  # of other kinds: a number, and a quantity that may be something else
+        ("85", "85 kg", ("85 kg", "85 kg")),  # a number may leave out its unit
+        ("It is in F#", "F#", ("It is in F#", "F#")),
+    ],
+)
+def test_a_pair_for_the_model_has_the_spelling_of_the_hypothesis(premise, hypothesis, asked):
+    assert decide(Pair(QUESTION, premise, hypothesis), CREDULOUS) == Pair(QUESTION, *asked)
+
+
+def test_a_number_excludes_another_unless_it_is_of_the_question():
+    said = "Of 120 sheep they lost 85"
+    assert decide(Pair("How many?", said, "85"), CREDULOUS) is False
+    assert decide(Pair("How many of the hundred and twenty sheep?", said, "85"), CREDULOUS) == Pair(
+        "How many of the hundred and twenty sheep?", said, "85"
+    )
+
+
+def test_a_text_that_the_model_cannot_read_entails_nothing_and_is_warned_of_once(capsys):
+    model = ScriptedModel(lambda pair: 0.99, reads=str.isascii)
+    model.name = "reads ASCII only"
+    assert decide(Pair("", "город Псков", "Псков"), model) is False
+    assert decide(Pair("", "Pskov", "Псков"), model) is False
+    assert decide(Pair("", "ПСКОВ.", "Псков"), model) is True  # equal
+    assert decide(Pair("", "87", "85"), model) is False
+    message = capsys.readouterr().err
+    assert message.count("the entailment model reads ASCII only has no words of the script of 'город Псков'") == 1
+    assert message.count("\n") == 1
+
+
+def test_each_distinct_pair_is_asked_once_and_never_again_with_a_cache():
+    model = ScriptedModel(lambda pair: {"Rome": 0.7, "Bern": 0.2}[pair.premise])
+    pairs = [
+        Pair("Where?", "Rome", "Paris"),
+        Pair("Where?", "PARIS!", "Paris"),
+        Pair("Where?", "Bern", "Paris"),
+        Pair("Where?", "Rome", "Paris"),
+        Pair("Where?", "Rome", "Oslo"),
+        Pair("Where?", "", "Oslo"),
+    ]
+    cache = Cache(":memory:")
+    first = Judge(model, cache).probs(pairs)
+    assert model.asked == [[pairs[0], pairs[2], pairs[4]]]
+    again = Judge(model, cache).probs(pairs[::-1])
+    assert len(model.asked) == 1
+    expected = [0.7, 1.0, 0.2, 0.7, 0.7, 0.0]
+    for found in (first, again):
+        assert [found[pair] for pair in pairs] == pytest.approx(expected)
+        assert found.rows(pairs)[:, 0].tolist() == pytest.approx(expected)
+    # a rule that refuses says contradiction
+    torch.testing.assert_close(first.rows(pairs[4:]), torch.tensor([[0.7, 0.3, 0.0], [0.0, 0.0, 1.0]]))
+    # the same words to another question are another pair
+    Judge(model, cache).probs([Pair("Why?", "Rome", "Paris")])
+    assert model.asked[1:] == [[Pair("Why?", "Rome", "Paris")]]
+
+
+def test_two_spellings_of_a_value_are_one_pair_for_the_model():
+    model = ScriptedModel(lambda pair: 0.6)
+    pairs = [Pair("", f"It took {number} men", "12") for number in ("twelve", "12", "a dozen")]
+    judged = Judge(model).probs(pairs)
+    assert model.asked == [[Pair("", "It took 12 men", "12")]]
+    assert [judged[pair] for pair in pairs] == pytest.approx([0.6] * 3)
+
+
+def test_verbatim_pairs_know_no_rule_and_have_their_own_entries_in_a_cache():
+    model, cache = ScriptedModel(lambda pair: 0.6), Cache(":memory:")
+    pairs = [Pair("", "87", "85"), Pair("", "", "Paris"), Pair("", "Paris.", "Paris"), Pair("", "Rome", "Paris")]
+    judged = Judge(model, cache).probs(pairs, verbatim=True)
+    assert model.asked == [pairs]
+    assert [judged[pair] for pair in pairs] == pytest.approx([0.6] * 4)
+    Judge(model, cache).probs(pairs)
+    assert model.asked[1:] == [pairs[3:]]
+
+
+def test_a_table_of_premises_and_hypotheses():
+    chances = {("Rome", "Paris"): 0.1, ("Rome", "Oslo"): 0.2, ("Bern", "Paris"): 0.3, ("Bern", "Oslo"): 0.45}
+    chances |= {("Lima", "Paris"): 0.55, ("Lima", "Oslo"): 0.6}
+    model = ScriptedModel(
+        lambda pair: (chances[pair[1:]], 0.9 * (1 - chances[pair[1:]]), 0.1 * (1 - chances[pair[1:]]))
+    )
+    judged = Judge(model).probs([Pair("Where?", *texts) for texts in reversed(chances)])
+    table = judged.table("Where?", ["Rome", "Bern", "Lima", "Rome"], ["Oslo", "Paris"])
+    assert table.shape == (4, 2, 3)
+    torch.testing.assert_close(table[..., 0], torch.tensor([[0.2, 0.1], [0.45, 0.3], [0.6, 0.55], [0.2, 0.1]]))
+    torch.testing.assert_close(table[1, 0], torch.tensor([0.45, 0.495, 0.055]))
+    with pytest.raises(KeyError):
+        judged.table("Why?", ["Rome"], ["Oslo"])
+
+
+def test_no_pairs():
+    assert Judge(CREDULOUS).probs([]).rows([]).shape == (0, 3)
