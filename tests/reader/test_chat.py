@@ -274,8 +274,7 @@ def test_a_template_that_fails_at_one_prompt_is_one_line(tokenizer):
 
 def test_a_template_that_does_not_show_the_question_is_refused(tokenizer):
     """Some templates expect the content as blocks; then every prompt would be the same, and every ΔSePer 0."""
-    blocks = (
-        "{% for m in messages %}{{ m.role }}: {% for c in m.content %}{{ c.text }}{% endfor %}{% endfor %}Assistant:"
-    )
+    blocks = "{% for c in m.content %}{{ c.text }}{% endfor %}"
+    source = "{% for m in messages %}{{ m.role }}: " + blocks + "{% endfor %}Assistant:"
     with pytest.raises(ValueError, match=r"does not show the user's text: of 'Who\?' it makes 'user: Assistant:'"):
-        ChatTemplate(with_template(tokenizer, blocks))
+        ChatTemplate(with_template(tokenizer, source))
