@@ -38,7 +38,6 @@ from seper_reward.types import (
     Responses,
     UnscorableError,
     Utility,
-    answer_items,
     unwrap,
 )
 
@@ -229,9 +228,8 @@ class SePerScorer:
         return self.reader.responses(asked, [self.known_answers(each.answers) for each in asked])
 
     def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose probabilities the estimator uses; none for a list, which has many wordings."""
-        aliases, *more = answer_items(answers)
-        return aliases if self.estimator.weighting == "mass" and not more else ()
+        """Return the answers whose probabilities the estimator uses."""
+        return answers if self.estimator.weighting == "mass" else ()
 
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
         """Return the same scorer with another form of the baseline, the prompt without a passage."""

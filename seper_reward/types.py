@@ -77,32 +77,8 @@ def attempt(act: Callable[[], T]) -> T | UnscorableError:
 #: SePer without a passage from which a reader counts as knowing the answer.
 KNOWN = 0.5
 
-#: A gold answer: its aliases, or for a list the aliases of each item. Records have tuples.
-Answers = Sequence[str] | Sequence[Sequence[str]]
-
-
-def answer_items(answers: Answers) -> tuple[tuple[str, ...], ...]:
-    """Return the aliases of each item of an answer; an answer that is not a list has one item.
-
-    >>> answer_items(["Ida Voss", "Mrs Voss"]), answer_items([["Ida Voss", "Mrs Voss"], ["Bob"]])
-    ((('Ida Voss', 'Mrs Voss'),), (('Ida Voss', 'Mrs Voss'), ('Bob',)))
-    """
-    aliases = tuple(answer for answer in answers if isinstance(answer, str))
-    return (aliases,) if len(aliases) == len(answers) else tuple(map(tuple, answers))
-
-
-def answer_aliases(answers: Answers) -> tuple[str, ...]:
-    """Return the aliases of all items of an answer, in order."""
-    return tuple(itertools.chain.from_iterable(answer_items(answers)))
-
-
-def answer_text(answers: Answers) -> str:
-    """Return an answer as a text: the first alias of each item.
-
-    >>> answer_text([["Ida Voss", "Mrs Voss"], ["Bob"]])
-    'Ida Voss, Bob'
-    """
-    return ", ".join(aliases[0] for aliases in answer_items(answers))
+#: The aliases of a gold answer. Records have tuples.
+Answers = Sequence[str]
 
 
 def excerpt(text: str, most: int = 60) -> str:
@@ -133,7 +109,7 @@ class Passage:
 class Query:
     """A question, its gold answer, and candidate passages.
 
-    ``answers`` are the aliases of the answer or, if the answer is a list, the aliases of each item; a text is one
+    ``answers`` are the aliases of the answer; a text is one
     alias. ``metadata`` is copied to the labels unchanged.
     """
 
@@ -510,7 +486,7 @@ class Asked:
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer or, if the answer is a list, aliases of each item; a text is one alias.
+        answers: Aliases of its gold answer; a text is one alias.
         contexts: Sets of passages for the reader's prompts; an empty set is the baseline.
         texts: Texts of a policy to be scored for stating a gold answer.
     """

@@ -38,7 +38,7 @@ from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query, answer_items
+from seper_reward.types import Query
 
 from .generator_cards import policy_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
@@ -138,7 +138,7 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
                 "prompt": messages_of(query.question, style),
                 "question": query.question,
                 # a column has one type, so an answer that is not a list becomes a list of one item
-                "answers": answer_items(query.answers),
+                "answers": query.answers,
             }
             for query in queries
         ]

@@ -17,7 +17,7 @@ from seper_reward.reward.rollouts import Rollout, Score
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.runtime.memory import in_batches
-from seper_reward.types import KNOWN, Belief, Query, answer_items
+from seper_reward.types import KNOWN, Belief, Query
 
 from .policy_task import SearchTool, simple_searches
 from .runs import evaluated
@@ -238,9 +238,9 @@ def measure(trainer: GRPOTrainer, bench: Bench, queries: Sequence[Query], name: 
     """
     with bench.reward.recording() as records:
         evaluated(trainer)
-    by_key = {(query.question, answer_items(query.answers)): query for query in queries}
+    by_key = {(query.question, query.answers): query for query in queries}
     rollouts, scores = [rollout for rollout, _ in records], [score for _, score in records]
-    keys = [(rollout.question, answer_items(rollout.answers)) for rollout in rollouts]
+    keys = [(rollout.question, rollout.answers) for rollout in rollouts]
     own = [
         _own_episode(bench, by_key.get(key), rollout, score, judgement)
         for key, rollout, score, judgement in zip(keys, rollouts, scores, bench.judge.score(rollouts), strict=True)

@@ -19,17 +19,15 @@ from seper_reward.baselines.voting import (
 from seper_reward.data.answers import (
     abstains,
     exact_match,
+    holds_answer,
     normalize_answer,
-    recall_of_items,
-    share_held,
-    stated_parts,
 )
 from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.judge.judge import Judge
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.retrieval.loading import load_encoder
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Pair, Passage, Query, answer_aliases, unwrap
+from seper_reward.types import Asked, Pair, Passage, Query, unwrap
 
 _RIGHT = 0.8  # least entailment of a right answer, like the paper's threshold of BEM
 
@@ -90,19 +88,15 @@ def _is_silent(text: str) -> bool:
 
 
 def verdicts(query: Query, texts: Sequence[str], judge: Judge | None = None) -> dict[str, bool]:
-    """Return whether each text is right; for an answer that is a list, whether it states all items.
+    """Return whether each text is right.
 
     By a judge, a text is right if it entails the answer by .8 or more; ``None`` uses exact match.
     """
     if judge is None:
         return {text: exact_match(text, query.answers) == 1 for text in texts}
-    said = {text: stated_parts(text, query.answers) for text in texts if not _is_silent(text)}
-    pairs = itertools.product(itertools.chain.from_iterable(said.values()), answer_aliases(query.answers))
-    judged = judge.probs([Pair(query.question, *pair) for pair in pairs])
-    stated = recall_of_items(
-        lambda part, aliases: max(judged[Pair(query.question, part, alias)] for alias in aliases) >= _RIGHT
-    )
-    return {text: text in said and stated(text, query.answers) == 1 for text in texts}
+    pairs = {text: [Pair(query.question, text, alias) for alias in query.answers] for text in texts}
+    judged = judge.probs([pair for own in pairs.values() for pair in own])
+    return {text: not _is_silent(text) and max(judged[pair] for pair in own) >= _RIGHT for text, own in pairs.items()}
 
 
 def answer_similarities(judge: Judge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
@@ -127,7 +121,7 @@ def answer_similarities(judge: Judge, encoder: Any, question: str, texts: Sequen
     vectors = {text: row[1:-1].float().cpu() for text, row in zip(distinct, rows, strict=True)}
     found: dict[Similarity, list[float]] = {
         "exact_match": [float(normalize_answer(one) == normalize_answer(other)) for one, other in pairs],
-        "containment": [max(share_held(one, (other,)), share_held(other, (one,))) for one, other in pairs],
+        "containment": [float(holds_answer(one, (other,)) or holds_answer(other, (one,))) for one, other in pairs],
         "bertscore": [bertscore_f1(vectors[one], vectors[other]) for one, other in pairs],
         "entailment": mutual(""),
         "entailment_with_question": mutual(question),

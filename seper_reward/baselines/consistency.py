@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seper_reward.data.answers import abstains, share_held, stated_parts
+from seper_reward.data.answers import abstains, holds_answer
 from seper_reward.evaluate.win_ratios import (
     decompose_errors,
     error_win_ratios,
@@ -105,8 +105,8 @@ def consistency(
 ) -> ConsistencyResult:
     """Compare answers with the passages of several sources, question by question.
 
-    Passages contain the answer, or a response, if all of its words (``share_held``) are in them; for a list, all
-    items. Passages that contain a right response contain the answer. The win ratios of hallucination and extraction
+    Passages contain the answer, or a response, if all of its words (``holds_answer``) are in them.
+    Passages that contain a right response contain the answer. The win ratios of hallucination and extraction
     leave out responses of more than 5 words.
 
     Args:
@@ -135,8 +135,7 @@ def consistency(
 def _held(query: Query, passages: Sequence[Passage], text: str) -> tuple[bool, bool]:
     """Return whether passages contain the gold answer, and a response, as words."""
     read = "\n".join(passage.full_text for passage in passages)
-    parts = [(part,) for part in stated_parts(text, query.answers)]
-    return share_held(read, query.answers) == 1, bool(text) and share_held(read, parts) == 1
+    return holds_answer(read, query.answers), bool(text) and holds_answer(read, (text,))
 
 
 def _by_names(names: Sequence[str], ratios: Any) -> Ratios:

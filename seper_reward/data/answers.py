@@ -1,7 +1,5 @@
 """Answers as strings: their normalisation, and metrics of question answering that compare them."""
 
-import functools
-import itertools
 import re
 import string
 import unicodedata
@@ -11,9 +9,8 @@ from typing import Any
 
 from seper_reward.data.rows import BadRowError, as_text, is_missing, plain, shown, stated_list
 from seper_reward.runtime.imports import named_callable, need
-from seper_reward.types import Answers, Belief, answer_aliases, answer_items
+from seper_reward.types import Answers, Belief
 
-_BETWEEN_ITEMS = r"\s*(?:[;\n]|,(?!\d)|(?<=\s)&(?=\s)|\b(?:and|or)\b)\s*"
 _ABSTENTIONS = {
     "unknown",
     "i don t know",
@@ -52,23 +49,6 @@ def normalize_answer(text: str) -> str:
     return kept or " ".join(folded.split())
 
 
-def stated_parts(text: str, answers: Answers) -> list[str]:
-    """Return the items that a text lists if the answer is a list, else the text alone.
-
-    Parts end at a comma, a semicolon, a line break, ``&``, ``and`` or ``or``, but not within an alias. If no part
-    remains, the whole text is the only part.
-
-    >>> stated_parts("Trinidad and Tobago, Cuba or Haiti", [["Cuba"], ["Trinidad and Tobago"]])
-    ['Trinidad and Tobago', 'Cuba', 'Haiti']
-    """
-    if len(answer_items(answers)) == 1:
-        return [text]
-    aliases = "|".join(re.escape(alias) for alias in sorted(answer_aliases(answers), key=len, reverse=True))
-    cut = re.compile(rf"(?<!\w)({aliases})(?!\w)|{_BETWEEN_ITEMS}", re.IGNORECASE)
-    parts = cut.sub(lambda found: found[1] or "\n", text).split("\n")
-    return [part.strip() for part in parts if re.search(r"\w", part)] or [text]
-
-
 def abstains(text: str) -> bool:
     """Return whether a text consists of a common phrase for an unknown answer.
 
@@ -78,33 +58,18 @@ def abstains(text: str) -> bool:
     return normalize_answer(text) in _ABSTENTIONS
 
 
-def recall_of_items(metric: Callable[[str, Sequence[str]], float]) -> AnswerMetric:
-    """Return a metric of aliases as a metric of answers; for lists, the mean over items of the best part's value."""
-
-    @functools.wraps(metric)
-    def over_items(response: str, answers: Answers) -> float:
-        parts, items = stated_parts(response, answers), answer_items(answers)
-        return sum(max(metric(part, aliases) for part in parts) for aliases in items) / len(items)
-
-    return over_items
-
-
-@recall_of_items
 def exact_match(response: str, answers: Sequence[str]) -> float:
     """Return 1 if the normalised response equals one of the answers, else 0 (SQuAD, arXiv:1606.05250).
 
-    If the answer is a list, return the share of items that equal one of the response's parts (``stated_parts``).
-
-    >>> exact_match("Bob, Ann", [["Bob"], ["Ida", "Ida Voss"]])
-    0.5
+    >>> exact_match("the Mill", ["mill", "water mill"])
+    1.0
     """
     normalized = normalize_answer(response)
     return float(any(normalized == normalize_answer(answer) for answer in answers))
 
 
-@recall_of_items
 def accuracy(response: str, answers: Sequence[str]) -> float:
-    """Return 1 if the response is one of the answers, without case and outer space, else 0; of a list, the share.
+    """Return 1 if the response is one of the answers, without case and outer space, else 0.
 
     For answers that are classes, such as FEVER's.
 
@@ -114,16 +79,14 @@ def accuracy(response: str, answers: Sequence[str]) -> float:
     return float(response.strip().casefold() in {answer.strip().casefold() for answer in answers})
 
 
-@recall_of_items
 def contains_answer(response: str, answers: Sequence[str]) -> float:
-    """Return 1 if the normalised response contains an answer, else 0 (lexical match); of a list, the share."""
+    """Return 1 if the normalised response contains an answer, else 0 (lexical match)."""
     normalized = normalize_answer(response)
     return float(any(normalize_answer(answer) in normalized for answer in answers))
 
 
-@recall_of_items
 def token_f1(response: str, answers: Sequence[str]) -> float:
-    """Return the best F1 of the normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250); of a list, the items' mean.
+    """Return the best F1 of the normalised tokens, in [0, 1] (SQuAD, arXiv:1606.05250).
 
     >>> token_f1("The old bridge", ["the bridge of Tern"])
     0.4
@@ -133,7 +96,7 @@ def token_f1(response: str, answers: Sequence[str]) -> float:
 
 
 def rouge_l() -> AnswerMetric:
-    """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004); of a list, the items' mean.
+    """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004).
 
     Raises:
         OSError: The library ``rouge-score`` is not installed.
@@ -143,11 +106,11 @@ def rouge_l() -> AnswerMetric:
     def best_f_measure(response: str, aliases: Sequence[str]) -> float:
         return float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure)
 
-    return recall_of_items(best_f_measure)
+    return best_f_measure
 
 
 def bleu() -> AnswerMetric:
-    """Return the metric BLEU of a response with the aliases as its references, in [0, 1]; of a list, the items' mean.
+    """Return the metric BLEU of a response with the aliases as its references, in [0, 1].
 
     This is sentence BLEU (Papineni et al., 2002) as computed by sacreBLEU (Post, 2018): without case, with n-grams up
     to the length of the response, since most answers have fewer than four words.
@@ -160,7 +123,7 @@ def bleu() -> AnswerMetric:
     def score(response: str, aliases: Sequence[str]) -> float:
         return min(float(scorer.sentence_score(response, list(aliases)).score) / 100, 1.0)
 
-    return recall_of_items(score)
+    return score
 
 
 def answer_metric(name: str) -> AnswerMetric:
@@ -168,8 +131,7 @@ def answer_metric(name: str) -> AnswerMetric:
 
     Args:
         name: ``exact_match``, ``contains_answer``, ``accuracy``, ``token_f1``, ``rouge_l``, or ``package.module:name``
-            of a callable. Its arguments are a response and the gold answer (a list of aliases or, if the answer is a
-            list, the aliases of each item); it returns a number in [0, 1].
+            of a callable of a response and the aliases of the gold answer that returns a number in [0, 1].
 
     Raises:
         ValueError: There is no such metric.
@@ -192,14 +154,14 @@ def answer_metric(name: str) -> AnswerMetric:
     return known[name]
 
 
-def share_held(text: str, answers: Answers) -> float:
-    """Return the share of an answer's items that a text contains, as normalised words; 0 or 1 if it is not a list.
+def holds_answer(text: str, answers: Answers) -> bool:
+    """Return whether a text contains an answer, as normalised words.
 
-    >>> share_held("The mill was run by Ida Voss.", ["Voss"]), share_held("Vossberg mill", ["Voss"])
-    (1.0, 0.0)
+    >>> holds_answer("The mill was run by Ida Voss.", ["Voss"]), holds_answer("Vossberg mill", ["Voss"])
+    (True, False)
     """
-    words, items = f" {normalize_answer(text)} ", answer_items(answers)
-    return sum(any(f" {normalize_answer(alias)} " in words for alias in aliases) for aliases in items) / len(items)
+    words = f" {normalize_answer(text)} "
+    return any(f" {normalize_answer(alias)} " in words for alias in answers)
 
 
 def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
@@ -210,18 +172,6 @@ def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
 def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> float:
     """Return the weighted mean of a metric over the responses of a belief, in the metric's own range."""
     return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
-
-
-def best_alias_mean(values: Sequence[float], answers: Answers) -> float:
-    """Return the greatest value of an alias; if the answer is a list, the mean over items of their greatest value.
-
-    There is one value per alias, in the order of ``answer_aliases``.
-
-    >>> best_alias_mean([-1.0, -2.0, -4.0], [["Ida", "Ida Voss"], ["Bob"]])
-    -2.5
-    """
-    left, items = iter(values), answer_items(answers)
-    return sum(max(itertools.islice(left, len(aliases))) for aliases in items) / len(items)
 
 
 def as_answers(
@@ -245,45 +195,35 @@ def as_answers(
             f"answers must be a text or a list with at least one text, got {shown(value)}; drop unanswerable "
             "questions, or use a labeler that needs no answers"
         )
-    aliases = sum(len(each) if is_list(each) else 1 for each in values)
-    if left_out is not None and (missing := aliases - sum(map(len, answer_items(answers)))):
-        left_out["aliases"] += missing
+    if left_out is not None and len(values) > len(answers):
+        left_out["aliases"] += len(values) - len(answers)
     return _distinct(answers) if distinct else answers
 
 
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
-    """Return the answers of a row, texts or lists of texts, as tuples, without missing aliases (``is_missing``).
+    """Return the aliases of an answer in a row as a tuple, without missing ones (``is_missing``).
 
     ``text`` returns a value, given with its name for errors, as a text.
 
     Raises:
-        BadRowError: Lists and texts are mixed, or a list has no text.
+        BadRowError: An alias is a list.
     """
     values = list(row)
-    if not any(map(is_list, values)):
-        return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
-    items = []
     for at, value in enumerate(values):
-        given = list(enumerate(value)) if is_list(value) else []
-        items.append(tuple(text(each, f"answers[{at}][{place}]") for place, each in given if not is_missing(each)))
-        if not items[-1]:
+        if is_list(value):
             raise BadRowError(
-                f"answers[{at}] must be a list with at least one text, as answers contains lists, got {shown(value)}; "
-                "answers are texts (aliases of one answer) or lists (aliases of each item of the answer), not both"
+                f"answers[{at}] must be a text, got the list {shown(value)}: answers are aliases of one answer, since "
+                "a judge of short answers misjudges lists; ask one question per item, or write the items as one text"
             )
-    return tuple(items)
+    return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
 
 
 def _distinct(answers: Answers) -> Answers:
-    """Return answers without duplicates: equal aliases, and items with the same aliases."""
-    items: dict[frozenset[str], tuple[str, ...]] = {}
-    for aliases in answer_items(answers):
-        distinct: dict[str, str] = {}
-        for alias in aliases:
-            distinct.setdefault(normalize_answer(alias), alias)
-        items.setdefault(frozenset(distinct), tuple(distinct.values()))
-    first, *others = items.values()
-    return first if isinstance(answers[0], str) else (first, *others)
+    """Return answers without aliases that are equal after normalisation."""
+    distinct: dict[str, str] = {}
+    for alias in answers:
+        distinct.setdefault(normalize_answer(alias), alias)
+    return tuple(distinct.values())
 
 
 def is_list(value: Any) -> bool:

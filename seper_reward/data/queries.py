@@ -187,9 +187,8 @@ def as_query(
 ) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
-    ``answers`` is a text, a list of the aliases of one answer or, if the answer is a list, a list with the aliases of
-    each item. ``passages`` may be one text. Numbers are read as texts, and arrays as lists. Missing aliases and
-    passages (``is_missing``) are left out, and counted in ``left_out``.
+    ``answers`` is a text or a list of the aliases of one answer. ``passages`` may be one text. Numbers are read as
+    texts, and arrays as lists. Missing aliases and passages (``is_missing``) are left out, and counted in ``left_out``.
 
     Raises:
         BadRowError: The record is unusable; the message has the field, the expected and the actual value, and the fix.

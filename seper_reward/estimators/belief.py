@@ -24,7 +24,7 @@ from seper_reward.estimators.seper import (
     response_weights,
     without_end_token,
 )
-from seper_reward.types import Answers, Belief, Pair, Responses, answer_aliases, answer_items
+from seper_reward.types import Answers, Belief, Pair, Responses
 
 
 class Judgements(Protocol):
@@ -36,7 +36,7 @@ class Judgements(Protocol):
 
 def pairs_of(options: Estimator, question: str, answers: Answers, sampled: Responses) -> set[Pair]:
     """Return the pairs that decide a belief: of responses and answers, and of all drawn responses."""
-    drawn, aliases = set(sampled.texts), answer_aliases(answers)
+    drawn, aliases = set(sampled.texts), answers
     texts = drawn | {leaf.text for leaf in sampled.known_leaves}
     forward = {Pair(question, text, alias) for text in texts for alias in aliases}
     backward = {Pair(question, alias, text) for _, text, alias in forward} if _reads_backward(options) else set()
@@ -53,9 +53,8 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
     support, agrees = _support(options, question, texts, answers, judged)
     ids = response_clusters(options, question, texts, judged, drawn=int((draws.counts > 0).sum()))
     gold = match_clusters(ids, agrees, _threshold(options), options.judged_by, draws.counts)
-    items = list(map(len, answer_items(answers)))
-    best = join_answers(draws.weights, support, options.aliases, items)
-    matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases, items)
+    best = join_answers(draws.weights, support, options.aliases)
+    matched = join_answers(draws.weights, gold[ids].double(), options.hard_aliases or options.aliases)
     soft = estimate(draws, best)
     # entropies do not use the gold answer's own probability
     own = drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
@@ -74,7 +73,7 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
         weights=tuple(draws.weights.tolist()),
         cluster_ids=tuple(ids.tolist()),
         support=tuple(map(tuple, support.tolist())),
-        best_support=tuple(join_answers(draws.weights, support, "any", items).tolist()),
+        best_support=tuple(join_answers(draws.weights, support, "any").tolist()),
     )
 
 
@@ -118,7 +117,7 @@ def _support(
     options: Estimator, question: str, responses: Sequence[str], answers: Answers, judged: Judgements
 ) -> tuple[Tensor, Tensor]:
     """Return the support of each alias by each response, for soft and for hard SePer, ``(S, A)`` each."""
-    aliases = answer_aliases(answers)
+    aliases = answers
     forward = judged.table(question, responses, aliases)  # (S, A, K)
     backward = judged.table(question, aliases, responses).transpose(0, 1) if _reads_backward(options) else None
 

@@ -192,27 +192,23 @@ def no_contradiction(forward: Tensor, backward: Tensor) -> Tensor:
     return (classes != 2) & (others != 2) & ~((classes == 1) & (others == 1))
 
 
-def join_answers(weights: Tensor, support: Tensor, aliases: str, items: Sequence[int] = ()) -> Tensor:
+def join_answers(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
     """Return the support of the gold answer by each response, from its support of each alias.
-
-    If the answer is a list, this is the mean over its items, each with separate aliases: the recall of the response.
 
     Args:
         weights: ``(S,)`` response probabilities, sum to 1; they decide which alias has the most mass.
         support: ``(S, A)`` entailment of answer by response, in [0, 1].
         aliases: ``"any"`` uses the best supported answer of each response, ``"mean"`` averages over answers (eq. 10),
             ``"max"`` uses the answer with the most mass (official code).
-        items: Number of aliases of each item of a list answer, in the order of ``support``, with sum A; empty for
-            other answers.
 
     Returns:
         ``(S,)`` in [0, 1], whose weighted mean is SePer.
 
     Raises:
-        ValueError: The sample axes differ, there is no answer, ``aliases`` is unknown, or ``items`` do not divide A.
+        ValueError: The sample axes differ, there is no answer, ``aliases`` is unknown, .
 
-    >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any", items=[1, 1])
-    tensor([0.5000, 0.2500])
+    >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any")
+    tensor([1.0000, 0.5000])
     """
     if support.ndim != 2 or weights.ndim != 1 or len(weights) != len(support):
         raise ValueError(
@@ -221,19 +217,12 @@ def join_answers(weights: Tensor, support: Tensor, aliases: str, items: Sequence
     check_choice("aliases", aliases, get_args(Aliases))
     if support.shape[1] == 0:
         raise ValueError("support must have at least one answer, got A=0; drop unanswerable questions first")
-    sizes = list(items) or [support.shape[1]]
-    if min(sizes) < 1 or sum(sizes) != support.shape[1]:
-        raise ValueError(f"items must be at least 1 each and sum to A={support.shape[1]}, got {sizes}")
-    return torch.stack([_join_aliases(weights, item, aliases) for item in torch.split(support, sizes, dim=1)]).mean(0)
-
-
-def _join_aliases(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
     if aliases == "any":
         return support.amax(1)
     return support.mean(1) if aliases == "mean" else support[:, (weights @ support.to(weights)).argmax()]
 
 
-def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean", items: Sequence[int] = ()) -> Tensor:
+def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tensor:
     """Belief mass on the gold answers (SePer_S, arXiv:2503.01478, eq. 9-10).
 
     Arguments and errors are those of ``join_answers``. Returns a scalar in [0, 1]; higher means a stronger belief.
@@ -242,7 +231,7 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean", items: S
     >>> round(float(seper_soft(torch.tensor([0.5, 0.3, 0.2]), support)), 6)
     0.41
     """
-    return (weights @ join_answers(weights, support, aliases, items).to(weights)).clamp(0.0, 1.0)
+    return (weights @ join_answers(weights, support, aliases).to(weights)).clamp(0.0, 1.0)
 
 
 def seper_hard(
@@ -266,7 +255,7 @@ def seper_hard(
         )
     if len(cluster_ids) and not 0 <= int(cluster_ids.min()) <= int(cluster_ids.max()) < len(cluster_support):
         raise ValueError(f"cluster_ids must lie in [0, {len(cluster_support)}), got {cluster_ids.tolist()}")
-    return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases, items)
+    return seper_soft(weights, cluster_support[cluster_ids].to(weights), aliases)
 
 
 def match_clusters(

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from seper_reward.data.answers import best_alias_mean, bleu, exact_match, expected_metric, rouge_l, share_held
+from seper_reward.data.answers import bleu, exact_match, expected_metric, holds_answer, rouge_l
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.rivals import question_words
 from seper_reward.evaluate.similarity import Encoder, bert_score
 from seper_reward.judge.judge import Judge
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Pair, UnscorableError, answer_aliases, attempt, unwrap
+from seper_reward.types import Asked, Belief, Pair, UnscorableError, attempt, unwrap
 
 _RIGHT = 0.5  # least probability of a response that is right
 
@@ -76,7 +76,7 @@ class Measures:
             rows.append(
                 {
                     "delta_belief": math.nan if moved.combined is None else moved.combined.value,
-                    "contains": share_held(text, asked.answers),
+                    "contains": float(holds_answer(text, asked.answers)),
                     "question_words": question_words(asked.question, text),
                     "question_gain": math.nan if moved.question_gain is None else moved.question_gain,
                     **{name: row[name] - without[name] for name in row},
@@ -108,8 +108,8 @@ class Measures:
         known = [belief.answer_log_prob for belief in beliefs if belief.answer_log_prob is not None]
         if len(known) == len(beliefs):
             return known
-        (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [answer_aliases(asked.answers)]))
-        return [best_alias_mean(each, asked.answers) for each in read]
+        (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [asked.answers]))
+        return list(map(max, read))
 
 
 def _share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
@@ -118,9 +118,7 @@ def _share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
 
 def _verdicts(judge: Judge, asked: Asked, responses: Sequence[str]) -> dict[str, float]:
     """Return 1 for each response that is right by the judge, and 0 for each that is wrong."""
-    pairs = {
-        text: [Pair(asked.question, text, alias) for alias in answer_aliases(asked.answers)] for text in responses
-    }
+    pairs = {text: [Pair(asked.question, text, alias) for alias in asked.answers] for text in responses}
     judged = judge.probs([pair for own in pairs.values() for pair in own])
     return {text: float(max(judged[pair] for pair in own) >= _RIGHT) for text, own in pairs.items()}
 

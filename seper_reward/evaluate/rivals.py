@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seper_reward.data.answers import exact_match, share_held
+from seper_reward.data.answers import exact_match, holds_answer
 from seper_reward.estimators.utility import QUESTION_WEIGHT
 from seper_reward.types import Answers
 
@@ -50,7 +50,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
         text = f"{passage['title']}: {passage['text']}" if passage["title"] else passage["text"]
         gain, soft, hard = _number(passage["question_gain"]), passage["delta_seper"], passage["delta_seper_hard"]
         likelihood = _number(passage["answer_log_prob"]) - _number(bare["answer_log_prob"])
-        contains, seper = share_held(text, answers), passage["seper"]
+        contains, seper = float(holds_answer(text, answers)), passage["seper"]
         belief = _number(passage["delta_belief"])
         belief_gain = math.log((seper + _LEAST_BELIEF) / (bare["seper"] + _LEAST_BELIEF))
         found.append(
@@ -89,10 +89,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
 
 
 def expected_exact_match(fields: Mapping[str, Any], answers: Answers) -> float:
-    """Return the weighted share of responses in a row's ``baseline`` or passage that match an alias exactly.
-
-    If the answer is a list, it is the share of items that a response matches.
-    """
+    """Return the weighted share of responses in a row's ``baseline`` or passage that match an alias exactly."""
     return math.fsum(each["weight"] * exact_match(each["text"], answers) for each in fields["responses"])
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.data.answers import AnswerMetric, contains_answer, recall_of_items, stated_parts, token_f1
+from seper_reward.data.answers import AnswerMetric, contains_answer, token_f1
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder
-from seper_reward.types import Answers, answer_aliases
+from seper_reward.types import Answers
 
 Pair = tuple[str, str]
 Similarity = Callable[[Sequence[Pair]], list[float]]  # n pairs of texts -> n numbers
@@ -70,11 +70,10 @@ def bertscore_f1(one: Tensor, other: Tensor) -> float:
 
 
 def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> AnswerMetric:
-    """Return BERTScore's F1 with the best alias as a metric of these responses; for lists, the mean over items."""
-    parts = {part for response in responses for part in stated_parts(response, answers)}
-    pairs = [(part, alias) for part in sorted(parts) for alias in answer_aliases(answers)]
+    """Return BERTScore's F1 with the best alias as a metric of these responses."""
+    pairs = [(response, alias) for response in sorted(set(responses)) for alias in answers]
     scores = dict(zip(pairs, encoder.bert_scores(pairs), strict=True))
-    return recall_of_items(lambda part, aliases: max(scores[part, alias] for alias in aliases))
+    return lambda response, aliases: max(scores[response, alias] for alias in aliases)
 
 
 def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from seper_reward.judge.equality import plain
 from seper_reward.judge.judge import Judge, Judged, PairModel, decide
-from seper_reward.types import Answers, Pair, answer_aliases
+from seper_reward.types import Answers, Pair
 
 
 class Stated(NamedTuple):
@@ -28,7 +28,7 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     Returns:
         Per text a number in [0, 1]; 0 for a blank text.
     """
-    claims = [[_Claim.of(each, alias, judge.model) for alias in answer_aliases(each.answers)] for each in stated]
+    claims = [[_Claim.of(each, alias, judge.model) for alias in each.answers] for each in stated]
     judged = judge.probs([pair for own in claims for claim in own for pair in claim.pairs])
     return [max(max(0.0, 4 * claim.agreement(judged) - 3) for claim in own) for own in claims]
 

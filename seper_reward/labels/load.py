@@ -13,7 +13,7 @@ from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, la
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
-from seper_reward.types import LabeledQuery, answer_text, excerpt, html_table
+from seper_reward.types import LabeledQuery, excerpt, html_table
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -62,7 +62,7 @@ class Labels:
         pairs = ((row, passage) for row in self.rows for passage in row["passages"])
         rows = []
         for row, passage in itertools.islice(pairs, _SHOWN):
-            texts = (row["question"], answer_text(row["answers"] or [""]), passage["text"])
+            texts = (row["question"], (row["answers"] or [""])[0], passage["text"])
             label = passage.get(column)
             rows.append([*map(excerpt, texts), "" if label is None else f"{label:.3f}"])
         return html_table(repr(self), ("question", "answer", "passage", column), rows)
@@ -122,7 +122,7 @@ class Labels:
         of_passages = {name for row in self.rows for passage in row["passages"] for name in _plain(passage)}
         table: list[dict[str, Any]] = []
         for row in self.rows:
-            question = {"id": row["id"], "question": row["question"], "answer": answer_text(row["answers"] or [""])}
+            question = {"id": row["id"], "question": row["question"], "answer": (row["answers"] or [""])[0]}
             for name, value in (_plain(row) | _plain(row.get("baseline", {}), "baseline_")).items():
                 question.setdefault(f"question_{name}" if name in of_passages else name, value)
             table += [{**question, **_plain(passage)} for passage in row["passages"]]

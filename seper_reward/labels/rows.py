@@ -42,7 +42,7 @@ def label_row(
 
     docs/labelling.md has a table of the fields; the input's own fields are in ``metadata``.
 
-    ``support`` of a response is the entailment of the best matching answer; for a list, the mean over its items.
+    ``support`` of a response is the entailment of the best matching answer.
     ``log_prob`` and ``draw_log_prob`` are of its token sequence, under the model and under the sampling distribution.
     ``known_leaves`` are the probabilities of the gold answers (``Leaf``). Each of ``sets`` also has ``shown`` (all ids
     in the order shown), ``given_std_error`` (the given passages' part of the error), and errors of ``utility`` and of
@@ -253,7 +253,7 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     """Return the field of label rows to train on.
 
     This is ``delta_belief`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of
-    the sets if sets were labelled, and else the field of the labeler, for example for answers that are lists.
+    the sets if sets were labelled, and else the field of the labeler.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:

@@ -101,8 +101,8 @@ class ChatTemplate:
 
     Raises:
         ValueError: The template does not show the user's text, opens a thought, takes no system prompt, does not use a
-            variable of ``chat_template_kwargs`` or fails with them; the template fails; or there is none, but an option
-            needs one.
+            variable of ``chat_template_kwargs`` or fails with them; the template fails; or there is none, but an
+            option needs one.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:

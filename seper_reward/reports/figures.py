@@ -12,7 +12,6 @@ from typing import Any
 from seper_reward.data.marks import role_of, role_order
 from seper_reward.reports.tables import cluster_segments
 from seper_reward.runtime.imports import need
-from seper_reward.types import answer_text
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
@@ -51,7 +50,7 @@ def plot_belief(row: Mapping[str, Any], path: Path) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
-    axes.set_title(f"{row['question']}   right answer: {answer_text(row['answers'])}", fontsize=11, loc="left")
+    axes.set_title(f"{row['question']}   right answer: {row['answers'][0]}", fontsize=11, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
     save_figure(figure, path)
 

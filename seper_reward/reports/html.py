@@ -39,7 +39,6 @@ from seper_reward.reports.overview import (
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
 from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import leaves, naming, read_json
-from seper_reward.types import answer_text
 
 _PAGE = Path(__file__).parent / "page"
 _LINES = 250  # maximum number of intervals in a plot
@@ -195,7 +194,7 @@ def _example(row: Mapping[str, Any], passage: LabeledPassage) -> dict[str, Any]:
     return {
         "label": passage,
         "question": row["question"],
-        "answer": answer_text(row["answers"]) if row["answers"] else "",
+        "answer": row["answers"][0] if row["answers"] else "",
         "title": fields.get("title"),
         "text": fields["text"],
         "beliefs": [

@@ -16,7 +16,6 @@ from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.types import answer_items
 
 PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
@@ -176,7 +175,7 @@ def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) ->
     example = {
         "id": row["id"],
         "question": row["question"],
-        "answers": ", ".join(" | ".join(aliases) for aliases in answer_items(row["answers"])),
+        "answers": " | ".join(row["answers"]),
         "passage": f"{title}: {text}" if (title := passage.get("title")) else text,
         column: passage[column],
         "std_error": passage["std_error"],

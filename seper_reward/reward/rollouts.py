@@ -22,7 +22,7 @@ class Rollout:
 
     Attributes:
         question: The question.
-        answers: Aliases of its gold answer; if the answer is a list, the aliases of each item.
+        answers: Aliases of its gold answer.
         turns: The searches, in order.
         answer: The last answer of the policy (``extract_answer``); empty if the completion was cut off before an
             answer, or does not match the ``answer_pattern``.

@@ -11,7 +11,7 @@ from seper_reward.data.rows import is_unicode
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts, unusable
 from seper_reward.reward.tools import SearchTools, SeveralToolsError
-from seper_reward.types import Answers, Asked, Passage
+from seper_reward.types import Asked, Passage
 
 
 def _unicode(text: str) -> str:
@@ -26,10 +26,7 @@ Weight = Annotated[float | None, Field(ge=0, le=_MOST)]
 AnyText = Annotated[str, AfterValidator(_unicode)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
 Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
-AnswersField = Annotated[
-    Aliases | Annotated[list[Aliases], Field(min_length=1, max_length=256)],
-    Field(description="Aliases of the gold answer; if the answer is a list, the aliases of each item."),
-]
+AnswersField = Annotated[Aliases, Field(description="Aliases of the gold answer.")]
 
 
 def _plain(value: Any, depth: int = 0) -> None:
@@ -108,7 +105,7 @@ class QueryBody(_Body):
     @property
     def asked(self) -> Asked:
         """The baseline and the sets."""
-        return Asked(self.question, _records(self.answers), ((), *self.sets))
+        return Asked(self.question, tuple(self.answers), ((), *self.sets))
 
 
 class UtilitiesBody(_PlainBody):
@@ -131,7 +128,7 @@ class AskedBody(_Body):
     """
 
     question: AnyText
-    answers: list[AnyText] | list[list[AnyText]]
+    answers: list[AnyText]
     contexts: list[list[FoundBody]] = []
     texts: list[AnyText] = []
 
@@ -139,7 +136,7 @@ class AskedBody(_Body):
     def asked(self) -> Asked:
         """The record."""
         contexts = tuple(tuple(each.passage for each in context) for context in self.contexts)
-        return Asked(self.question, _records(self.answers), contexts, tuple(self.texts))
+        return Asked(self.question, tuple(self.answers), contexts, tuple(self.texts))
 
 
 class BeliefsBody(_PlainBody):
@@ -170,11 +167,6 @@ class RewardsBody(_PlainBody):
         """Return the weights of this request."""
         given = {each.name: getattr(self, each.name) for each in fields(RewardWeights)}
         return replace(default, **{name: value for name, value in given.items() if value is not None})
-
-
-def _records(answers: Sequence[str] | Sequence[Sequence[str]]) -> Answers:
-    """Return answers as tuples, which are hashable."""
-    return tuple(each if isinstance(each, str) else tuple(each) for each in answers)
 
 
 @dataclass(frozen=True)

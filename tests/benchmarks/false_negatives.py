@@ -24,7 +24,7 @@ from seper_reward.labels.audit import Label, false_negative
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.statistics import interval_over_questions, rounded
-from seper_reward.types import KNOWN, Passage, Query, answer_text
+from seper_reward.types import KNOWN, Passage, Query
 from tests.benchmarks.common import NQ, finish, parser
 
 MARGINS = {"2 errors": 0.0, "2 errors, .05": 0.05, "2 errors, .2": 0.2}
@@ -47,8 +47,8 @@ def with_negatives(query: Query, other: Query, clean: int) -> Query:
     passages = [
         *(replace(passage, metadata={"role": "mined"}) for passage in mined[:clean]),
         replace(gold, metadata={"role": "gold"}),
-        planted(mined[clean], query.question, answer_text(query.answers), "planted"),
-        planted(mined[clean], query.question, answer_text(other.answers), "wrong"),
+        planted(mined[clean], query.question, query.answers[0], "planted"),
+        planted(mined[clean], query.question, other.answers[0], "wrong"),
     ]
     return replace(query, passages=tuple(passages))
 
@@ -64,7 +64,7 @@ def chosen(questions: int, clean: int, split: str) -> list[Query]:
     return [
         with_negatives(query, other, clean)
         for query, other in zip(taken, [taken[-1], *taken[:-1]], strict=True)
-        if not contains_answer(answer_text(other.answers), query.answers)
+        if not contains_answer(other.answers[0], query.answers)
     ]
 
 

@@ -62,8 +62,8 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
 
     Args:
         scorer: Scorer whose reader answers.
-        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the gold answer (aliases or,
-            for a list, the aliases of each item) that returns a number in [0, 1].
+        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the aliases that returns a
+            number in [0, 1].
         options: How labels are computed from the answers.
     """
 

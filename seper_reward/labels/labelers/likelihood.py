@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from seper_reward.data.answers import best_alias_mean
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Estimate, UnscorableError, answer_aliases
+from seper_reward.types import Asked, Estimate, UnscorableError
 
 
 class LikelihoodLabeler(ReaderLabeler[float]):
     """Labels a passage by the mean log-probability per token of the likeliest gold answer, less the one without it.
 
-    If the answer is a list, the label is the mean over its items, each by its likeliest alias and scored as if it were
-    the whole answer. Labels are in nats per token and unbounded. Nothing is sampled, so standard errors are 0. The
+    Labels are in nats per token and unbounded. Nothing is sampled, so standard errors are 0. The
     baseline is constant for a question and does not change a softmax over its passages.
     """
 
@@ -27,11 +25,8 @@ class LikelihoodLabeler(ReaderLabeler[float]):
         """Return the mean log-probability of the answer's tokens in each context."""
         found: list[list[float] | UnscorableError] = []
         for batch in in_batches(asked, batch_size):
-            read = self.scorer.reader.answer_log_probs(batch, [answer_aliases(each.answers) for each in batch])
-            found += [
-                rows if isinstance(rows, UnscorableError) else [best_alias_mean(row, each.answers) for row in rows]
-                for each, rows in zip(batch, read, strict=True)
-            ]
+            read = self.scorer.reader.answer_log_probs(batch, [each.answers for each in batch])
+            found += [rows if isinstance(rows, UnscorableError) else list(map(max, rows)) for rows in read]
         return found
 
     def gain(self, reading: float, given: float) -> Estimate:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.types import Passage, Query, answer_aliases, answer_text
+from seper_reward.types import Passage, Query
 from tests.benchmarks.adapters.answer_forms import any_of
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import answer_type, answers_by_type, misleads, states, substituted
@@ -59,7 +59,7 @@ def relevant(query: Query, wanted: bool = True) -> list[Passage]:
 
 def extract_answer(query: Query, passages: Sequence[Passage]) -> str | None:
     """Return the answer as the passages spell it; ``None`` if they do not hold it."""
-    aliases = answer_aliases(query.answers)
+    aliases = query.answers
     matches = (any_of([alias]).search(passage.text) for alias in aliases for passage in passages)
     return next((match.group() for match in matches if match), None)
 
@@ -71,7 +71,7 @@ def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
     for name in ("hotpotqa_distractor", "2wikimultihopqa"):
         yield from multi_hop_examples(qa_queries(data_dir, name, "train"), rng)
     for query in rng.sample(simple, int(CLOSED_BOOK_SHARE * len(simple))):
-        yield Example(query.question, (), answer_text(query.answers), "closed-book")
+        yield Example(query.question, (), query.answers[0], "closed-book")
     passages = [passage for query in simple for passage in relevant(query)]
     for query in rng.sample(simple, int(UNRELATED_SHARE * len(simple))):
         yield Example(query.question, (rng.choice(passages),), UNKNOWN, "unrelated")
@@ -85,12 +85,12 @@ def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Ite
     """Yield examples with the gold passage, with another answer in it, among distractors, or a distractor only."""
     by_type = answers_by_type(queries)
     for query in queries:
-        (gold, *_), others, aliases = relevant(query), relevant(query, False), answer_aliases(query.answers)
+        (gold, *_), others, aliases = relevant(query), relevant(query, False), query.answers
         spelled = extract_answer(query, [gold])
         if spelled is None:
             continue
         yield Example(query.question, (gold,), spelled, "gold")
-        other = rng.choice(by_type[answer_type(answer_text(query.answers))])
+        other = rng.choice(by_type[answer_type(query.answers[0])])
         if rng.random() < 0.5 and misleads(query, other):
             yield Example(query.question, (substituted(gold, aliases, other),), other, "substituted")
         if len(others) < 2:
@@ -106,12 +106,12 @@ def multi_hop_examples(queries: Sequence[Query], rng: random.Random) -> Iterator
     """Yield examples with all supporting passages, at times with a distractor, and with a single one."""
     for query in queries:
         gold, others = relevant(query), relevant(query, False)
-        answer = extract_answer(query, gold) or answer_text(query.answers)
+        answer = extract_answer(query, gold) or query.answers[0]
         passages = [*gold, rng.choice(others)] if rng.random() < 0.3 and others else gold
         yield Example(query.question, _shuffled(passages, rng), answer, "multi-hop")
         alone = rng.choice(gold)
         target = extract_answer(query, [alone]) or UNKNOWN
-        if rng.random() < 0.3 and not states("yes no", answer_aliases(query.answers)):
+        if rng.random() < 0.3 and not states("yes no", query.answers):
             yield Example(query.question, (alone,), target, "one of several hops")
 
 

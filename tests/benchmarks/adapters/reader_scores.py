@@ -15,7 +15,7 @@ from seper_reward.data.splits import spread
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.reports.tables import markdown_table
-from seper_reward.types import Answers, Passage, answer_aliases, unwrap
+from seper_reward.types import Answers, Passage, unwrap
 from tests.benchmarks.adapters.reader_data import UNKNOWN, qa_queries, relevant
 from tests.benchmarks.adapters.substitution import states
 
@@ -82,7 +82,7 @@ def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dic
 
 
 def _shares(texts: Sequence[str], answers: Answers) -> dict[str, float]:
-    right = [states(text, answer_aliases(answers)) for text in texts]
+    right = [states(text, answers) for text in texts]
     withheld = [
         not is_right and normalize_answer(text) in ("", UNKNOWN) for text, is_right in zip(texts, right, strict=True)
     ]

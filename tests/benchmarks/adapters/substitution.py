@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from seper_reward.types import Passage, Query, answer_aliases, answer_text
+from seper_reward.types import Passage, Query
 from tests.benchmarks.adapters.answer_forms import any_of
 
 
@@ -23,7 +23,7 @@ def answers_by_type(queries: Sequence[Query]) -> dict[str, list[str]]:
     """Return the answers of the questions, each in its first spelling, by ``answer_type``."""
     by_type: dict[str, list[str]] = {}
     for query in queries:
-        answer = answer_text(query.answers)
+        answer = query.answers[0]
         by_type.setdefault(answer_type(answer), []).append(answer)
     return by_type
 
@@ -40,7 +40,7 @@ def misleads(query: Query, other: str) -> bool:
     Questions that name their answer are none to mislead in: their wording would contradict the passage. Yes and no are
     no answers that a passage states.
     """
-    aliases = answer_aliases(query.answers)
+    aliases = query.answers
     if not {"yes", "no"}.isdisjoint(alias.lower() for alias in (other, *aliases)):
         return False
     return not states(query.question, aliases) and words_of(other).isdisjoint(words_of(" ".join(aliases)))

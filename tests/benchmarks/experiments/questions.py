@@ -7,7 +7,7 @@ from typing import Literal
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.runtime.settings import setting
-from seper_reward.types import Query, answer_aliases, answer_items
+from seper_reward.types import Query
 from trainers.ranking.data import Questions, RankingConfig, questions_by_split, read_input
 
 
@@ -76,11 +76,11 @@ def _wanted(query: Query, config: ExperimentConfig) -> bool:
     marks = sum(is_relevant(passage) for passage in query.passages) if config.marked is not None else None
     return (
         marks == config.marked
-        and max(map(len, answer_items(query.answers))) >= config.least_aliases
-        and (config.yes_no or {"yes", "no"}.isdisjoint(alias.lower() for alias in answer_aliases(query.answers)))
+        and len(query.answers) >= config.least_aliases
+        and (config.yes_no or {"yes", "no"}.isdisjoint(alias.lower() for alias in query.answers))
     )
 
 
 def _with_last_alias(query: Query) -> Query:
-    items = tuple(aliases[-1:] for aliases in answer_items(query.answers))
+    items = query.answers[-1:]
     return replace(query, answers=items[0] if len(items) == 1 else items)
