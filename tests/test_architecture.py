@@ -11,7 +11,7 @@ STOREYS = [
     {"types", "runtime", "statistics"},
     {"data"},
     {"retrieval"},
-    {"reader", "estimators"},
+    {"reader", "estimators", "judge"},
     {"scorer", "client"},
     {"batching"},
     {"config"},

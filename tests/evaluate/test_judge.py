@@ -18,6 +18,7 @@ from seper_reward.evaluate.judge import (
     read_verdicts,
 )
 from seper_reward.evaluate.llm_judge import LLMJudge
+from seper_reward.judge.judge import Judge
 from seper_reward.reader.prompted import PromptedReader
 from tests.helpers import ScriptedSampler, write_rows
 
@@ -90,7 +91,7 @@ def test_thresholds_out_of_range_or_reach_are_refused(tiny_judge):
         best_threshold([0.1, 0.9], [True, True])
     for threshold in (0, 50):
         with pytest.raises(ValueError, match="must be in"):
-            equivalence(tiny_judge, [Verdict("who?", ("Ann",), "Ann", True)], threshold=threshold)
+            equivalence(Judge(tiny_judge), [Verdict("who?", ("Ann",), "Ann", True)], threshold=threshold)
 
 
 def test_calibration_by_hand():
@@ -106,23 +107,23 @@ def test_thresholds_come_from_train_and_numbers_from_test(tiny_judge):
         for n in range(60)
     ]
     test = [row for row in rows if split_of(row.question) == "test"]
-    before = equivalence(tiny_judge, rows)
+    before = equivalence(Judge(tiny_judge), rows)
     assert sum(column["n"] for column in before.columns.values()) == len(test)
     turned = [replace(row, equivalent=row.equivalent ^ (row in test)) for row in rows]
-    assert equivalence(tiny_judge, turned).thresholds == before.thresholds  # test verdicts do not reach them
+    assert equivalence(Judge(tiny_judge), turned).thresholds == before.thresholds  # test verdicts do not reach them
     untaught = [replace(row, equivalent=row.equivalent ^ (split_of(row.question) == "train")) for row in rows]
-    assert equivalence(tiny_judge, untaught).thresholds != before.thresholds
+    assert equivalence(Judge(tiny_judge), untaught).thresholds != before.thresholds
     assert before.support["right"] == 1.0  # all say "Ann"
     assert all(column["lexical_accuracy"] == 100 for column in before.columns.values())
     with pytest.raises(ValueError, match="got 0 and"):
-        equivalence(tiny_judge, test)
-    assert equivalence(tiny_judge, test, threshold=0.5).thresholds["cosine"] == 0.5
+        equivalence(Judge(tiny_judge), test)
+    assert equivalence(Judge(tiny_judge), test, threshold=0.5).thresholds["cosine"] == 0.5
 
 
 def test_the_best_alias_counts(tiny_judge):
     one = Verdict("who?", ("Zed",), "Ann", True)
     both = Verdict("who?", ("Zed", "Ann"), "Ann", True)
-    alone, best = best_alias_probs(tiny_judge, [one, both])[:, 0].tolist()
+    alone, best = best_alias_probs(Judge(tiny_judge), [one, both])[:, 0].tolist()
     assert best == 1.0 > alone
 
 
@@ -135,7 +136,7 @@ def test_a_language_model_sees_the_answers_of_each_row(tiny_judge):
             return {}
 
     rows = [Verdict("Who wrote it?", (name,), name, True) for name in ("Austen", "Bell")]
-    (row,) = equivalence(tiny_judge, rows, threshold=0.7, llm_judge=Equal()).columns.values()
+    (row,) = equivalence(Judge(tiny_judge), rows, threshold=0.7, llm_judge=Equal()).columns.values()
     assert row["llm_judge_accuracy"] == 100
 
 
@@ -147,7 +148,7 @@ def test_replies_that_are_not_understood_leave_no_number(tiny_judge, tmp_path):
         def counts(self):
             return {"asked": 1, "not_understood": 1}
 
-    found = equivalence(tiny_judge, [Verdict("Who?", ("Ann",), "Ann", True)], threshold=0.7, llm_judge=Silent())
+    found = equivalence(Judge(tiny_judge), [Verdict("Who?", ("Ann",), "Ann", True)], threshold=0.7, llm_judge=Silent())
     (row,) = found.columns.values()
     assert (row["llm_judge_f1"], row["llm_judge_accuracy"]) == (None, None)
     json.dumps(found.as_dict(), allow_nan=False)
@@ -163,7 +164,7 @@ def test_a_language_model_judges_too_and_is_counted(tiny_judge, tiny_sampler):
     llm_judge = LLMJudge(PromptedReader(ScriptedSampler(tiny_sampler.tokenizer, reply), prompt="brief"))
     people = {"Ann": True, "Bob": False, "Annie": False, "Al": True}
     verdicts = [Verdict("who?", ("Ann",), response, right) for response, right in people.items()]
-    found = equivalence(tiny_judge, verdicts, threshold=0.7, llm_judge=llm_judge)
+    found = equivalence(Judge(tiny_judge), verdicts, threshold=0.7, llm_judge=llm_judge)
     assert found.llm_judge == {"asked": 4, "not_understood": 1}
     (row,) = found.columns.values()
     # of three verdicts two are right; one of two that it calls right is, and none is missed
@@ -171,7 +172,7 @@ def test_a_language_model_judges_too_and_is_counted(tiny_judge, tiny_sampler):
     assert found.thresholds["llm_judge"] == 0.5
     assert (row["n"], row["bert_score_f1"]) == (4, row["token_f1_f1"])  # "Ann" alone is near enough
     assert "1 of 4 replies of the LLM judge not understood" in found.table()
-    assert "llm_judge" not in equivalence(tiny_judge, verdicts, threshold=0.7).as_dict()
+    assert "llm_judge" not in equivalence(Judge(tiny_judge), verdicts, threshold=0.7).as_dict()
 
 
 def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
