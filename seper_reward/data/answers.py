@@ -209,6 +209,8 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
         BadRowError: An alias is a list.
     """
     values = list(row)
+    if len(values) == 1 and is_list(values[0]):
+        values = list(values[0])  # a column of lists of lists
     for at, value in enumerate(values):
         if is_list(value):
             raise BadRowError(

@@ -188,7 +188,8 @@ def as_query(
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
     ``answers`` is a text or a list of the aliases of one answer. ``passages`` may be one text. Numbers are read as
-    texts, and arrays as lists. Missing aliases and passages (``is_missing``) are left out, and counted in ``left_out``.
+    texts, and arrays as lists. Missing aliases and passages (``is_missing``) are left out and counted in
+    ``left_out``.
 
     Raises:
         BadRowError: The record is unusable; the message has the field, the expected and the actual value, and the fix.

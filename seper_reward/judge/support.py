@@ -23,7 +23,8 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     A text is read as it is and without the question's words. Entailment is required in both directions, since an
     answer does not entail a text with further claims, and only probabilities above .75 count: max_a max(0, 4 ·
     min(E(text → a), E(a → text)) − 3). The better reading counts if the text holds the answer word for word, else the
-    worse one: a repeated question scores high for any answer. A text that a rule equates with the answer has 1.
+    worse one: a repeated question scores high for any answer. A text that a rule equates with the answer has 1, any
+    other copy of words of the question has 0.
 
     Returns:
         Per text a number in [0, 1]; 0 for a blank text.
@@ -40,6 +41,7 @@ class _Claim(NamedTuple):
     readings: tuple[str, ...]
     alias: str
     holds: bool  # whether the text holds the alias word for word
+    copied: bool  # whether the text is a part of the question
     equated: bool  # whether a rule equates the text with the alias; a model may also give 1
 
     @classmethod
@@ -50,7 +52,8 @@ class _Claim(NamedTuple):
         readings = (text, re.sub(r"\s+(?=[.,;:!?])", "", " ".join(left.split())))
         holds = re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text, re.IGNORECASE) is not None
         equated = decide(Pair(stated.question, text, alias), model) is True
-        return cls(stated.question, readings, alias, holds, equated)
+        said, asked = (re.sub(r"\W+", " ", f" {each.casefold()} ") for each in (text, stated.question))
+        return cls(stated.question, readings, alias, holds, said in asked, equated)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -60,6 +63,8 @@ class _Claim(NamedTuple):
     def agreement(self, judged: Judged) -> float:
         if self.equated:  # a rule needs no second direction
             return 1.0
+        if self.copied:
+            return 0.0
         by_reading = [self._agreement(judged, reading) for reading in self.readings]
         return max(by_reading) if self.holds else min(by_reading)
 

@@ -170,7 +170,8 @@ def in_digits(text: str) -> str:
 
 
 _POINT = re.compile(r"\b(\d+) point (\d+)\b")
-_ROMAN = re.compile(r"(?<=[A-Za-z] )(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'.-])(?! [a-z])")
+_PRONOUN = r"(?<=\bI) (?!(?:of|and|or|in|by|from|to)\b)[a-z]"  # and I went
+_ROMAN = re.compile(rf"(?<=[A-Za-z] )(?=[IVX])(X{{0,3}})(IX|IV|V?I{{0,3}})(?![\w'-]|\.\w)(?!{_PRONOUN})")
 _ONES = {"": 0, "I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9}
 
 

@@ -10,7 +10,9 @@ import torch
 from seper_reward.baselines import candidates
 from seper_reward.baselines.candidates import Elected, Ensemble, answer_similarities, verdicts
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
+from seper_reward.judge.judge import Judge
 from seper_reward.types import Passage, Query, Responses, UnscorableError
+from tests.helpers import ScriptedModel
 
 SAID = {"": "unknown", "mill": "Ann Lee", "ferry": "Bob"}  # by passage, the likeliest response
 SHOWN = [(), (Passage("mill"),), (Passage("ferry"),)]
@@ -37,18 +39,11 @@ class Reader:
         self.expected += [each.question for each in asked]
 
 
-class Judge:
-    """No pair entails."""
-
-    def entailment(self, question, pairs):
-        return dict.fromkeys(pairs, 0.0)
-
-
 class Scorer:
     """Samples nothing: only its greedy reader answers."""
 
     def __init__(self, reader=None):
-        self.reader, self.judge = reader, Judge()
+        self.reader, self.judge = reader, Judge(ScriptedModel(lambda pair: 0.0))
 
     def with_sampling(self, **changes):
         assert changes["temperature"] == 0
@@ -93,30 +88,25 @@ def test_the_embedded_encoder_is_the_default(monkeypatch):
 
 def test_a_reader_can_start_early():
     reader = Reader()
-    scorer = SimpleNamespace(judge=Judge(), with_sampling=lambda **changes: SimpleNamespace(reader=reader))
+    scorer = SimpleNamespace(judge=None, with_sampling=lambda **changes: SimpleNamespace(reader=reader))
     Ensemble(scorer, Encoder()).expect("Who?", SHOWN)
     assert reader.expected == ["Who?"]
 
 
 def test_verdicts_by_hand():
-    class Says:
-        def entailment(self, question, pairs):
-            assert question == "Who?"
-            sure = {("Ann L.", "Ann Lee"): 0.8, ("Lee", "Ann Lee"): 0.79, ("Robert", "Bob"): 0.9}
-            return {pair: sure.get(pair, float(pair[0] == pair[1])) for pair in pairs}
-
+    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79, ("Robert", "Bob"): 0.9}
+    judge = Judge(ScriptedModel(lambda pair: sure.get(pair[1:], 0.0) if pair.question == "Who?" else 1.0))
     query = Query("q", "Who?", ("Ms Lee", "Ann Lee"))
     texts = ["Ann L.", "Lee", "ann lee", "Ann Lee", "", "unknown"]
     assert [verdicts(query, texts)[text] for text in texts] == [False, False, True, True, False, False]
-    assert [verdicts(query, texts, Says())[text] for text in texts] == [True, False, False, True, False, False]
+    assert [verdicts(query, texts, judge)[text] for text in texts] == [True, False, True, True, False, False]
     both = Query("q", "Who?", (("Ann Lee",), ("Bob",)))
-    assert verdicts(both, ["Robert and Ann L.", "Robert"], Says()) == {"Robert and Ann L.": True, "Robert": False}
+    assert verdicts(both, ["Robert and Ann L.", "Robert"], judge) == {"Robert and Ann L.": True, "Robert": False}
 
 
-class LengthJudge:
-    def entailment(self, question, pairs):
-        assert all(one != other for one, other in pairs)
-        return {(one, other): (len(one) - len(other) + 20) / 40 + bool(question) / 8 for one, other in pairs}
+def by_length(pair):
+    assert pair.premise != pair.hypothesis
+    return (len(pair.premise) - len(pair.hypothesis) + 20) / 40 + bool(pair.question) / 8
 
 
 class LetterEncoder:
@@ -131,7 +121,7 @@ class LetterEncoder:
 
 def test_similarities_by_hand():
     found = answer_similarities(
-        LengthJudge(), LetterEncoder(), "Who?", ["The mill", "mill", " ", "old mill", "The  mill"]
+        Judge(ScriptedModel(by_length)), LetterEncoder(), "Who?", ["The mill", "mill", " ", "old mill", "The  mill"]
     )
     by_name = dict(zip(SIMILARITIES, found, strict=True))
     assert found.shape == (5, 5, 5)
@@ -147,8 +137,8 @@ def test_similarities_by_hand():
     assert by_name["containment"][0].tolist() == [1, 1, 0, 1, 1]
     # of "old mill" the letters l, m, i, l, l are in "mill": 5 of 8, and all of "mill" are in "old mill"
     assert by_name["bertscore"][3, 1] == pytest.approx(2 * (5 / 8) / (5 / 8 + 1))
-    assert by_name["entailment"][1, 3] == 0.5  # the mean of both directions
-    assert by_name["entailment_with_question"][1, 3] == 0.625
+    assert by_name["entailment"][1, 3] == pytest.approx(0.5)  # the mean of both directions
+    assert by_name["entailment_with_question"][1, 3] == pytest.approx(0.625)
     assert not found[:, 2].any()
     assert np.array_equal(found[:, 0], found[:, 4])
 

@@ -8,8 +8,8 @@ import torch
 from seper_reward import SePerScorer
 from seper_reward.baselines.session import Session, Tools, WorkflowOptions
 from seper_reward.baselines.workflows import WORKFLOWS, run_workflow
-from seper_reward.types import Passage, UnscorableError
-from tests.helpers import ScriptedSampler
+from seper_reward.types import Pair, Passage, UnscorableError
+from tests.helpers import ScriptedModel, ScriptedSampler
 
 QUESTION = "Who owns the mill?"
 MILL, VOSS, FOG = (Passage(text, id=text[:3]) for text in ("The mill is Ida's.", "Ida is Ida Voss.", "Fog."))
@@ -26,15 +26,9 @@ class Found:
         return [tuple(self.script.get(question, (FOG,)))[:top_k] for question in questions]
 
 
-class Judge:
-    """Entails an answer by a text that holds it, with probability .9, else .1."""
-
-    def __init__(self):
-        self.asked = []
-
-    def score(self, pairs, questions):
-        self.asked += zip(pairs, questions, strict=True)
-        return torch.tensor([0.9 if answer in premise else 0.1 for premise, answer in pairs])
+def holding():
+    """Return a model by which an answer is entailed by a text that holds it, with probability .9, else .1."""
+    return ScriptedModel(lambda pair: 0.9 if pair.hypothesis in pair.premise else 0.1)
 
 
 class Sampler(ScriptedSampler):
@@ -66,7 +60,7 @@ def run(tiny_sampler, tiny_judge):
         scorer = SePerScorer(sampler, tiny_judge, prompt="brief")
         retriever = Found(script)
         tools = Tools(scorer, retriever, WorkflowOptions(**options))
-        tools.entailment = judge or Judge()
+        tools.entailment = judge or holding()
         return run_workflow(name, tools, QUESTION), retriever
 
     return runs
@@ -94,11 +88,11 @@ def test_tokens_are_those_of_prompts_and_texts(run, tiny_sampler, tiny_scorer):
 
 
 def test_ret_robust_keeps_passages_that_entail_the_answer(run):
-    judge = Judge()
+    judge = holding()
     trace, _ = run("ret_robust", reads, {QUESTION: (FOG, MILL)}, judge)
     assert (trace.answer, trace.searches) == ("Ida", 1)
     assert [step.did for step in trace.steps] == ["search"]
-    assert judge.asked == [(("Fog.", "Ida"), QUESTION), (("The mill is Ida's.", "Ida"), QUESTION)]
+    assert judge.asked == [[Pair(QUESTION, "Fog.", "Ida"), Pair(QUESTION, "The mill is Ida's.", "Ida")]]
 
 
 def test_ret_robust_puts_passages_away_that_do_not(run):

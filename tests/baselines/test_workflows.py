@@ -17,7 +17,7 @@ from seper_reward.baselines.workflows import (
 from seper_reward.cli import main
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import ScriptedSampler, cells, of
+from tests.helpers import ScriptedModel, ScriptedSampler, cells, of
 from tests.helpers import evaluation_arguments as arguments
 
 A, B = Passage("Ida owns it.", id="a"), Passage("Fog.", id="b")
@@ -39,15 +39,8 @@ def scorer(tiny_sampler, tiny_judge):
         tiny_sampler.tokenizer, lambda question, ids: SEPER.get(question, {}).get(ids)
     ).measure
     # as the tiny judge would not: the passage that names Ida entails her
-    scripted.entailment = Entails()
+    scripted.entailment = ScriptedModel(lambda pair: float("Ida" in pair.premise and pair.hypothesis == "Ida"))
     return scripted
-
-
-class Entails:
-    def score(self, pairs, questions):
-        import torch
-
-        return torch.tensor([float(answer in premise and answer == "Ida") for premise, answer in pairs])
 
 
 def test_credit_telescopes():

@@ -14,6 +14,7 @@ from seper_reward.data.answers import (
     token_f1,
 )
 
+
 @pytest.mark.parametrize(
     ("one", "other", "equal"),
     [

@@ -74,6 +74,23 @@ def test_a_repeated_question_states_nothing():
     assert paid(probs, QUESTION, "Ida") == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Which is longer, the Nile or the Osk?", 0.0),
+        ("is longer the NILE", 0.0),
+        ("the Nile or the Osk", 0.0),
+        ("the Nile", 1.0),
+        ("the Nile is longer", 1.0),
+        ("The answer is the Nile", 0.96),
+    ],
+)
+def test_a_copy_of_a_question_that_names_the_answer_states_nothing(text, expected):
+    stated = [Stated("Which is longer, the Nile or the Osk?", text, ["Nile"])]
+    (found,) = mutual_supports(Judge(ScriptedModel(lambda pair: 0.99)), stated)
+    assert found == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("text", ["", "  ", "...", "?!"])
 def test_a_text_without_a_word_states_nothing(text):
     (found,) = mutual_supports(Judge(ScriptedModel(lambda pair: 0.99)), [Stated(QUESTION, text, ["Ida"])])

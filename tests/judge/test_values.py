@@ -100,6 +100,18 @@ def test_numbers_in_words_are_read_back():
         assert in_digits(num2words(number, to="ordinal")) == num2words(number, to="ordinal_num")
 
 
+def test_roman_numerals_are_read_wherever_they_stand():
+    for text, expected in {
+        "World War II": "World War 2",
+        "It was World War II.": "It was World War 2.",
+        "World War II was long. I went": "World War 2 was long. I went",
+        "Elizabeth I of England, Louis XIV of France": "Elizabeth 1 of England, Louis 14 of France",
+        "Charles V was crowned, and I went": "Charles 5 was crowned, and I went",
+        "John F.V.I. Smith, Vitamin X-ray, Mr V's": "John F.V.I. Smith, Vitamin X-ray, Mr V's",
+    }.items():
+        assert in_digits(text) == expected
+
+
 def test_other_numbers_stay():
     for text in (
         "It has a population of 15300.",

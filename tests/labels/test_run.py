@@ -34,7 +34,7 @@ def rows(count):
             "id": f"q{number}",
             "group": "ab"[number % 2],
             "question": f"Who built mill {number}?",
-            "answers": [f"Voss {number}", "🙂 فوس"],
+            "answers": [f"Voss {number}", "Voss", "🙂 فوس"],
             "passages": [
                 {"id": "s", "text": f"Voss {number} built mill {number}.", "role": "supporting"},
                 {"id": "u", "title": "Mills", "text": "A mill grinds corn. " * (number + 1), "role": "unrelated"},

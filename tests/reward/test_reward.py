@@ -274,23 +274,6 @@ def test_rewards_without_spread_are_warned_of_after_ten_calls(tiny_scorer, recwa
     assert not recwarn.list
 
 
-def test_an_answer_that_is_a_list(tiny_scorer):
-    answers = [["Ida Voss", "Mrs Voss"], ["Bob"]]
-    said = ["Bob and Mrs Voss", "Ida Voss", "Bob, Ann"]
-    rollouts = read_rollouts([QUESTION] * 3, [answers] * 3, said, [[MILL.text]] * 3, None)
-    assert {row.answers for row in rollouts} == {(("Ida Voss", "Mrs Voss"), ("Bob",))}
-    delta = of_gains(tiny_scorer).score(rollouts[:1])[0].reward
-    before, after = (tiny_scorer.beliefs(QUESTION, answers, [shown])[0].seper for shown in ((), (MILL,)))
-    assert delta == pytest.approx(after - before, abs=1e-6)
-    metrics = Metrics()
-    paid = of_answers(tiny_scorer)(
-        completions=said, question=[QUESTION] * 3, answers=[answers] * 3, log_metric=metrics.log
-    )
-    assert metrics["seper/exact_match"] == pytest.approx(2 / 3)
-    assert paid[0] == pytest.approx(1)
-    assert paid[1] == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize(
     ("answers", "problem"),
     [

@@ -28,7 +28,7 @@ def context(share, random, count=20):
         for text, times, support in (("right", right, 1.0), ("wrong", count - right, 0.0))
         if times
     ]
-    fields = {"responses": rows, "known_leaves": []}
+    fields = {"responses": rows, "known_leaves": [], "question_log_prob": None}
     draws = weigh(OPTIONS, sampled_responses(fields))
     found = estimate(draws, torch.tensor([float(text == "right") for text in draws.responses.texts]))
     return fields | {"std_error": found.std_error}, found

@@ -12,35 +12,31 @@ from seper_reward.data.demo import QUESTIONS
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.evaluate.judge import read_verdicts
 from seper_reward.judge.entailment import EntailmentScorer
-from seper_reward.judge.judge import Judge
+from seper_reward.judge.extract import extract_answer
+from seper_reward.judge.judge import Judge, decide
 from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.types import Pair
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS, texts
 from tests.benchmarks.judge.cases import Case, fact_cases
 from tests.benchmarks.judge.near_values import KINDS, near_values
 from tests.benchmarks.judge.texts import Judged, judged, measure_judge, rates, traps
+from tests.helpers import ScriptedModel
 
 TRAPS = ("unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark")
 
 
-class Credulous:
-    """Supports every response by 0.75, half as much after a long question, and pays the text "Ann" only."""
+class NoRules(Judge):
+    """A judge whose model decides all pairs."""
 
-    def entailment(self, question, pairs):
-        return {pair: 0.75 if len(question) < 60 else 0.375 for pair in pairs}
-
-    def mutual_supports(self, stated):
-        return [float(text == "Ann") for _, text, _ in stated]
+    def probs(self, pairs, *, verbatim=False):
+        return super().probs(pairs, verbatim=True)
 
 
-class ByAlias:
-    """Supports an alias by its length in tenths."""
-
-    def entailment(self, question, pairs):
-        return {(premise, hypothesis): len(hypothesis) / 10 for premise, hypothesis in pairs}
-
-    def mutual_supports(self, stated):
-        return [0.25 for _ in stated]
+#: Supports every response by 0.75, half as much after a long question, and pays only what a rule equates.
+CREDULOUS = NoRules(ScriptedModel(lambda pair: 0.75 if len(pair.question) < 60 else 0.375))
+#: Supports an alias by its length in tenths.
+BY_ALIAS = NoRules(ScriptedModel(lambda pair: len(pair.hypothesis) / 10))
 
 
 def case(text, right, group=("kinds", "a")):
@@ -62,14 +58,14 @@ def test_rates_by_hand():
 
 
 def test_labels_judge_the_text_and_rewards_what_it_states():
-    long, boxed = judged(Credulous(), [case("Thus:\nAnn", True), case(r"\boxed{Ann} it is", True)])
+    long, boxed = judged(CREDULOUS, [case("Thus:\nAnn", True), case(r"\boxed{Ann} it is", True)])
     assert (long.support, long.reward, boxed.reward) == (0.75, 1.0, 1.0)
-    assert judged(ByAlias(), [case("x", False)])[0].support == 0.6  # the better alias
+    assert judged(BY_ALIAS, [case("x", False)])[0].support == pytest.approx(0.6)  # the better alias
 
 
 def test_traps_by_hand():
     rows = [row for _, row in read_valid_rows(EQUIVALENCE)]
-    result = traps(Credulous())
+    result = traps(CREDULOUS)
     assert result.unrelated.keys() == {"20", "100", "260"}
     assert result.question_mark_shift == 0
     lengths = [
@@ -92,16 +88,20 @@ def test_traps_are_many_and_state_nothing():
 
 def test_the_sections_of_a_result(monkeypatch):
     monkeypatch.setattr(texts, "GOLDS", 2)
-    result = measure_judge(Credulous())
+    result = measure_judge(CREDULOUS)
     assert result.kinds["unrelated"] == rates(
-        judged(Credulous(), [Case(("kinds", "u"), r["question"], r["response"], tuple(r["answers"]), False)
+        judged(CREDULOUS, [Case(("kinds", "u"), r["question"], r["response"], tuple(r["answers"]), False)
                              for _, r in read_valid_rows(EQUIVALENCE) if r["kind"] == "unrelated"])
     )  # fmt: skip
     assert result.near.keys() == KINDS.keys()
     assert result.near["years"]["50"].wrong == result.near["years"]["0"].right == 2
     assert result.guesses["X, Y"].wrong == result.guesses["Y X"].wrong >= 25
     assert result.support["guesses"] == {"wrong": pytest.approx(0.75, abs=0.05)}
-    assert result.wordings["all"].unpaid == 1
+    right = [each for each in fact_cases() if each.group[0] == "wordings"]
+    unequal = [all(decide(Pair(each.question, extract_answer(each.text), alias), CREDULOUS.model) is not True
+                   for alias in each.answers) for each in right]  # fmt: skip
+    assert result.wordings["all"].unpaid == pytest.approx(sum(unequal) / len(unequal), abs=1e-3)
+    assert 0.1 < result.wordings["all"].unpaid < 0.9
     assert "plain" not in result.support
 
 
