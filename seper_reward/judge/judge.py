@@ -20,7 +20,9 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.types import Pair
 
 RULES = 8  # version of equality and values in fingerprints: raise it with every change of a decision
-_DIGITS = re.compile(r"\d+(?:[.,]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|\d+")
+_DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
+
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
 class PairModel(Protocol):
@@ -130,13 +132,15 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     value, whole = whole_value(hypothesis), whole_value(premise)
     if value and whole and (decided := _compare(whole, value)) is not None:
         return decided
-    if differ_in_signs(premise, hypothesis):
+    if not (value and whole) and differ_in_signs(premise, hypothesis):
         return False
     asked = values_in(question)
     if value and any(_excludes(each, value) for each in stated if not any(each.entails(other) for other in asked)):
         return False
     claim = _spelled(premise, stated, hypothesis, wanted)
-    if _lacks_digits(claim, in_digits(hypothesis)) or signs(hypothesis) - signs(claim):
+    # Henry the Eighth is Henry VIII, but the second is not two
+    digits = claim if value else f"{claim} {_ORDINAL.sub(' ', claim)}"
+    if _lacks_digits(digits, in_digits(hypothesis)) or signs(hypothesis) - signs(claim):
         return False
     if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
         _warn_unread(model.name, unread[0])

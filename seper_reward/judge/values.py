@@ -94,7 +94,7 @@ _NUMBER = (
 _SIGN = r"(?:(?<![\w)])(?P<sign>-|minus |negative )(?=[\d.]))?"
 _SCALE, _MONEY_SCALE = (
     rf"(?:(?P<letter>{letters})\b|\s*(?P<word>hundred|thousand|million|billion|trillion)\b)?"
-    for letters in (r"k|bn|mn|(?<=\.\d)[mb]", "[kmb]|bn|mn")  # 2.5m and $7m; 7m is a length
+    for letters in ("k|bn|mn", "[kmb]|bn|mn")  # $7m; 7m may be a length
 )
 _AMOUNT = rf"(?<![\w.,/:])(?<!\d-){_SIGN}(?P<number>{_NUMBER})(?![\d/]|[.,:]\d)"
 _MONTH = (
@@ -366,8 +366,11 @@ def _amount(match: re.Match[str]) -> Value:
     units, end = _unit_behind(match)
     if units:
         readings = [_converted(number, step, kind, unit) for kind, unit in units]
-        shares = [Reading("number", (number / 100,), step / 100)] if units[0][0] == "percent" else []
-        return Value(match.start(), end, (*readings, *shares, Reading("amount", (number,))))
+        if units[0][0] == "percent":
+            readings.append(Reading("number", (number / 100,), step / 100))
+        elif match.string[match.end() : end] == "m":
+            readings.append(Reading("number", (number * 1e6,)))  # 2.5m people
+        return Value(match.start(), end, (*readings, Reading("amount", (number,))))
     readings = [Reading("number", (number,), 1e-3 if fraction else 0.0)]
     if re.fullmatch(r"[12]\d{3}", match[0]):
         readings.append(Reading("date", (int(number), int(number), 0, 0)))
