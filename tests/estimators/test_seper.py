@@ -121,8 +121,6 @@ def test_empty_response_is_an_empty_product():
         (lambda: seper_soft(WEIGHTS, SUPPORT[:2]), "must share S"),
         (lambda: seper_soft(WEIGHTS, torch.empty(3, 0)), "at least one answer"),
         (lambda: seper_soft(WEIGHTS, SUPPORT, "sum"), "aliases must be one of"),
-        (lambda: seper_soft(WEIGHTS, SUPPORT, items=[1, 2]), r"at least 1 each and sum to A=2, got \[1, 2\]"),
-        (lambda: seper_soft(WEIGHTS, SUPPORT, items=[2, 0]), r"at least 1 each and sum to A=2, got \[2, 0\]"),
         (lambda: seper_hard(WEIGHTS, torch.tensor([0, 1, 2]), torch.ones(2, 1).bool()), r"in \[0, 2\)"),
         (lambda: entailment_kernel(SUPPORT, None, "max"), "backward"),
         (lambda: Estimator(threshold=0.0), "threshold"),
@@ -236,25 +234,6 @@ def test_against_a_slow_loop(belief, weighting, aliases):
     indicator = (support > 0.5).double()  # 0/1 support: no rounding at the threshold
     hard = seper_hard(weights, ids, match_clusters(ids, indicator, 0.5), aliases)
     assert float(hard) == pytest.approx(slow_hard(weights, ids, indicator, 0.5, aliases), abs=1e-9)
-
-
-@given(beliefs(), st.integers(0, 3), st.sampled_from(["mean", "max", "any"]))
-def test_a_list_against_a_slow_loop(belief, first, aliases):
-    log_probs, support, ids = belief
-    weights = response_weights(log_probs, "uniform")
-    first = min(first, support.shape[1])
-    items = [columns for columns in (support[:, :first], support[:, first:]) if columns.shape[1]]
-    sizes = [columns.shape[1] for columns in items]
-    soft = sum(slow_soft(weights, columns, aliases) for columns in items) / len(items)
-    assert float(seper_soft(weights, support, aliases, sizes)) == pytest.approx(soft, abs=1e-9)
-    hard = sum(slow_hard(weights, ids, (columns > 0.5).double(), 0.5, aliases) for columns in items) / len(items)
-    gold = match_clusters(ids, (support > 0.5).double(), 0.5)
-    assert float(seper_hard(weights, ids, gold, aliases, sizes)) == pytest.approx(hard, abs=1e-9)
-    turned = torch.cat([columns.flip(1) for columns in items[::-1]], dim=1)
-    assert float(seper_soft(weights, turned, aliases, sizes[::-1])) == pytest.approx(soft, abs=1e-9)
-    assert torch.equal(
-        seper_soft(weights, support, aliases, [support.shape[1]]), seper_soft(weights, support, aliases)
-    )
 
 
 @given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max", "any"]))
