@@ -40,20 +40,6 @@ def test_hard_by_hand():
     assert float(seper_hard(WEIGHTS, ids, gold, "any")) == pytest.approx(1.0)
 
 
-def test_a_list_by_hand():
-    support = torch.tensor([[0.9, 0.1, 0.2], [0.4, 0.2, 0.6], [0.0, 0.7, 1.0]], dtype=torch.float64)
-    # two aliases of the first item, one of the second; the best of each .55, .5, .85, the means .35, .45, .675
-    assert float(seper_soft(WEIGHTS, support, "any", [2, 1])) == pytest.approx(0.275 + 0.15 + 0.17)
-    assert float(seper_soft(WEIGHTS, support, "mean", [2, 1])) == pytest.approx(0.175 + 0.135 + 0.135)
-    # the first alias has more mass than the second: .55, .5, .5
-    assert float(seper_soft(WEIGHTS, support, "max", [2, 1])) == pytest.approx(0.275 + 0.15 + 0.1)
-    # cluster 0, of mass .3, matches the first item only; cluster 1 both
-    ids, gold = torch.tensor([1, 0, 1]), torch.tensor([[True, False, False], [False, True, True]])
-    assert float(seper_hard(WEIGHTS, ids, gold, "any", [2, 1])) == pytest.approx(0.3 * 0.5 + 0.7)
-    assert float(seper_hard(WEIGHTS, ids, gold, "mean", [2, 1])) == pytest.approx(0.3 * 0.25 + 0.7 * 0.75)
-    assert float(seper_hard(WEIGHTS, ids, gold, "max", [2, 1])) == pytest.approx(0.7)
-
-
 def test_right_answers_split_over_aliases_count_in_full_with_any():
     weights, ids = torch.full((10,), 0.1), torch.tensor([0] * 5 + [1] * 5)
     support = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
