@@ -106,7 +106,8 @@ class SePerClient:
 
         Errors are those of ``measure``; a question that cannot be scored raises ``UnscorableError``.
         """
-        asked = Asked(question, _tuples(answers), tuple(map(tuple, passage_sets)))
+        aliases = (answers,) if isinstance(answers, str) else tuple(answers)
+        asked = Asked(question, aliases, tuple(map(tuple, passage_sets)))
         return list(unwrap(self.measure([asked])[0]).beliefs)
 
     def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | UnscorableError]:
@@ -200,10 +201,6 @@ def belief_json(belief: Belief) -> dict[str, Any]:
 def belief_from_json(row: Mapping[str, Any]) -> Belief:
     """Return the record of values by ``belief_json``."""
     return replace(from_json(Belief, row), sampled=Responses(tuple(row["responses"]), ()))
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _parts(asked: Sequence[_Question], tokens: Callable[[_Question], int]) -> Iterator[list[_Question]]:

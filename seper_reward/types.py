@@ -109,8 +109,7 @@ class Passage:
 class Query:
     """A question, its gold answer, and candidate passages.
 
-    ``answers`` are the aliases of the answer; a text is one
-    alias. ``metadata`` is copied to the labels unchanged.
+    ``answers`` are the aliases of the answer; a text is one alias. ``metadata`` is copied to the labels unchanged.
     """
 
     id: str
@@ -253,8 +252,7 @@ class Belief:
         soft: Soft SePer, in [0, 1].
         hard: Hard SePer, in [0, 1].
         answer_log_prob: Mean natural-log probability per token of the gold answer's likeliest alias; ``None`` if
-            unknown: for a list or a server that does not return it, or if the estimator does not
-            weigh by mass.
+            unknown: if a server does not return it, or if the estimator does not weigh by mass.
         question_log_prob: Mean natural-log probability per token of the question, given the context; ``None`` if
             unknown: on an engine, without a fast tokenizer, or if the prompt asks before the passages.
         entropy: Predictive entropy of the responses, in nats, >= 0; meaningful only at sampling temperature 1.
@@ -267,8 +265,7 @@ class Belief:
         weights: Probability mass that each response represents; the L weights sum to 1.
         cluster_ids: Semantic cluster of each response, numbered from 0 in order of appearance.
         support: ``L`` rows of ``A`` numbers in [0, 1]: entailment of each gold answer by each response.
-        best_support: L numbers in [0, 1]: entailment of the best alias by each response; if the answer is a list, the
-            mean over items.
+        best_support: L numbers in [0, 1]: entailment of the best alias by each response.
     """
 
     soft: Estimate

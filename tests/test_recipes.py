@@ -107,7 +107,6 @@ def config_class(path):
     from tests.benchmarks.experiments import (
         compare,
         compare_labelers,
-        llm_utility,
         repeats,
         robustness,
         transfer,
@@ -125,7 +124,6 @@ def config_class(path):
         "experiments/compare": compare.CompareConfig,
         "experiments/labelers-demo": compare.CompareConfig,
         "experiments/repeats": repeats.RepeatsConfig,
-        "experiments/llm-utility": llm_utility.LLMUtilityConfig,
         "experiments/robustness": robustness.RobustnessConfig,
         "experiments/transfer": transfer.TransferConfig,
         "experiments/transfer-labels": label.LabelConfig,

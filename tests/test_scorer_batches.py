@@ -27,7 +27,7 @@ def test_what_is_measured_side_by_side_is_what_is_measured_alone(tiny_scorer, mo
         Asked("why " * 600, ("Voss",), (MILL,), ("Voss",)),
         Asked("Who burned it?", ("Ann",), (MILL,)),
         Asked("Who wrote it?", ("Ann",), (), ("Ann", " ", "Bob")),
-        Asked("Who sold it?", (("Ann",), ("Bob",)), ((),), ("Ann and Bob",)),
+        Asked("Who sold it?", ("Ann", "Bob"), ((),), ("Ann and Bob",)),
     ]
     batches, responses = [], SePerScorer.responses
     monkeypatch.setattr(SePerScorer, "batch_size", 4)

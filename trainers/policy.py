@@ -137,7 +137,6 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
             {
                 "prompt": messages_of(query.question, style),
                 "question": query.question,
-                # a column has one type, so an answer that is not a list becomes a list of one item
                 "answers": query.answers,
             }
             for query in queries

@@ -18,7 +18,6 @@ from seper_reward import SePerReward, SePerScorer, search_environment
 from seper_reward.data.inputs import load_input
 from seper_reward.retrieval import BM25Retriever
 from seper_reward.reward.chat_template import with_tool_template
-from seper_reward.types import answer_items
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--model", required=True, help="Hub id or folder of the policy, best an instruct model.")
@@ -33,7 +32,7 @@ rows = [
     {
         "prompt": [{"role": "user", "content": ask + query.question}],
         "question": query.question,
-        "answers": answer_items(query.answers),  # aliases of one answer, or of the items of a list
+        "answers": query.answers,
     }
     for query in found.queries
 ]

@@ -186,7 +186,9 @@ def as_answers(
         BadRowError: There is no answer, although it is ``needed``; or an answer is no text.
     """
     value = stated_list(plain(value))
-    values = value if is_list(value) else [value]
+    values = list(value) if is_list(value) else [value]
+    if len(values) == 1 and is_list(values[0]):
+        values = list(values[0])  # a column of lists of lists
     answers = read_answers(values, as_text)
     if not answers:
         if not needed:
@@ -209,8 +211,6 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
         BadRowError: An alias is a list.
     """
     values = list(row)
-    if len(values) == 1 and is_list(values[0]):
-        values = list(values[0])  # a column of lists of lists
     for at, value in enumerate(values):
         if is_list(value):
             raise BadRowError(

@@ -36,9 +36,9 @@ class Judgements(Protocol):
 
 def pairs_of(options: Estimator, question: str, answers: Answers, sampled: Responses) -> set[Pair]:
     """Return the pairs that decide a belief: of responses and answers, and of all drawn responses."""
-    drawn, aliases = set(sampled.texts), answers
+    drawn = set(sampled.texts)
     texts = drawn | {leaf.text for leaf in sampled.known_leaves}
-    forward = {Pair(question, text, alias) for text in texts for alias in aliases}
+    forward = {Pair(question, text, alias) for text in texts for alias in answers}
     backward = {Pair(question, alias, text) for _, text, alias in forward} if _reads_backward(options) else set()
     return forward | backward | {Pair(question, one, two) for one in drawn for two in drawn}
 
@@ -117,9 +117,8 @@ def _support(
     options: Estimator, question: str, responses: Sequence[str], answers: Answers, judged: Judgements
 ) -> tuple[Tensor, Tensor]:
     """Return the support of each alias by each response, for soft and for hard SePer, ``(S, A)`` each."""
-    aliases = answers
-    forward = judged.table(question, responses, aliases)  # (S, A, K)
-    backward = judged.table(question, aliases, responses).transpose(0, 1) if _reads_backward(options) else None
+    forward = judged.table(question, responses, answers)  # (S, A, K)
+    backward = judged.table(question, answers, responses).transpose(0, 1) if _reads_backward(options) else None
 
     def kernel(score: Callable[[Tensor], Tensor]) -> Tensor:
         return entailment_kernel(score(forward), None if backward is None else score(backward), options.kernel)

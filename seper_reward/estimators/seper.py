@@ -205,7 +205,7 @@ def join_answers(weights: Tensor, support: Tensor, aliases: str) -> Tensor:
         ``(S,)`` in [0, 1], whose weighted mean is SePer.
 
     Raises:
-        ValueError: The sample axes differ, there is no answer, ``aliases`` is unknown, .
+        ValueError: The sample axes differ, there is no answer, or ``aliases`` is unknown.
 
     >>> join_answers(torch.tensor([0.5, 0.5]), torch.tensor([[1.0, 0.0], [0.0, 0.5]]), "any")
     tensor([1.0000, 0.5000])
@@ -234,15 +234,12 @@ def seper_soft(weights: Tensor, support: Tensor, aliases: str = "mean") -> Tenso
     return (weights @ join_answers(weights, support, aliases).to(weights)).clamp(0.0, 1.0)
 
 
-def seper_hard(
-    weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean", items: Sequence[int] = ()
-) -> Tensor:
+def seper_hard(weights: Tensor, cluster_ids: Tensor, cluster_support: Tensor, aliases: str = "mean") -> Tensor:
     """Belief mass of the clusters that match the gold answers (SePer_H, arXiv:2503.01478, eq. 9-10).
 
     Arguments, errors and the scalar are those of ``seper_soft``, with clusters in place of responses: ``"any"`` sums
-    over the clusters that match some answer (official code), and a cluster counts by the share of ``items`` that it
-    matches. ``cluster_ids``, ``(S,)``, are integers in [0, C); ``cluster_support``, ``(C, A)`` bool, is whether the
-    cluster matches the answer (``match_clusters``).
+    over the clusters that match some answer (official code). ``cluster_ids``, ``(S,)``, are integers in [0, C);
+    ``cluster_support``, ``(C, A)`` bool, is whether the cluster matches the answer (``match_clusters``).
 
     >>> ids, gold = torch.tensor([0, 1, 0]), torch.tensor([[True], [False]])
     >>> round(float(seper_hard(torch.tensor([0.5, 0.3, 0.2]), ids, gold)), 6)

@@ -62,7 +62,7 @@ def label_row(
     return {
         "id": query.id,
         "question": query.question,
-        "answers": [answer if isinstance(answer, str) else list(answer) for answer in query.answers],
+        "answers": list(query.answers),
         **({METADATA: dict(query.metadata)} if query.metadata else {}),
         **({"labeler": labeler} if other_labeler else {}),
         **({"baseline": rounded(labeled.baseline)} if labeled.baseline else {}),

@@ -34,12 +34,12 @@ T = TypeVar("T")
 class SePerReward:
     """Scores rollouts; pass it as a reward function to a TRL trainer, or call it directly.
 
-    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold
-    answer), or environments with attributes of these names. A rollout's searches come from its
-    environment, else from a column ``passages`` (a list of texts or ``{id?, title?, text}``, one search), else from
-    the completion: messages of search tools and text between passage tags. A row with other types is a rollout that
-    cannot be scored; a whole column of another type is an error. If a trainer has environments of several types, rows
-    of environments that do not search get ``None`` and do not count as failures.
+    It needs the columns ``question`` (text) and ``answers`` (aliases of the gold answer), or environments with
+    attributes of these names. A rollout's searches come from its environment, else from a column ``passages`` (a list
+    of texts or ``{id?, title?, text}``, one search), else from the completion: messages of search tools and text
+    between passage tags. A row with other types is a rollout that cannot be scored; a whole column of another type is
+    an error. If a trainer has environments of several types, rows of environments that do not search get ``None`` and
+    do not count as failures.
 
     Args:
         scorer: Scorer that measures beliefs; or the URL of ``seper-reward serve``, or a client of it, which can be

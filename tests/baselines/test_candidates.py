@@ -94,14 +94,12 @@ def test_a_reader_can_start_early():
 
 
 def test_verdicts_by_hand():
-    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79, ("Robert", "Bob"): 0.9}
+    sure = {("Ann L.", "Ann Lee"): 0.81, ("Lee", "Ann Lee"): 0.79}
     judge = Judge(ScriptedModel(lambda pair: sure.get(pair[1:], 0.0) if pair.question == "Who?" else 1.0))
     query = Query("q", "Who?", ("Ms Lee", "Ann Lee"))
     texts = ["Ann L.", "Lee", "ann lee", "Ann Lee", "", "unknown"]
     assert [verdicts(query, texts)[text] for text in texts] == [False, False, True, True, False, False]
     assert [verdicts(query, texts, judge)[text] for text in texts] == [True, False, True, True, False, False]
-    both = Query("q", "Who?", (("Ann Lee",), ("Bob",)))
-    assert verdicts(both, ["Robert and Ann L.", "Robert"], judge) == {"Robert and Ann L.": True, "Robert": False}
 
 
 def by_length(pair):

@@ -112,14 +112,14 @@ def test_too_little_to_learn_from():
 LANE = [
     Query("a", "Who built it?", ("Ann Lee",)),
     Query("b", "Who owns it?", ("Bob",)),
-    Query("c", "Who lists it?", (("Ann",), ("Bob",))),
+    Query("c", "Who lists it?", ("Eve", "Ann")),
 ]
 ANSWERED = [  # with the answers without a passage and with one
     # wrong; a part of the answer that the passage holds
     (LANE[0], [(), (Passage("Ann Lee did."),)], ("Carl", "Lee")),
     # a lucky guess; an abstention
     (LANE[1], [(), (Passage("Corn."),)], ("Bob", "Unknown.")),
-    (LANE[2], [(), (Passage("Ann and Bob do."),)], ("Ann", "Bob and Ann")),
+    (LANE[2], [(), (Passage("Ann does."),)], ("Eva", "Ann")),
 ]
 
 
@@ -133,7 +133,7 @@ def test_consistency_by_hand():
     result = asdict(compared(["none", "one"], ANSWERED, left_out=1))
     assert (result["questions"], result["left_out"]) == (3, 1)
     none, one = result["sources"]["none"], result["sources"]["one"]
-    # a list counts if all of it is stated: without a passage only b is right, with one only c
+    # without a passage only b is right, with one only c
     assert none["accuracy"]["mean"] == one["accuracy"]["mean"] == pytest.approx(1 / 3, abs=1e-4)
     assert result["win_ratio"] == {"none": {"none": None, "one": 0.5}, "one": {"none": 0.5, "one": None}}
     assert none["mrwr"]["mean"] == none["mrlr"]["mean"] == 0.5

@@ -40,20 +40,6 @@ def test_hard_by_hand():
     assert float(seper_hard(WEIGHTS, ids, gold, "any")) == pytest.approx(1.0)
 
 
-def test_a_list_by_hand():
-    support = torch.tensor([[0.9, 0.1, 0.2], [0.4, 0.2, 0.6], [0.0, 0.7, 1.0]], dtype=torch.float64)
-    # two aliases of the first item, one of the second; the best of each .55, .5, .85, the means .35, .45, .675
-    assert float(seper_soft(WEIGHTS, support, "any", [2, 1])) == pytest.approx(0.275 + 0.15 + 0.17)
-    assert float(seper_soft(WEIGHTS, support, "mean", [2, 1])) == pytest.approx(0.175 + 0.135 + 0.135)
-    # the first alias has more mass than the second: .55, .5, .5
-    assert float(seper_soft(WEIGHTS, support, "max", [2, 1])) == pytest.approx(0.275 + 0.15 + 0.1)
-    # cluster 0, of mass .3, matches the first item only; cluster 1 both
-    ids, gold = torch.tensor([1, 0, 1]), torch.tensor([[True, False, False], [False, True, True]])
-    assert float(seper_hard(WEIGHTS, ids, gold, "any", [2, 1])) == pytest.approx(0.3 * 0.5 + 0.7)
-    assert float(seper_hard(WEIGHTS, ids, gold, "mean", [2, 1])) == pytest.approx(0.3 * 0.25 + 0.7 * 0.75)
-    assert float(seper_hard(WEIGHTS, ids, gold, "max", [2, 1])) == pytest.approx(0.7)
-
-
 def test_right_answers_split_over_aliases_count_in_full_with_any():
     weights, ids = torch.full((10,), 0.1), torch.tensor([0] * 5 + [1] * 5)
     support = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
@@ -121,8 +107,6 @@ def test_empty_response_is_an_empty_product():
         (lambda: seper_soft(WEIGHTS, SUPPORT[:2]), "must share S"),
         (lambda: seper_soft(WEIGHTS, torch.empty(3, 0)), "at least one answer"),
         (lambda: seper_soft(WEIGHTS, SUPPORT, "sum"), "aliases must be one of"),
-        (lambda: seper_soft(WEIGHTS, SUPPORT, items=[1, 2]), r"at least 1 each and sum to A=2, got \[1, 2\]"),
-        (lambda: seper_soft(WEIGHTS, SUPPORT, items=[2, 0]), r"at least 1 each and sum to A=2, got \[2, 0\]"),
         (lambda: seper_hard(WEIGHTS, torch.tensor([0, 1, 2]), torch.ones(2, 1).bool()), r"in \[0, 2\)"),
         (lambda: entailment_kernel(SUPPORT, None, "max"), "backward"),
         (lambda: Estimator(threshold=0.0), "threshold"),
@@ -236,25 +220,6 @@ def test_against_a_slow_loop(belief, weighting, aliases):
     indicator = (support > 0.5).double()  # 0/1 support: no rounding at the threshold
     hard = seper_hard(weights, ids, match_clusters(ids, indicator, 0.5), aliases)
     assert float(hard) == pytest.approx(slow_hard(weights, ids, indicator, 0.5, aliases), abs=1e-9)
-
-
-@given(beliefs(), st.integers(0, 3), st.sampled_from(["mean", "max", "any"]))
-def test_a_list_against_a_slow_loop(belief, first, aliases):
-    log_probs, support, ids = belief
-    weights = response_weights(log_probs, "uniform")
-    first = min(first, support.shape[1])
-    items = [columns for columns in (support[:, :first], support[:, first:]) if columns.shape[1]]
-    sizes = [columns.shape[1] for columns in items]
-    soft = sum(slow_soft(weights, columns, aliases) for columns in items) / len(items)
-    assert float(seper_soft(weights, support, aliases, sizes)) == pytest.approx(soft, abs=1e-9)
-    hard = sum(slow_hard(weights, ids, (columns > 0.5).double(), 0.5, aliases) for columns in items) / len(items)
-    gold = match_clusters(ids, (support > 0.5).double(), 0.5)
-    assert float(seper_hard(weights, ids, gold, aliases, sizes)) == pytest.approx(hard, abs=1e-9)
-    turned = torch.cat([columns.flip(1) for columns in items[::-1]], dim=1)
-    assert float(seper_soft(weights, turned, aliases, sizes[::-1])) == pytest.approx(soft, abs=1e-9)
-    assert torch.equal(
-        seper_soft(weights, support, aliases, [support.shape[1]]), seper_soft(weights, support, aliases)
-    )
 
 
 @given(beliefs(), st.randoms(use_true_random=False), st.sampled_from(["mean", "max", "any"]))

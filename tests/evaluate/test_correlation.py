@@ -7,17 +7,16 @@ from dataclasses import replace
 import pytest
 import torch
 from scipy.stats import pearsonr
-from seper_reward.evaluate.llm_judge import LLMJudge, load_llm_judge
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.evaluate.contexts import choose_passages, contexts_of
-from seper_reward.evaluate.correlation import CorrelationConfig, correlation, unknown_to
-from seper_reward.evaluate.measures import Measures, share_right
-from seper_reward.reader.prompted import PromptedReader
-from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, UnscorableError, unwrap
-from tests.helpers import ScriptedSampler
+from seper_reward.evaluate.correlation import correlation, unknown_to
+from seper_reward.evaluate.measures import Measures
+from seper_reward.judge.judge import Judge
+from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
+from tests.helpers import ScriptedModel, ScriptedSampler
 from tests.helpers import evaluation_arguments as arguments
 
 RECORD = {
@@ -121,12 +120,9 @@ def test_questions_of_one_batch_keep_their_gains(tiny_scorer):
     assert unwrap(one).rows != unwrap(other).rows
 
 
-def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
-    """Responses are given; what follows from them alone is computed by hand."""
-    query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
-    said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
-    tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 8]}  # probability of the one token of each
-    real = tiny_scorer.measure
+def say(monkeypatch, scorer, said, tokens, weights):
+    """Replace the responses by those of ``said``, by ids of passages, of one token each; others are as without any."""
+    real = scorer.measure
 
     def measure(asked, batch_size):
         (found,) = real(asked, batch_size)
@@ -135,16 +131,22 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
             Responses(said.get(key, said[()]), tuple(torch.tensor([math.log(p)]) for p in tokens.get(key, tokens[()])))
             for key in keys
         ]
+        counts = (1,) * len(weights)
         beliefs = [
-            replace(b, sampled=row, weights=(0.25,) * 4, counts=(1,) * 4)
-            for b, row in zip(found.beliefs, rows, strict=True)
+            replace(b, sampled=row, weights=weights, counts=counts) for b, row in zip(found.beliefs, rows, strict=True)
         ]
         return [replace(found, beliefs=tuple(beliefs))]
 
-    monkeypatch.setattr(tiny_scorer, "measure", measure)
-    replies = {"Bob": "no", "Ann Lee": "Yes.", "ann lee.": "yes", "Ann Ray": "maybe"}
-    judging = ScriptedSampler(tiny_scorer.sampler.tokenizer, lambda prompt: replies[_line(prompt, "Response: ")])
-    judge = LLMJudge(PromptedReader(judging, prompt="brief"))
+    monkeypatch.setattr(scorer, "measure", measure)
+
+
+def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
+    """Responses are given; what follows from them alone is computed by hand."""
+    query = as_query({**RECORD, "answers": ["Ann Lee"], "passages": ONE_RELEVANT})
+    said = {(): ("Bob", "Bob", "Bob", "Ann Lee"), ("2",): ("ann lee.", "Ann Lee", "Ann Ray", "Ann Lee")}
+    tokens = {(): [1 / 4] * 4, ("2",): [1 / 2, 1 / 8, 1 / 2, 1 / 8]}  # probability of the one token of each
+    say(monkeypatch, tiny_scorer, said, tokens, weights=(0.25,) * 4)
+    judge = Judge(ScriptedModel(lambda pair: {"Bob": 0.49, "Ann Ray": 0.5}[pair.premise]))
     result = correlation(tiny_scorer, [query], judge=judge)
     assert result.mean["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
     # ROUGE-L of "Ann Ray" is 1/2, so 3.5 of 4 less 1 of 4
@@ -154,62 +156,22 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     assert result.mean["bleu"]["1"] == pytest.approx((6 ** (-1 / 3) + 2 + 0.5) / 4 - 0.25, abs=1e-4)
     assert result.mean["bert_score"]["0"] == 0
     assert 0.5 < result.mean["bert_score"]["1"] < 0.75
-    assert result.mean["llm_judge"] == {"0": 0.0, "1": 0.75}  # 3 of 3 with a verdict less 1 of 4
-    assert result.judge == {"asked": 4, "not_understood": 1}
+    assert result.mean["llm_judge"] == {"0": 0.0, "1": 0.75}  # 4 of 4 less 1 of 4
     # perplexity 4 either way: 4 of each token, and the geometric mean of 2 and 8
     assert result.mean["response_perplexity"]["1"] == pytest.approx(0, abs=1e-6)
     assert result.mean["answer_perplexity"].keys() == {"0", "1"}
 
 
-def _line(prompt, start):
-    return next(line.removeprefix(start) for line in prompt.splitlines() if line.startswith(start))
-
-
-def test_what_the_judge_does_not_say_is_left_out():
-    belief = Belief(Estimate(0, 0, 0, 0), Estimate(0, 0, 0, 0), sampled=Responses(("a", "b", "c"), ()))
-    belief = replace(belief, weights=(0.5, 0.3, 0.2))
-    assert share_right(belief, {"a": 1.0, "c": 0.0}) == pytest.approx(0.5 / 0.7)
-    assert math.isnan(share_right(belief, {}))
-
-
-def test_contexts_without_a_verdict_lack_only_that_measure(tiny_scorer):
-    query = as_query({**RECORD, "id": "q", "passages": ONE_RELEVANT})
-    (baseline,) = tiny_scorer.beliefs(query.question, query.answers, [()])
-    texts = {text for text in baseline.responses if text != "Ann"}  # which is known wherever it is not drawn
-    understood = ScriptedSampler(
-        tiny_scorer.sampler.tokenizer,
-        lambda prompt: "yes" if _line(prompt, "Response:").strip() in texts else "perhaps",
-    )
-    result = correlation(tiny_scorer, [query], judge=LLMJudge(PromptedReader(understood, prompt="brief")))
-    assert result.n == 4
-    assert result.contexts["llm_judge"] < 4  # all responses to some passages are new
-    assert result.contexts["bleu"] == 4
-
-
-def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
-    asked = ScriptedSampler(tiny_scorer.sampler.tokenizer, lambda prompt: "Yes, it does." if "Ann" in prompt else "No")
-    judge = LLMJudge(PromptedReader(asked, prompt="brief"))
-    assert judge.verdicts("Who?", [["Bob", "Rob"], ["Eve"]], ["Ann", "Bob", " ", "Bob"]) == {"Bob": 0.0, " ": 0.0}
-    assert (judge.asked, judge.not_understood) == (2, 1)
-    (prompt,) = {each for batch in asked.asked for each in batch if "Ann" in each}
-    assert "Question: Who?\nRight answer: Bob or Rob; Eve\nResponse: Ann\n" in prompt
-    long = "Ann " * 5000
-    assert judge.verdicts("Who?", ["Bob"], [long]) == {}  # it does not fit into the window
-    assert (judge.asked, judge.not_understood) == (3, 2)
-
-
-def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tiny_scorer, serve):
-    config = CorrelationConfig(llm_judge=str(tiny_reader), dtype="float32", device="cpu")
-    here = load_llm_judge(config, tiny_scorer.reader)
-    there = load_llm_judge(replace(config, llm_judge=f"{tiny_reader}@{serve().url}"), tiny_scorer.reader)
-    assert [reader.sampler.backend for reader in (here, there)] == ["process", "engine"]
-    for judge in map(LLMJudge, (here, there)):
-        assert judge.verdicts("Who?", ["Ann"], ["Ann", ""]) == {"": 0.0}  # a random model says neither yes nor no
-        assert (judge.asked, judge.not_understood) == (1, 1)
-    assert load_llm_judge(replace(config, llm_judge="none"), tiny_scorer.reader) is None
-    assert load_llm_judge(replace(config, llm_judge="reader"), tiny_scorer.reader) is tiny_scorer.reader
-    with pytest.raises(ValueError, match="llm_judge must not contain a password"):
-        CorrelationConfig(llm_judge="org/model@http://user:key@localhost:1/v1")
+def test_the_llm_judge_takes_the_best_alias(tiny_scorer, monkeypatch):
+    query = as_query({**RECORD, "answers": ["Ann Lee", "Annie"], "passages": ONE_RELEVANT})
+    said = {(): ("Bob", "Carl", "ann lee."), ("2",): ("Ann", "Bob", "Carl")}
+    say(monkeypatch, tiny_scorer, said, {(): [1 / 2] * 3}, weights=(0.5, 0.3, 0.2))
+    yes = {("Bob", "Ann Lee"): 0.49, ("Carl", "Ann Lee"): 0.1, ("Carl", "Annie"): 0.6, ("Ann", "Annie"): 0.5}
+    judge = Judge(ScriptedModel(lambda pair: yes.get(pair[1:], 0.0)))
+    result = correlation(tiny_scorer, [query], judge=judge)
+    # Carl and "ann lee." are right with .3 + .2 of the weight, then Ann and Carl with .5 + .2
+    assert result.mean["llm_judge"] == {"0": 0.0, "1": pytest.approx(0.7 - 0.5)}
+    assert "llm_judge" not in correlation(tiny_scorer, [query]).mean
 
 
 def test_questions_that_the_reader_answers_are_left_out(tiny_sampler, tiny_judge):

@@ -71,15 +71,12 @@ def _run(*words: str) -> None:
 
 
 def _input(folder: Path, count: int) -> Path:
-    """Write questions of the demo, one whose answer is a list, and two rows that cannot be labelled."""
+    """Write questions of the demo, and two rows that cannot be labelled."""
     corpus = {str(row["id"]): row["text"] for row in map(json.loads, CORPUS.read_text("utf-8").splitlines())}
     rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()][::23][:count]
     for row in rows:
         for passage in row["passages"]:
             passage |= {"text": corpus[passage["id"]], "relevant": passage["role"] == "supporting"}
-    listed = {"question": "Which two towns does the river pass?", "answers": [["Arle", "Arle town"], ["Bren"]]}
-    marked = [{"id": "r1", "text": "The river passes Arle and then Bren.", "relevant": True}]
-    rows.append({"id": "list", **listed, "passages": [*marked, {"id": "r2", "text": "It passes Arle."}]})
     rows.append({"id": "long", "question": "long " * 9000, "answers": ["x"], "passages": [{"id": "l", "text": "y"}]})
     rows.append({"id": "bad", "question": "Who?", "answers": [], "passages": []})
     path = folder / f"questions-{count}.jsonl"
@@ -129,7 +126,7 @@ def _call(query: str) -> dict[str, Any]:
 
 
 def _rollouts() -> dict[str, list[Any]]:
-    """Return 30 rollouts: searches that help, mislead or fail, lists, and rows that cannot be scored."""
+    """Return 28 rollouts: searches that help, mislead or fail, and rows that cannot be scored."""
     corpus = read_corpus(CORPUS)
     rows = [json.loads(line) for line in QUESTIONS.read_text("utf-8").splitlines()]
     columns: dict[str, list[Any]] = {"question": [], "answers": [], "completions": []}
@@ -150,11 +147,7 @@ def _rollouts() -> dict[str, list[Any]]:
         add(question, answers, _call("a"), results[0], said)
         add(question, answers, _call("a"), results[1], _call("b"), results[0], said)
         add(question, answers, _call("a"), failed, _call("b"), results[1], wrong)
-    listed = [["Arle", "Arle town"], ["Bren"]]
-    both_towns = [{"role": role, "content": "Arle and Bren."} for role in ("tool", "assistant")]
-    add("Which two towns?", listed, _call("a"), *both_towns)
-    add("Which two towns?", listed, {"role": "assistant", "content": "Arle"})
-    add("Which two towns?", None, {"role": "assistant", "content": "Arle"})
+    add("Which town?", None, {"role": "assistant", "content": "Arle"})
     add("long " * 9000, ["x"], _call("a"), {"role": "tool", "content": "y"}, {"role": "assistant", "content": "x"})
     add(None, ["x"], {"role": "assistant", "content": "x"})
     return columns

@@ -35,10 +35,10 @@ def test_questions_have_their_negatives_and_answers(mined):
 
 
 def test_answers_from_a_file(mined, tmp_path):
-    rows = [{"question": "Who? ", "gold": ["Ann", "Anna"]}, {"anchor": "Who sings?", "gold": [["Bob"], ["Eve"]]}]
+    rows = [{"question": "Who? ", "gold": ["Ann", "Anna"]}, {"anchor": "Who sings?", "gold": "Bob"}]
     answers = read_gold_answers(write_rows(tmp_path / "gold.jsonl", rows), "gold")
     asked = questions_to_audit(mined, answers, column="gold")
-    assert [each.answers for each in asked.queries] == [(("Bob",), ("Eve",)), ("Ann", "Anna")]
+    assert [each.answers for each in asked.queries] == [("Bob",), ("Ann", "Anna")]
     assert asked.unanswered == ("Who runs the mill?",)
 
 

@@ -246,23 +246,22 @@ def test_label_takes_any_labeler(tiny_scorer):
         label(broken, ERAGLabeler(tiny_scorer))
 
 
-def test_plain_answers_and_lists_in_one_run(words, tmp_path):
-    lists = {**records(2)[1], "answers": [["Voss 0", "V. Voss"], ["the monks"]]}
-    bad = {**records(1)[0], "id": "bad", "answers": [["Voss 0"], "the monks"]}
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*records(1), lists, bad)))
-    for folder, more in (("one", []), ("both", ["--block", "2"])):
-        assert main([*words("delta_seper", folder), *more]) == 0
-        plain, row = labels_of(tmp_path / folder)
-        assert (plain["answers"], row["answers"]) == (["Voss 0"], lists["answers"])
-        assert (len(plain["baseline"]["known_leaves"]), row["baseline"]["known_leaves"]) == (1, [])
-        for context in (row["baseline"], *row["passages"]):
-            total = sum(response["weight"] * response["support"] for response in context["responses"])
-            assert context["seper"] == pytest.approx(total, abs=1e-5)
-    (rejected,) = map(json.loads, (tmp_path / "one" / "rejected.jsonl").read_text().splitlines())
+def test_aliases_in_a_run_and_a_list_that_is_rejected(words, tmp_path):
+    both = {**records(2)[1], "answers": [["Voss 0", "V. Voss"]]}
+    bad = {**records(1)[0], "id": "bad", "answers": [["Voss 0"], ["the monks"]]}
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*records(1), both, bad)))
+    assert main(words("delta_seper", "out")) == 0
+    plain, row = labels_of(tmp_path / "out")
+    assert (plain["answers"], row["answers"]) == (["Voss 0"], ["Voss 0", "V. Voss"])
+    assert (len(plain["baseline"]["known_leaves"]), len(row["baseline"]["known_leaves"])) == (1, 2)
+    for context in (row["baseline"], *row["passages"]):
+        total = sum(response["weight"] * response["support"] for response in context["responses"])
+        assert context["seper"] == pytest.approx(total, abs=1e-5)
+    (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
     assert rejected["where"].endswith("data.jsonl, line 3")
-    assert "answers[1] must be a list" in rejected["reason"]
-    _, labeled = read_labels(tmp_path / "one")
-    assert labeled.query.answers == (("Voss 0", "V. Voss"), ("the monks",))
+    assert "answers[0] must be a text, got the list ['Voss 0']" in rejected["reason"]
+    _, labeled = read_labels(tmp_path / "out")
+    assert labeled.query.answers == ("Voss 0", "V. Voss")
 
 
 def test_another_preset_with_the_same_cache_asks_no_reader(words, tmp_path, monkeypatch):

@@ -145,17 +145,6 @@ def test_erag_is_the_mean_metric_less_the_baselines(tiny_scorer):
     assert len(set(found.labels)) > 1
 
 
-LIST = replace(QUERY, answers=(("Ann Lee", "Ann B. Lee"), ("Bob",)))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_labeler_takes_lists(name, tiny_scorer):
-    judge = load_labeler(name, lambda: tiny_scorer)
-    turned = replace(LIST, answers=(("Bob",), ("Ann B. Lee", "Ann Lee")))
-    assert judge.label(LIST).labels == pytest.approx(judge.label(turned).labels, abs=1e-6)
-    assert label_row(judge.label(LIST), judge.name)["answers"] == [["Ann Lee", "Ann B. Lee"], ["Bob"]]
-
-
 class Says:
     """A scorer with a reader of whose responses nothing is known but their texts."""
 
@@ -173,12 +162,6 @@ class Says:
     def responses(self, asked, answers):
         texts = [[self._texts[bool(shown)] for shown in each.contexts] for each in asked]
         return [[Responses(row, (torch.zeros(1),) * len(row)) for row in own] for own in texts]
-
-
-def test_erag_of_a_list_is_the_share_of_its_items():
-    found = ERAGLabeler(Says(("Bob",), ("Bob and Ann Lee",))).label(replace(LIST, passages=LIST.passages[:1]))
-    assert found.labels == (0.5,)
-    assert found.baseline["erag_exact_match"] == 0.5
 
 
 def test_erags_standard_error_by_hand():
@@ -267,12 +250,7 @@ def test_passages_that_contain_the_answer_as_words():
     passages = (Passage("He did.", "Ann Lee"), *map(Passage, texts))
     query = Query("q", "Who?", ("Ann Lee", "Ann B. Lee"), passages)
     assert ContainsLabeler().label(query).labels == (1.0, 1.0, 0.0, 1.0)
-    assert ContainsLabeler().label(replace(query, answers=(("Ann Lee",), ("He", "Bob")))).labels == (
-        1.0,
-        0.0,
-        0.0,
-        0.5,
-    )
+    assert ContainsLabeler().label(replace(query, answers=("Bob", "He"))).labels == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
@@ -280,11 +258,6 @@ def test_likelihood_is_that_of_the_likeliest_answer(tiny_scorer):
     found = load_labeler("likelihood", lambda: tiny_scorer).label(QUERY)
     assert found.labels == pytest.approx([max(row) - max(baseline) for row in rows])
     assert found.std_errors == (0.0, 0.0, 0.0)
-    aliases = ["Ann Lee", "Ann B. Lee", "Bob"]
-    ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [aliases])
-    of_list = [(max(row[:2]) + row[2]) / 2 for row in (baseline, *rows)]
-    found = load_labeler("likelihood", lambda: tiny_scorer).label(LIST)
-    assert found.labels == pytest.approx([value - of_list[0] for value in of_list[1:]])
 
 
 def test_gold_marks():

@@ -25,9 +25,7 @@ def labeled():
         ),
         {"source": "web", "tags": {"a": {}}},
     )
-    ferry = Query(
-        "q2", "When did it sink?", (("1900",), ("May",)), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9"))
-    )
+    ferry = Query("q2", "When did it sink?", ("1900",), (Passage("Fog.", id="p2"), Passage("Rain.", id="p9")))
     errors = ({"std_error": 0.1}, {"std_error": 0.3}, {"std_error": 0.1})
     return [
         LabeledQuery(mill, (0.8, 0.01, -0.4), (0.1, 0.3, 0.1), baseline={"seper": 0.25}, details=errors),
@@ -62,19 +60,19 @@ def test_delta_belief_is_the_label_to_train_on_where_it_is_known():
         return {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "passages": passages,
                 "baseline": {"std_error": 0.4}, "sets": list(sets)}  # fmt: skip
 
-    known, listed, erag = row("delta_seper", 0.7, 0.5), row("delta_seper", 0.7, None), row("erag", 0.7)
+    known, unknown, erag = row("delta_seper", 0.7, 0.5), row("delta_seper", 0.7, None), row("erag", 0.7)
     sets, of_one = row("delta_seper", 0.7, sets=[{"delta_seper_hard": 0.1}]), row("delta_seper", 0.7)
     for with_sets in (sets, of_one):
         with_sets["sufficient_set"] = {}
     assert recommended_label([known]) == "delta_belief"
-    assert recommended_label([known, listed]) == "delta_seper"  # one label for all
+    assert recommended_label([known, unknown]) == "delta_seper"  # one label for all
     assert recommended_label([erag]) == "erag"
     assert recommended_label([of_one, sets]) == "delta_seper_hard"
     assert recommended_label([]) == "delta_seper"
     assert [each.labels for each in Labels([known]).labeled()] == [(0.7, 0.5)]
     assert [each.std_errors for each in Labels([known]).labeled()] == [(0.1, 0.1)]
     assert [each.baseline_error for each in Labels([known]).labeled()] == [0.2]
-    assert [each.labels for each in Labels([known, listed]).labeled()] == [(0.0, 0.1)] * 2
+    assert [each.labels for each in Labels([known, unknown]).labeled()] == [(0.0, 0.1)] * 2
     assert [each.labels for each in Labels([known]).labeled("delta_seper")] == [(0.0, 0.1)]
 
 
@@ -187,7 +185,7 @@ def test_a_table(folder):
     assert (first["id"], first["question"], first["answer"]) == ("q1", "Who built the mill?", "Ann")
     assert (first["mine"], first["std_error"], first["page"], first["source"]) == (0.8, 0.1, 7, "web")
     assert (first["labeler"], first["baseline_seper"]) == ("mine", 0.25)
-    assert table["answer"].iloc[3] == "1900, May"
+    assert table["answer"].iloc[3] == "1900"
     rows = [{**load_labels(folder).rows[0], "title": "asked"}]  # as passages have one
     assert list(Labels(rows).to_pandas()["question_title"]) == ["asked"] * 3
     assert list(Labels(rows).to_pandas()["title"]) == ["Mill", "", ""]
@@ -197,8 +195,8 @@ def test_rows_survive_parquet(folder, tmp_path):
     labels = load_labels(folder)
     write_parquet(tmp_path / "other" / "labels.parquet", labels.rows)
     again = load_labels(tmp_path / "other")
-    assert again.labeled() == labels.labeled()  # one answer is a list, the other is not
-    assert again.labeled()[1].query.answers == (("1900",), ("May",))
+    assert again.labeled() == labels.labeled()
+    assert again.labeled()[0].query.answers == ("Ann", "Ann Lee")
     assert again.to_dataset("flat").to_list() == labels.to_dataset("flat").to_list()
     assert load_labels(tmp_path / "other" / "labels.parquet").labeled() == labels.labeled()
     assert Labels.from_rows(labels.to_dataset()).labeled() == labels.labeled()
@@ -246,7 +244,7 @@ def test_labels_describe_themselves(folder):
     page = labels._repr_html_()
     assert page.startswith("<p>Labels(2 questions, 5 passages;")
     assert page.count("<tr>") == 6
-    assert "<td>1900, May" in page
+    assert "<td>1900" in page
     assert "-0.400" in page
     rows = [{**labels.rows[0], "question": "<b>Who</b>" + "?" * 100}] * 9
     page = Labels(rows)._repr_html_()

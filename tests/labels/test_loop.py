@@ -27,12 +27,13 @@ RECORD = {
 }
 
 
-def test_a_query_without_delta_belief_leaves_the_others_of_its_batch_theirs(tiny_scorer):
-    plain = Query("0", "Who built the mill?", ("Ann",), (Passage("Ann did."),))
-    listed = Query("1", "Who built it?", (("Ann",), ("Bob",)), (Passage("Ann and Bob did."),))
-    first, second = DeltaSePerLabeler(tiny_scorer, "delta_belief").label_batch([plain, listed])
+def test_a_query_without_delta_belief_leaves_the_others_of_its_batch_theirs(tiny_scorer, monkeypatch):
+    queries = [Query(name, f"Who built {name}?", (name,), (Passage("Ann did."),)) for name in ("Ann", "Bob")]
+    labeler = DeltaSePerLabeler(tiny_scorer, "delta_belief")
+    monkeypatch.setattr(SePerScorer, "known_answers", lambda _, answers: [each for each in answers if each != "Bob"])
+    first, second = labeler.label_batch(queries)
     assert first.labels
-    assert "but a list has no single wording; use delta_seper" in str(second)
+    assert "delta_belief needs the likelihood of the answer, which the reader did not return; use" in str(second)
 
 
 @pytest.mark.parametrize(

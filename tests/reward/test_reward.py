@@ -277,12 +277,12 @@ def test_rewards_without_spread_are_warned_of_after_ten_calls(tiny_scorer, recwa
 @pytest.mark.parametrize(
     ("answers", "problem"),
     [
-        ([["Ida"], "Bob"], "answers[1] must be a list with at least one text, as answers contains lists, got 'Bob'"),
-        ([["Ida"], []], "answers[1] must be a list with at least one text, as answers contains lists, got [] (list)"),
-        ([["Ida", {}]], "answers[0][1] must be a non-empty text, got {} (dict)"),
+        ([["Ida"], ["Bob"]], "answers[0] must be a text, got the list ['Ida'] (list): answers are aliases of one"),
+        (["Ida", []], "answers[1] must be a text, got the list [] (list)"),
+        (["Ida", {}], "answers[1] must be a non-empty text, got {} (dict)"),
     ],
 )
-def test_a_list_that_cannot_be_read_is_a_rollout_without_a_score(tiny_scorer, answers, problem):
+def test_answers_that_cannot_be_read_are_a_rollout_without_a_score(tiny_scorer, answers, problem):
     reward = of_gains(tiny_scorer)
     assert reward(completions=["Ida", "Ida"], question=[QUESTION] * 2, answers=[answers, ["Ida"]]) == [None, 0.0]
     ((reason, count),) = reward.failures.items()

@@ -60,15 +60,14 @@ def test_utilities_are_those_of_the_scorer(server, tiny_scorer):
     assert [row["passage_ids"] for row in found[0]["utilities"]] == [[""], ["7"]]
 
 
-def test_an_answer_may_be_a_list(server, tiny_scorer):
+def test_answers_that_are_lists_are_refused(server):
     answers = [["Ida Voss", "Voss"], ["Bob Lee"]]
-    columns = {"question": [QUESTION], "answers": [answers], "passages": [[MILL]]}
-    expected = near(SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns))
-    assert SePerReward(server.url, answer_weight=0.0, price=0.0)(**columns) == expected
     rollouts = [{"question": QUESTION, "answers": answers, "passages": [MILL]}]
-    assert post(server, "/rewards", {"rollouts": rollouts}).json()["rewards"] == expected
-    (found,) = SePerClient(server.url).utilities([{"question": QUESTION, "answers": answers, "passages": [MILL]}])
-    assert [row["delta_seper"] for row in found["utilities"]] == expected
+    found = post(server, "/rewards", {"rollouts": rollouts}).json()
+    assert found["rewards"] == [None]
+    assert "answers[0] must be a text, got the list ['Ida Voss', 'Voss']" in str(found)
+    body = {"queries": [{"question": QUESTION, "answers": answers, "passages": [MILL]}]}
+    assert post(server, "/utilities", body).status_code == 422
 
 
 def test_sets_of_passages_are_read_together(server, tiny_scorer):

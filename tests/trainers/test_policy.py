@@ -324,10 +324,11 @@ def test_without_a_warm_up_it_says_what_to_do(tmp_path):
         policy.PolicyConfig(init_adapter=str(tmp_path))
 
 
-def test_plain_answers_and_lists_fit_into_one_data_set():
-    queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", (("Bob",), ("Ann",)))]
+def test_rows_are_read_as_rollouts():
+    queries = [Query("1", "Who runs the mill?", ("Ida", "Ida Voss")), Query("2", "Who rows?", ("Bob",))]
     rows = policy.rows_of(queries, STYLES["brief"])
     assert rows["prompt"][0][0]["content"] == "Answer the question in a few words.\nQuestion: Who runs the mill?"
-    assert rows["answers"] == [[["Ida", "Ida Voss"]], [["Bob"], ["Ann"]]]
-    read = read_rollouts(rows["question"], rows["answers"], ["Ida Voss", "Ann, Bob"], None, None)
-    assert [exact_match(rollout.answer, rollout.answers) for rollout in read] == [1, 1]
+    assert rows["answers"] == [["Ida", "Ida Voss"], ["Bob"]]
+    read = read_rollouts(rows["question"], rows["answers"], ["Ida Voss", "Ann"], None, None)
+    assert [rollout.answers for rollout in read] == [query.answers for query in queries]
+    assert [exact_match(rollout.answer, rollout.answers) for rollout in read] == [1, 0]

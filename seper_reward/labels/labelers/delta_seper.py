@@ -75,7 +75,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
             )
         if gain is None:
             raise UnscorableError(
-                f"{self.name} needs the likelihood of the answer, but a list has no single wording; use delta_seper"
+                f"{self.name} needs the likelihood of the answer, which the reader did not return; use delta_seper"
             )
         return gain
 

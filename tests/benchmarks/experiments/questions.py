@@ -23,13 +23,13 @@ class ExperimentConfig(RankingConfig):
     yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.", "input.yes_no")
     least_aliases: int = setting(
         1,
-        "Only questions whose answer has at least this many aliases, >= 1; of a list, one of its items.",
+        "Only questions whose answer has at least this many aliases, >= 1.",
         "input.least_aliases",
     )
     known_aliases: Literal["all", "last"] = setting(
         "all",
-        "Aliases of the answers that training and dev questions keep: all, or only the last of each item, as if one "
-        "answer string was known; test questions keep all.",
+        "Aliases of the answers that training and dev questions keep: all, or only the last one, as if one answer "
+        "string was known; test questions keep all.",
         "input.known_aliases",
     )
     test_input: str | None = setting(
@@ -48,7 +48,7 @@ class ExperimentConfig(RankingConfig):
 def read_questions(config: ExperimentConfig) -> Questions:
     """Read the questions that the filters keep, and split them as ``trainers.ranking.data.read_questions`` does.
 
-    With ``known_aliases="last"``, questions of train and dev know only the last alias of each item of their answers.
+    With ``known_aliases="last"``, questions of train and dev know only the last alias of their answers.
 
     Raises:
         OSError: A file is missing or cannot be read.
@@ -68,7 +68,9 @@ def read_questions(config: ExperimentConfig) -> Questions:
 
 def as_known(queries: Sequence[Query], config: ExperimentConfig) -> list[Query]:
     """Return the questions with the answers that labels may know of (``known_aliases``)."""
-    return list(map(_with_last_alias, queries)) if config.known_aliases == "last" else list(queries)
+    if config.known_aliases == "all":
+        return list(queries)
+    return [replace(query, answers=query.answers[-1:]) for query in queries]
 
 
 def _wanted(query: Query, config: ExperimentConfig) -> bool:
@@ -79,8 +81,3 @@ def _wanted(query: Query, config: ExperimentConfig) -> bool:
         and len(query.answers) >= config.least_aliases
         and (config.yes_no or {"yes", "no"}.isdisjoint(alias.lower() for alias in query.answers))
     )
-
-
-def _with_last_alias(query: Query) -> Query:
-    items = query.answers[-1:]
-    return replace(query, answers=items[0] if len(items) == 1 else items)

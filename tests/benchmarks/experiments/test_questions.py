@@ -9,7 +9,7 @@ from tests.benchmarks.experiments.questions import ExperimentConfig, read_questi
 
 
 def test_questions_with_few_aliases_are_left_out(tmp_path):
-    answers = {"q1": ["Ann"], "q26": ["Ann", "Anna"], "q3": [["Ann", "Anna"], ["Bob"]], "q4": [["Ann"], ["Bob"]]}
+    answers = {"q1": ["Ann"], "q26": ["Ann", "Anna"], "q3": ["Ann", "Anna", "Bob"], "q4": ["Ann", "ann."]}
     path = tmp_path / "questions.jsonl"
     rows = [{"id": name, "question": "Who?", "answers": own, "passages": [name]} for name, own in answers.items()]
     path.write_text("\n".join(map(json.dumps, rows)))
@@ -20,7 +20,7 @@ def test_questions_with_few_aliases_are_left_out(tmp_path):
 
 
 def test_training_may_know_one_alias_only(tmp_path):
-    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": [["Ann", "Mrs Lee"], ["Bob"]], "q1": ["Ann", "Mrs Lee"]}
+    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": ["Bob"], "q1": ["Ann", "Mrs Lee"]}
     rows = [
         {"id": name, "question": "Who?", "answers": own, "passages": [f"Fog {name}."]} for name, own in answers.items()
     ]
@@ -28,9 +28,9 @@ def test_training_may_know_one_alias_only(tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)))
     config = ExperimentConfig(input=str(path))
     everything = [query.answers for split in read_questions(config)[1:] for query in split]
-    assert everything == [("Ann Lee", "Ann", "Mrs Lee"), (("Ann", "Mrs Lee"), ("Bob",)), ("Ann", "Mrs Lee")]
+    assert everything == [("Ann Lee", "Ann", "Mrs Lee"), ("Bob",), ("Ann", "Mrs Lee")]
     last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
-    assert last == [("Mrs Lee",), (("Mrs Lee",), ("Bob",)), ("Ann", "Mrs Lee")]  # the test question keeps all
+    assert last == [("Mrs Lee",), ("Bob",), ("Ann", "Mrs Lee")]  # the test question keeps all
 
 
 def test_questions_of_another_file_test_out_of_domain(tmp_path):
