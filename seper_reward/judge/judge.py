@@ -139,8 +139,8 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
         return False
     claim = _spelled(premise, stated, hypothesis, wanted)
     # Henry the Eighth is Henry VIII, but the second is not two
-    digits = claim if value else f"{claim} {_ORDINAL.sub(' ', claim)}"
-    if _lacks_digits(digits, in_digits(hypothesis)) or signs(hypothesis) - signs(claim):
+    shown = [claim] if value else [claim, _ORDINAL.sub("", claim)]
+    if all(_lacks_digits(text, in_digits(hypothesis)) for text in shown) or signs(hypothesis) - signs(claim):
         return False
     if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
         _warn_unread(model.name, unread[0])
