@@ -4,7 +4,8 @@
 
 Each stage writes its pairs into ``pairs.jsonl`` of the output folder, trains on from the stage before, and is scored:
 entailment-demo.yaml (NLI and EVOUNA, from MiniLM), -confusable (then also answers of one type), -forms (forms of
-answers), -traps (texts that state nothing), -traps-more (twice as many of them) and -modified (answers that say more).
+answers), -traps (texts that state nothing), -traps-more (twice as many of them), -modified (answers that say more) and
+-second (second guesses, qualifiers, near names and right wordings).
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
 card are written into ``--output_dir``.
@@ -18,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
 
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.judge import equivalence, read_verdicts
@@ -78,6 +78,9 @@ class StageConfig(EntailmentTrainingConfig):
     )
     modified: int = setting(
         0, "Number of answers to train on, too, that say more than was asked: an American actress."
+    )
+    second: int = setting(
+        0, "Number of texts to train on, too, with a second guess, a qualifier, a near name or other right words."
     )
     evaluate_only: bool = setting(False, "Whether the adapter in output_dir is only scored again.")
 
@@ -176,7 +179,9 @@ def make(stage: StageConfig) -> None:
         stage.pairs = str(adapter / "pairs.jsonl")
         write_pairs(
             Path(stage.pairs),
-            training_pairs(data_dir, stage.seed, stage.confusable, stage.forms, stage.traps, stage.modified),
+            training_pairs(
+                data_dir, stage.seed, stage.confusable, stage.forms, stage.traps, stage.modified, stage.second
+            ),
         )
         train(stage)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
