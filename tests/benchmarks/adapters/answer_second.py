@@ -37,7 +37,7 @@ def second_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Itera
         rng: Source of every choice.
     """
     makers: Sequence[Callable[[_Asked, random.Random], Said | None]] = (
-        _guess, _guess, _guess, _apposition, _apposition, _apposition, _qualifier, _qualifier, _qualified_gold,
+        _guess, _guess, _guess, _guess, _apposition, _apposition, _apposition, _qualifier, _qualified_gold,
         _wording, _wording, _wording, _sentence, _sentence,
     )  # fmt: skip
     made = 0
@@ -118,7 +118,7 @@ def _statements(question: str) -> list[str]:
 
 def _guess(asked: _Asked, rng: random.Random) -> Said:
     """Return the answer with one to three other candidates, in any order."""
-    more = rng.choice([1, 1, 1, 2, 3])
+    more = rng.choice([1, 1, 1, 1, 1, 2, 3])
     items = [asked.gold, *rng.sample(list(asked.others), min(more, len(asked.others)))]
     rng.shuffle(items)
     if len(items) == 2:
@@ -197,8 +197,14 @@ def _wording(asked: _Asked, rng: random.Random) -> Said | None:
     right = rng.random() < 0.75
     stated = asked.gold if right else rng.choice(list(asked.others))
     text, chance = stated, rng.random()
-    if chance < 0.3:
+    if asked.kind == "person" and chance < 0.4 and len(stated.split()) > 1:
+        *first, last = stated.split()
+        text = rng.choice([last, last, last, f"{last}, {' '.join(first)}", f"{first[0][0]}. {last}"])
+    elif chance < 0.12:
         text = _respelled(stated, rng)
+    elif chance < 0.3 and stated[:1].isupper():  # another first letter makes another name
+        letter = rng.choice([letter for letter in "BDFGHKLMNPRSTVW" if letter != stated[0]])
+        text, right = letter + stated[1:], False
     elif chance < 0.35:
         text = "".join(c if rng.random() < 0.6 else rng.choice(_ACCENTS.get(c, c)) for c in stated)
     elif chance < 0.45:

@@ -99,7 +99,7 @@ def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
 
 
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
-    words = ["--config", str(CONFIGS / "entailment-modified.yaml")]
+    words = ["--config", str(CONFIGS / "entailment-second-more.yaml")]
     (config,) = parse_settings((factory.StageConfig,), words, "entailment")
     written = factory.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
     assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written

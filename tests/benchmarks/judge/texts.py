@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-
 from seper_reward.batching import measure_shared
 from seper_reward.cli import run
 from seper_reward.command import Record, ResultConfig, parse, reporting
