@@ -84,9 +84,7 @@ class StageConfig(EntailmentTrainingConfig):
     second: int = setting(
         0, "Number of texts to train on, too, with a second guess, a qualifier, a near name or other right words."
     )
-    mean_with: str | None = setting(
-        None, "Folder of an earlier stage to average the trained one with (default: none)."
-    )
+    mean_with: str | None = setting(None, "Folder of an earlier stage to take the mean with (default: none).")
     share: float = setting(1.0, "Share of the trained adapter in the mean with the earlier stage.")
     evaluate_only: bool = setting(False, "Whether the adapter in output_dir is only scored again.")
 
