@@ -274,6 +274,8 @@ adapters: setup  ## train both shipped adapters, into runs/ (hours on 2 cores)
 	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-traps.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-traps-more.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-modified.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-second.yaml
+	$(BIN)/python -m tests.benchmarks.adapters.entailment --config $(ADAPTERS)/entailment-second-more.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader-sharpen.yaml
 

@@ -40,6 +40,7 @@ _LONGEST_PAIR = 512  # tokens, the window of BERT-like models; tokenizers may cl
 _SPECIAL_TOKENS = 4  # at most, per pair
 _BATCH_TOKENS = 8192  # default, per forward pass
 _WORDS_OF_SCRIPT = 1000  # entries of a vocabulary from which on the model has read a script
+_MOST_UNREAD = 0.2  # share of unknown letters or tokens, such as a foreign name in a long text
 _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
 _FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alone has too little context
@@ -88,16 +89,17 @@ class EntailmentScorer:
         return device
 
     def reads(self, text: str) -> bool:
-        """Return whether the model can read a text: its tokenizer knows all tokens and has words of each script.
+        """Return whether the model can read a text: its tokenizer knows most tokens, and has words of their script.
 
         A vocabulary with the single letters of a script, as BERT's has for Korean, lets different words look alike.
         """
         if text.isascii():
             return True
-        if any(script not in self._scripts for script in map(_script, text)):
+        letters = [script for script in map(_script, text) if script]
+        if sum(script not in self._scripts for script in letters) > _MOST_UNREAD * len(letters):
             return False
-        unknown = self._tokenizer.unk_token_id
-        return unknown is None or unknown not in self._ids(text)
+        ids = self._ids(text)
+        return ids.count(self._tokenizer.unk_token_id) <= _MOST_UNREAD * len(ids)
 
     @functools.cached_property
     def _scripts(self) -> frozenset[str]:

@@ -133,6 +133,12 @@ class Value(NamedTuple):
         """Return whether this value is the other one, or a date within it: a day entails its month and year."""
         return any(_entails(one, two) for one in self.readings for two in other.readings)
 
+    def agrees(self, other: "Value") -> bool:
+        """Return whether this is a date that may be the other one, which is more precise: a year, and a day in it."""
+        return any(
+            one.kind == two.kind == "date" and _entails(two, one) for one in self.readings for two in other.readings
+        )
+
     @property
     def has_unit(self) -> bool:
         """Whether the value has a unit, which a number may leave out but not add."""
@@ -165,10 +171,18 @@ def in_digits(text: str) -> str:
     >>> in_digits("In nineteen eighty-nine, half a million of the twenty-first century"), in_digits("World War II")
     ('In 1989, 500000 of the 21st century', 'World War 2')
     """
-    digits = _ROMAN.sub(_arabic, _NUMBER_WORDS.sub(_in_digits, plain(text)))
+    text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", plain(text)))
+    digits = _ROMAN.sub(_arabic, _NUMBER_WORDS.sub(_in_digits, text))
     return _POINT.sub(r"\1.\2", digits.replace(" and a half", " point 5"))
 
 
+# web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
+_LOST_SPACE = re.compile(
+    rf"\b(in|on|of|to|from|was|is|since|by|has|until)(?=\d|{_MONTH.replace('?P<month>', '?:')})"
+    r"|\b(\d{4})(?=(?!st\b|nd\b|rd\b|th\b)[A-Za-z]{2})",
+    re.IGNORECASE,
+)
+_CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
 _POINT = re.compile(r"\b(\d+) point (\d+)\b")
 _PRONOUN = r"(?<=\bI) (?!(?:of|and|or|in|by|from|to)\b)[a-z]"  # and I went
 _ROMAN = re.compile(rf"(?<=[A-Za-z] )(?=[IVX])(X{{0,3}})(IX|IV|V?I{{0,3}})(?![\w'-]|\.\w)(?!{_PRONOUN})")

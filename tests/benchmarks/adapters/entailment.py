@@ -4,7 +4,8 @@
 
 Each stage writes its pairs into ``pairs.jsonl`` of the output folder, trains on from the stage before, and is scored:
 entailment-demo.yaml (NLI and EVOUNA, from MiniLM), -confusable (then also answers of one type), -forms (forms of
-answers), -traps (texts that state nothing), -traps-more (twice as many of them) and -modified (answers that say more).
+answers), -traps (texts that state nothing), -traps-more (twice as many of them), -modified (answers that say more) and
+-second (second guesses, qualifiers, near names and right wordings) and -second-more (more of them).
 A killed run goes on from its last checkpoint. Training uses only sets whose licences allow shipping weights
 (``LICENCES``). Scores are on held-out premises and questions. The adapter (safetensors), ``scores.json`` and the model
 card are written into ``--output_dir``.
@@ -18,6 +19,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from safetensors.torch import load_file, save_file
 
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.judge import equivalence, read_verdicts
@@ -78,6 +81,11 @@ class StageConfig(EntailmentTrainingConfig):
     modified: int = setting(
         0, "Number of answers to train on, too, that say more than was asked: an American actress."
     )
+    second: int = setting(
+        0, "Number of texts to train on, too, with a second guess, a qualifier, a near name or other right words."
+    )
+    mean_with: str | None = setting(None, "Folder of an earlier stage to take the mean with (default: none).")
+    share: float = setting(1.0, "Share of the trained adapter in the mean with the earlier stage.")
     evaluate_only: bool = setting(False, "Whether the adapter in output_dir is only scored again.")
 
 
@@ -86,6 +94,17 @@ def write_pairs(path: Path, pairs: Iterable[LabeledPair]) -> None:
     names = {number: name for name, number in LABELS.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_lines(path, ({**pair._asdict(), "label": names[pair.label]} for pair in pairs))
+
+
+def average(adapter: Path, other: Path, share: float) -> None:
+    """Replace a saved adapter by ``share`` of it and the rest of another one that it was trained on from.
+
+    Weights of a fine-tuned model and of its start lie in one basin (WiSE-FT, Wortsman et al., arXiv:2109.01903).
+    """
+    file = adapter / "adapter_model.safetensors"
+    trained, start = load_file(file), load_file(other / file.name)
+    mean = {name: (share * each.float() + (1 - share) * start[name].float()).half() for name, each in trained.items()}
+    save_file(mean, file, metadata={"format": "pt"})
 
 
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
@@ -175,9 +194,13 @@ def make(stage: StageConfig) -> None:
         stage.pairs = str(adapter / "pairs.jsonl")
         write_pairs(
             Path(stage.pairs),
-            training_pairs(data_dir, stage.seed, stage.confusable, stage.forms, stage.traps, stage.modified),
+            training_pairs(
+                data_dir, stage.seed, stage.confusable, stage.forms, stage.traps, stage.modified, stage.second
+            ),
         )
         train(stage)
+        if stage.mean_with:
+            average(adapter, Path(stage.mean_with), stage.share)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
         dev += trap_verdicts(data_dir, len(dev), stage.seed) if stage.traps else ()

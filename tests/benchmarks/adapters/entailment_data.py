@@ -23,6 +23,7 @@ from tests.benchmarks.adapters.answer_forms import (
     yes_no_forms,
 )
 from tests.benchmarks.adapters.answer_modifiers import modified_forms
+from tests.benchmarks.adapters.answer_second import second_forms
 from tests.benchmarks.adapters.answer_traps import (
     asked_kindly,
     denied_forms,
@@ -173,6 +174,12 @@ def modified_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
     yield from _labeled(modified_forms(count, rng), "answer_modifiers")
 
 
+def second_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
+    """Yield second guesses, qualifiers, near names and right wordings (``answer_second.py``)."""
+    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
+    yield from _labeled(second_forms(facts, count, rng), "answer_second")
+
+
 def trap_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
     """Yield about ``count`` texts that state nothing, or are long and do state the answer (``answer_traps.py``)."""
     facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
@@ -282,7 +289,13 @@ def _nq_rows(data_dir: Path) -> list[Row]:
 
 
 def training_pairs(
-    data_dir: Path, seed: int, confusable: bool = True, forms: bool = False, traps: int = 0, modified: int = 0
+    data_dir: Path,
+    seed: int,
+    confusable: bool = True,
+    forms: bool = False,
+    traps: int = 0,
+    modified: int = 0,
+    second: int = 0,
 ) -> list[LabeledPair]:
     """Return the training pairs in random order.
 
@@ -294,6 +307,7 @@ def training_pairs(
         traps: About how many texts that state nothing are added. With any, there is politeness around one question in
             eight, and of the NLI sets, which an earlier stage has learned, a third is kept.
         modified: How many answers that say more than was asked are added.
+        second: How many second guesses, qualifiers, near names and right wordings are added.
     """
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
@@ -309,6 +323,7 @@ def training_pairs(
     pairs += typed_pairs(10_000, rng) if confusable else ()
     pairs += form_pairs(data_dir, rng) if forms else ()
     pairs += modified_pairs(modified, rng)
+    pairs += second_pairs(data_dir, second, rng) if second else ()
     if traps:
         pairs += trap_pairs(data_dir, traps, rng)
         pairs = [

@@ -4,6 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.data.splits import split_of
@@ -99,7 +101,17 @@ def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
 
 
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
-    words = ["--config", str(CONFIGS / "entailment-modified.yaml")]
+    words = ["--config", str(CONFIGS / "entailment-second-more.yaml")]
     (config,) = parse_settings((factory.StageConfig,), words, "entailment")
     written = factory.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
     assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written
+
+
+def test_the_mean_of_two_stages_weighs_each_by_its_share(tmp_path):
+    for name, value in (("trained", 2.0), ("start", -3.0)):
+        (tmp_path / name).mkdir()
+        save_file({"layer": torch.full((2,), value).half()}, tmp_path / name / "adapter_model.safetensors")
+    factory.average(tmp_path / "trained", tmp_path / "start", 0.75)
+    mean = load_file(tmp_path / "trained" / "adapter_model.safetensors")["layer"]
+    assert mean.dtype == torch.float16
+    assert mean.tolist() == [0.75, 0.75]  # .75 * 2 - .25 * 3

@@ -1,0 +1,156 @@
+"""Names, offices, initials and nouns that are near another, and the same ones in other words."""
+
+import random
+import re
+from typing import NamedTuple
+
+from tests.benchmarks.adapters import second_words as words
+
+
+class Said(NamedTuple):
+    """A text and the answer that it states or does not state."""
+
+    text: str
+    gold: str
+    entailed: bool
+    mutual: bool = True  # whether the same holds with text and answer exchanged
+
+
+def topic(rng: random.Random) -> str:
+    """Return the subject of a question."""
+    return rng.choice(words.SUBJECTS).format(place=words.place(rng), person=words.last_name(rng))
+
+
+def _question(kind: str, rng: random.Random) -> str:
+    return rng.choice(words.ASKED[kind])[0].format(t=topic(rng))
+
+
+def _near_person(rng: random.Random) -> tuple[str, Said]:
+    """Return two persons who share a name, or one in another form of the name."""
+    first, other_first = rng.sample(words.FIRST_NAMES, 2)
+    if rng.random() < 0.4:
+        other_first = rng.choice([name for name in words.FIRST_NAMES if name[0] == first[0]])
+    last, one, two = words.last_name(rng), *rng.sample("ABCDEFGHJKLMNPRSTW", 2)
+    rank, other_rank = rng.sample(words.RANKS, 2)
+    name, other_last = f"{first} {last}", words.last_name(rng)
+    form = rng.choice(words.NAMESAKES) if rng.random() < 0.55 else None
+    question = _question("person", rng)
+    if form is not None and first != other_first:
+        letters = {"i": one, "j": two, "r": rank, "q": other_rank}
+        said, gold = (each.format(f=first, o=other_first, l=last, m=other_last, **letters) for each in form)
+        return question, Said(said, gold, False)
+    if rng.random() < 0.12:
+        return question, Said(name, first, True, mutual=False)
+    texts = [last, f"{last}, {first}", f"{first[0]}. {last}", f"{first} {one}. {last}", f"Mr. {name}",
+             f"the {rng.choice(words.JOBS)} {name}", f"Dr {name}", f"{name} himself",
+             f"{first} {rng.choice(words.FIRST_NAMES)} {last}"]  # fmt: skip
+    return question, Said(rng.choice(texts), name, True)
+
+
+def _near_place(rng: random.Random) -> tuple[str, Said]:
+    question = _question("place", rng)
+    if rng.random() < 0.5:
+        said, gold = rng.sample(rng.choice(words.NEAR_PLACES), 2)
+        return question, Said(said, gold, False)
+    place = words.place(rng)
+    if rng.random() < 0.5:
+        form = rng.choice(["New {}", "{}-Ostra", "{} Falls", "{} state", "Upper {}", "South {}", "{} province"])
+        return question, Said(form.format(place), place, False)
+    country, *names = rng.choice(words.COUNTRIES)
+    return "In which country did it happen?", Said(rng.choice(names[1:]), country, True)
+
+
+def _relative(rng: random.Random) -> tuple[str, Said]:
+    """Return a relative of a person: the same in other words, the person, or another relative."""
+    name, (one, other) = words.person(rng), rng.sample(words.RELATIVES, 2)
+    question = _question("person", rng)
+    gold, same = f"the {one} of {name}", f"{name}'s {one}"
+    if rng.random() < 0.5:
+        gold, same = same, gold
+    if rng.random() < 0.42:
+        return question, Said(rng.choice([same, f"it was {same}", same]), gold, True)
+    wrong = [
+        name,
+        f"the {other} of {name}",
+        f"{name}'s {other}",
+        f"the {one} of {words.person(rng)}",
+        f"{name}, the {one}",
+    ]
+    return question, Said(rng.choice(wrong), gold, False)
+
+
+def _office(rng: random.Random) -> tuple[str, Said]:
+    """Return holders of two offices, or one in other words."""
+    one, other = rng.sample(words.OFFICES, 2)
+    land, other_land = rng.sample(words.COUNTRIES, 2)
+    question, gold = "Who signed the order?", f"the {one} of {land[0]}"
+    if rng.random() < 0.4:
+        same = rng.choice([f"the {land[1]} {one}", f"{land[0]}'s {one}"])
+        return question, Said(same, gold, True)
+    wrong = [f"the {other} of {land[0]}", f"the {one} of {other_land[0]}", f"the {one}'s envoy in {land[0]}",
+             f"the deputy {one} of {land[0]}", f"the {land[1]} {other}"]  # fmt: skip
+    return question, Said(rng.choice(wrong), gold, False)
+
+
+def _organisation(rng: random.Random) -> tuple[str, Said]:
+    """Return bodies or clubs that differ by a word, or one in another spelling."""
+    club, other = rng.sample(words.CLUBS, 2)
+    place, question = words.place(rng), "Which club won the shield?"
+    if rng.random() < 0.5:
+        return question, Said(f"{place} {other}", f"{place} {club}", False)
+    if rng.random() < 0.5:
+        form = rng.choice(["{} FC", "FC {}", "the {}", "{} F.C.", "the team of {}"])
+        return question, Said(form.format(f"{place} {club}"), f"{place} {club}", True)
+    name = f"{words.last_name(rng)} & {words.last_name(rng)}"
+    texts = [f"{name} Limited", name.replace("&", "and"), f"{name.replace('&', 'and')} Ltd", f"the {name} company"]
+    return "Which firm built it?", Said(rng.choice(texts), rng.choice([name, f"{name} Ltd."]), True)
+
+
+def _acronym(rng: random.Random) -> tuple[str, Said]:
+    """Return a body's initials for its name, or another's."""
+    if rng.random() < 0.4:
+        (name, short), (_, other) = rng.sample(words.ACRONYMS, 2)
+    else:
+        name = f"{rng.choice(words.REGIONS)} {rng.choice(words.TOPICS)} {rng.choice(words.BODIES)}"
+        short = "".join(word[0] for word in re.findall(r"[A-Z]\w+", name))
+        other = "".join(rng.sample(short, len(short))) if rng.random() < 0.4 else rng.choice(words.ACRONYMS)[1]
+    question, right = "Which organisation runs it?", rng.random() < 0.65 or other == short
+    if rng.random() < 0.25:
+        return question, Said(rng.choice([f"the {name} ({short})", f"{short} ({name})"]), name, True)
+    text = rng.choice(["{}", "the {}", "it is {}"]).format(short if right else other)
+    text = text.replace(short, ".".join(short) + ".") if right and rng.random() < 0.15 else text
+    return question, Said(text, name, right)
+
+
+def _closed(rng: random.Random) -> tuple[str, Said]:
+    """Return a yes/no question with a statement that answers it, or a word that does."""
+    question, yes, no, *_ = rng.choice(words.COMPARED)
+    one, two = words.place(rng), words.place(rng)
+    gold, truth = rng.choice(["yes", "no"]), rng.choice(["yes", "no"])
+    said = rng.choice(yes if truth == "yes" else no).format(a=one, b=two)
+    if rng.random() < 0.3:
+        said = f"{truth}, {said}" if rng.random() < 0.7 else f"{said}, so {truth}"
+    return question.format(a=one, b=two), Said(said, gold, truth == gold)
+
+
+def _noun(rng: random.Random) -> tuple[str, Said]:
+    """Return a noun in the other number, a land and its adjective, or a noun that is too narrow or too wide."""
+    chance = rng.random()
+    if chance < 0.35:
+        one, many = rng.choice(words.PLURALS)
+        return "What was found there?", Said(rng.choice([many, f"the {many}"]), rng.choice([one, f"the {one}"]), True)
+    if chance < 0.65:
+        (land, adjective, *_), (other, *_) = rng.sample(words.COUNTRIES, 2)
+        right = rng.random() < 0.6
+        text = rng.choice(words.ORIGIN).format(land if right else other)
+        return "What nationality did the owner have?", Said(text, adjective, right)
+    wide, narrow = rng.choice(words.NOUNS), rng.choice(["bronze", "wild", "double", "royal", "lesser", "northern"])
+    if chance < 0.85:
+        return "What was found there?", Said(wide, f"{narrow} {wide}", False, mutual=False)
+    return "What was found there?", Said(f"{narrow} {wide}", wide, True, mutual=False)
+
+
+#: Each returns a question, and a text that states its answer or a near one.
+NEAR = (
+    _near_person, _near_person, _near_place, _relative, _office, _organisation, _acronym, _closed, _closed, _noun,
+)  # fmt: skip
