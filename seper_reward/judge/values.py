@@ -312,6 +312,8 @@ def _date(match: re.Match[str]) -> Value | None:
         day, month = month, day  # American order: 03/14/1702
     if not 1 <= month <= 12 or day > 31:
         return None
+    if _group(match, "day") and not day:
+        day = 32  # no day of a month, so it is another date
     low, high = (int(year), int(year)) if year else (-math.inf, math.inf)
     return _value(match, Reading("date", (low, high, month, day)))
 

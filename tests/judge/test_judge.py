@@ -26,7 +26,6 @@ QUESTION = "How many of the 120 sheep were lost?"
         ("2,340", "two thousand three hundred and forty", True),
         ("2 km", "2000 m", True),
         ("9 November 1989", "1989", True),
-        ("1989", "9 November 1989", False),
         ("87", "85", False),
         ("412 metres", "412 kg", False),
         ("SW1A 2AA", "SW1A 1AA", False),
@@ -64,12 +63,23 @@ def test_a_pair_for_the_model_has_the_spelling_of_the_hypothesis(premise, hypoth
     assert decide(Pair(QUESTION, premise, hypothesis), CREDULOUS) == Pair(QUESTION, *asked)
 
 
-def test_a_number_excludes_another_unless_it_is_of_the_question():
-    said = "Of 120 sheep they lost 85"
-    assert decide(Pair("How many?", said, "85"), CREDULOUS) is False
-    assert decide(Pair("How many of the hundred and twenty sheep?", said, "85"), CREDULOUS) == Pair(
-        "How many of the hundred and twenty sheep?", said, "85"
-    )
+def test_values_that_are_stated_or_less_precise_are_for_the_model():
+    """Of people's verdicts, 203 right and 9 wrong responses state the gold value next to others."""
+    for question, premise, hypothesis in (
+        ("How many?", "Of 120 sheep they lost 85", "85"),
+        ("When?", "1989", "9 November 1989"),
+        ("When?", "It fell in 1989.", "9 November 1989"),
+        ("Which law?", "the Exclusion Act", "Exclusion Act of 1882"),
+    ):
+        assert isinstance(decide(Pair(question, premise, hypothesis), CREDULOUS), Pair)
+    for question, premise, hypothesis in (
+        ("How many?", "Of 120 sheep they lost 84", "85"),
+        ("When?", "It fell in 1988.", "9 November 1989"),
+        ("When?", "nobody knows", "9 November 1989"),
+        ("Which law?", "the Exclusion Act of 1883", "Exclusion Act of 1882"),
+        ("How many of the 120 sheep?", "all 120", "85"),
+    ):
+        assert decide(Pair(question, premise, hypothesis), CREDULOUS) is False
 
 
 def test_a_text_that_the_model_cannot_read_entails_nothing_and_is_warned_of_once(capsys):
