@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from seper_reward.judge.equality import plain
 from seper_reward.judge.judge import Judge, Judged, PairModel, decide
+from seper_reward.judge.values import values_in
 from seper_reward.types import Answers, Pair
 
 
@@ -24,7 +25,7 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     answer does not entail a text with further claims, and only probabilities above .75 count: max_a max(0, 4 ·
     min(E(text → a), E(a → text)) − 3). The better reading counts if the text holds the answer word for word, else the
     worse one: a repeated question scores high for any answer. A text that a rule equates with the answer has 1, any
-    other copy of words of the question has 0.
+    other copy of words of the question has 0, and so has a text that does not state each value of the answer.
 
     Returns:
         Per text a number in [0, 1]; 0 for a blank text.
@@ -41,7 +42,7 @@ class _Claim(NamedTuple):
     readings: tuple[str, ...]
     alias: str
     holds: bool  # whether the text holds the alias word for word
-    copied: bool  # whether the text is a part of the question
+    refused: bool  # whether the text lacks a value of the alias, or is a part of the question
     equated: bool  # whether a rule equates the text with the alias; a model may also give 1
 
     @classmethod
@@ -52,8 +53,9 @@ class _Claim(NamedTuple):
         readings = (text, re.sub(r"\s+(?=[.,;:!?])", "", " ".join(left.split())))
         holds = re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text, re.IGNORECASE) is not None
         equated = decide(Pair(stated.question, text, alias), model) is True
+        vague = any(not any(one.entails(two) for one in values_in(text)) for two in values_in(wanted))
         said, asked = (re.sub(r"\W+", " ", f" {each.casefold()} ") for each in (text, stated.question))
-        return cls(stated.question, readings, alias, holds, said in asked, equated)
+        return cls(stated.question, readings, alias, holds, vague or said in asked, equated)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -63,7 +65,7 @@ class _Claim(NamedTuple):
     def agreement(self, judged: Judged) -> float:
         if self.equated:  # a rule needs no second direction
             return 1.0
-        if self.copied:
+        if self.refused:
             return 0.0
         by_reading = [self._agreement(judged, reading) for reading in self.readings]
         return max(by_reading) if self.holds else min(by_reading)
