@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from seper_reward.runtime.settings import check_choice, check_least
+from seper_reward.options import check_choice, check_least
 from seper_reward.types import UnscorableError
 
 Method = Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"]

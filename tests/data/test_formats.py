@@ -9,7 +9,8 @@ from datasets import Dataset, Features, List, Value
 
 from seper_reward.data.formats import parse_columns
 from seper_reward.data.inputs import Needs, load_input
-from seper_reward.data.queries import InputOptions, read_queries
+from seper_reward.data.queries import read_queries
+from seper_reward.options import InputOptions
 from seper_reward.types import Passage
 
 FILES = Path(__file__).parent / "files"

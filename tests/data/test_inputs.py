@@ -5,9 +5,9 @@ import json
 import pytest
 
 from seper_reward.data.inputs import Needs, load_input
-from seper_reward.data.queries import InputOptions
 from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import split_of
+from seper_reward.options import InputOptions
 from seper_reward.types import Passage
 
 CORPUS = [

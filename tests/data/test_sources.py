@@ -9,9 +9,10 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from seper_reward.data import rows as row_files
-from seper_reward.data.queries import InputOptions, read_corpus, read_queries
+from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.rows import BrokenRow, read_rows
 from seper_reward.data.tables import open_dataset
+from seper_reward.options import InputOptions
 
 ROWS = [
     {"id": "mill", "question": "Who runs the mill?", "answers": ["Ida Voss", "I. Voss"], "passages": ["Ida runs it."]},

@@ -13,8 +13,9 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
 from seper_reward.evaluate.contexts import choose_passages, contexts_of
-from seper_reward.evaluate.correlation import CorrelationConfig, correlation, unknown_to
+from seper_reward.evaluate.correlation import correlation, unknown_to
 from seper_reward.evaluate.measures import Measures, share_right
+from seper_reward.options import CorrelationOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 from tests.helpers import ScriptedSampler
@@ -214,7 +215,7 @@ def test_a_judge_that_says_too_much_is_not_understood(tiny_scorer):
 
 
 def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tiny_scorer, serve):
-    config = CorrelationConfig(llm_judge=str(tiny_reader), dtype="float32", device="cpu")
+    config = CorrelationOptions(llm_judge=str(tiny_reader), dtype="float32", device="cpu")
     here = load_llm_judge(config, tiny_scorer.reader)
     there = load_llm_judge(replace(config, llm_judge=f"{tiny_reader}@{serve().url}"), tiny_scorer.reader)
     assert [reader.sampler.backend for reader in (here, there)] == ["process", "engine"]
@@ -224,7 +225,7 @@ def test_the_judge_may_be_a_model_of_its_own_here_or_on_servers(tiny_reader, tin
     assert load_llm_judge(replace(config, llm_judge="none"), tiny_scorer.reader) is None
     assert load_llm_judge(replace(config, llm_judge="reader"), tiny_scorer.reader) is tiny_scorer.reader
     with pytest.raises(ValueError, match="llm_judge must not contain a password"):
-        CorrelationConfig(llm_judge="org/model@http://user:key@localhost:1/v1")
+        CorrelationOptions(llm_judge="org/model@http://user:key@localhost:1/v1")
 
 
 def test_questions_that_the_reader_answers_are_left_out(tiny_sampler, tiny_judge):

@@ -136,8 +136,8 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     log = tmp_path / "rollouts.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [
-        "--reader", str(tiny_reader), "--entailment", str(tiny_entailment),
-        "--set", "reader.dtype=float32", "--set", "reader.device=cpu", "--prompt", "brief",
+        "--reader", str(tiny_reader), "--judge", str(tiny_entailment),
+        "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
         "--num_samples", "3", "--max_new_tokens", "4",
     ]  # fmt: skip
     outputs = {name: str(tmp_path / f"out.{name}") for name in ("json", "jsonl", "svg")}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from seper_reward.options import EngineOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import load_sampler
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
 
 DEAD = "http://127.0.0.1:9/v1"

@@ -7,12 +7,12 @@ from dataclasses import fields
 import pytest
 import yaml
 
-from seper_reward.commands.serve import ServeConfig
-from seper_reward.config import ScorerConfig
+from seper_reward.commands.serve import ServeOptions
+from seper_reward.options import RewardOptions, ScorerOptions
 from seper_reward.reward import configured
-from seper_reward.reward.configured import CONFIG, RewardConfig, read_reward, read_reward_config
+from seper_reward.reward.configured import CONFIG, read_reward, read_reward_config
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from tests.serving.helpers import ServerThread
 from tests.test_docs import ROOT
 from trainers.policy import PolicyConfig
@@ -101,18 +101,18 @@ def test_a_file_that_is_not_there(monkeypatch):
 
 def test_no_setting_of_the_reader_is_lost_or_shadowed():
     """A setting of the reward that had the name of a reader's would count as one."""
-    own = {*RewardConfig.__annotations__, *RewardWeights.__annotations__}
-    assert not own & {each.name for each in fields(ScorerConfig)}
+    own = {*RewardOptions.__annotations__, *RewardWeights.__annotations__}
+    assert not own & {each.name for each in fields(ScorerOptions)}
 
 
 def test_one_default_price(monkeypatch):
     """In Python, in YAML, of a server, and of the policy's recipe."""
     monkeypatch.delenv(CONFIG, raising=False)
-    assert RewardConfig().weights == PolicyConfig(init_adapter="none").weights == RewardWeights()
-    for kinds in ((ServeConfig, RewardWeights), (PolicyConfig, RewardWeights), (RewardConfig, RewardWeights)):
+    assert RewardOptions().weights == PolicyConfig(init_adapter="none").weights == RewardWeights()
+    for kinds in ((ServeOptions, RewardWeights), (PolicyConfig, RewardWeights), (RewardOptions, RewardWeights)):
         assert not {each.name for each in fields(kinds[0])} & {each.name for each in fields(RewardWeights)}
     words = ["--init_adapter", "none"]
-    assert parse_settings((PolicyConfig, RewardWeights), words, "train policy")[1] == RewardWeights(price=0.1)
+    assert parse_options((PolicyConfig, RewardWeights), words, "train policy")[1] == RewardWeights(price=0.1)
     configured._reward.cache_clear()
     assert configured._reward(None).weights == RewardWeights(price=0.1)
 

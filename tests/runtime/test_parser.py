@@ -9,15 +9,13 @@ from typing import Literal
 import pytest
 from transformers import TrainingArguments
 
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.settings import setting
+from seper_reward.options import setting
+from seper_reward.runtime.parser import parse_options
 
 
 @dataclass
 class Reader:
     """Settings of a reader."""
-
-    help_group = "the reader"
 
     reader: str = setting("embedded", "Name of the reader.")
     num_samples: int = setting(10, "Responses per prompt.")
@@ -42,8 +40,6 @@ class Command(Reader):
 class Arguments(TrainingArguments):
     """A trainer's arguments."""
 
-    help_group = "the trainer"
-
     learning_rate: float = setting(1e-3, "Peak learning rate.")
 
 
@@ -51,12 +47,10 @@ class Arguments(TrainingArguments):
 class Shorter(Command):
     """Do less."""
 
-    unused = ("limit", "num_samples")
-
 
 def shown(words, capsys, kinds=(Command,)):
     with pytest.raises(SystemExit, match=r"^0$"):
-        parse_settings(kinds, words, "seper-reward act", Command.__doc__)
+        parse_options(kinds, words, "seper-reward act", Command.__doc__)
     return capsys.readouterr().out
 
 
@@ -70,7 +64,7 @@ def groups(text):
 
 
 def test_values():
-    (config,) = parse_settings((Command,), ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b"], "act")
+    (config,) = parse_options((Command,), ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b"], "act")
     assert config == Command("embedded", 10, "x", 3, True, 0.5, ["a", "b"])
 
 
@@ -93,7 +87,7 @@ def test_help_leaves_out_what_does_nothing(capsys):
     text = shown(["--help"], capsys, (Shorter,))
     assert not {"--limit", "--num_samples"} & set(itertools.chain(*groups(text).values()))
     assert "--reader" in text
-    (found,) = parse_settings((Shorter,), ["--output", "x", "--limit", "3"], "seper-reward act")
+    (found,) = parse_options((Shorter,), ["--output", "x", "--limit", "3"], "seper-reward act")
     assert found.limit == 3  # refused where it would mislead, by the class itself
 
 
@@ -109,7 +103,7 @@ def test_help_hides_what_libraries_define(capsys):
     assert "--adam_beta2" in theirs
     assert len(theirs) == int(hidden) > 80
     with pytest.raises(ValueError, match="--help trainer: expected nothing or 'all'"):
-        parse_settings((Command,), ["--help", "trainer"], "act")
+        parse_options((Command,), ["--help", "trainer"], "act")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +122,7 @@ def test_help_hides_what_libraries_define(capsys):
 )
 def test_what_is_misspelt_is_named_with_the_nearest(words, message):
     with pytest.raises((ValueError, OSError), match=message):
-        parse_settings((Command,), words, "act")
+        parse_options((Command,), words, "act")
 
 
 @dataclass
@@ -150,7 +144,7 @@ def test_words_that_yaml_reads_as_something_else(tmp_path):
         ("<<: {save: off}\nday: on\n", Words(day="on", save="off")),
     ):
         path.write_text(text)
-        assert parse_settings((Words,), ["--config", str(path)], "act") == (expected,)
+        assert parse_options((Words,), ["--config", str(path)], "act") == (expected,)
 
 
 def test_a_file_of_settings(tmp_path, monkeypatch):
@@ -159,15 +153,15 @@ def test_a_file_of_settings(tmp_path, monkeypatch):
     monkeypatch.setenv("SEPER_OF_A_TEST", "")
     monkeypatch.setenv("SEPER_MODE", "")
     for words in (["--config", str(path)], [f"--config={path}"]):
-        (config,) = parse_settings((Command,), [*words, "--limit", "8"], "act")
+        (config,) = parse_options((Command,), [*words, "--limit", "8"], "act")
         assert (config.output, config.limit) == ("a", 8)  # flags win
     assert (os.environ["SEPER_OF_A_TEST"], os.environ["SEPER_MODE"]) == ("5", "off")
     path.write_text("env: {SEPER_MODE: [1]}\n")
     with pytest.raises(ValueError, match=r"expected a text as env\.SEPER_MODE, got \['1'\]"):
-        parse_settings((Command,), ["--config", str(path)], "act")
+        parse_options((Command,), ["--config", str(path)], "act")
     path.write_text("outptu: a\n")
     with pytest.raises(ValueError, match=rf"^{path}: unknown setting 'outptu', did you mean 'output'\?"):
-        parse_settings((Command,), ["--config", str(path)], "act")
+        parse_options((Command,), ["--config", str(path)], "act")
     path.write_text("env: 3\n")
     with pytest.raises(ValueError, match="must contain a YAML mapping"):
-        parse_settings((Command,), ["--config", str(path)], "act")
+        parse_options((Command,), ["--config", str(path)], "act")

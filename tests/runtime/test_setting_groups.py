@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 
 import pytest
 import yaml
+from seper_reward.runtime.setting_names import SettingNames
 from transformers import TrainingArguments
 
 from seper_reward import cli
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.setting_names import SettingNames
-from seper_reward.runtime.settings import check_types, setting
+from seper_reward.options import check_types, setting
+from seper_reward.runtime.parser import parse_options
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Command(Models):
 
 
 def parsed(*words, kind=Command):
-    return parse_settings((kind,), words, "act")[0]
+    return parse_options((kind,), words, "act")[0]
 
 
 def from_file(tmp_path, text, *words):
@@ -60,7 +60,7 @@ def from_file(tmp_path, text, *words):
 
 def shown(capsys, *words, kinds=(Command,)):
     with pytest.raises(SystemExit, match=r"^0$"):
-        parse_settings(kinds, words, "act", "Acts.")
+        parse_options(kinds, words, "act", "Acts.")
     return capsys.readouterr().out
 
 
@@ -155,12 +155,12 @@ def test_words_with_other_names(words, message):
 def test_a_file_with_settings_of_others(tmp_path):
     (tmp_path / "act.yaml").write_text("output: x\nlearning_rate: 1\nreader: a\n")
     words = ["--config", str(tmp_path / "act.yaml")]
-    assert parse_settings((Command,), words, "act", others=True) == (Command(output="x", reader="a"),)
+    assert parse_options((Command,), words, "act", others=True) == (Command(output="x", reader="a"),)
     with pytest.raises(ValueError, match="unknown setting 'learning_rate'"):
-        parse_settings((Command,), words, "act")
+        parse_options((Command,), words, "act")
     (tmp_path / "act.yaml").write_text("dtype: float32\n")
     with pytest.raises(ValueError, match="'dtype' is now reader"):
-        parse_settings((Command,), words, "act", others=True)
+        parse_options((Command,), words, "act", others=True)
 
 
 def test_a_group_has_no_name_of_a_flat_setting():
@@ -218,7 +218,7 @@ def test_few_flags(command, most, capsys, monkeypatch):
 
 def test_the_example_of_the_guide(tmp_path):
     """One file of each group's main settings is read as it is meant."""
-    from seper_reward.commands.label import LabelConfig
+    from seper_reward.options import LabelOptions
 
     text = """
     reader: {name: Qwen/Qwen3-4B, dtype: bfloat16, prompt: paper}
@@ -230,10 +230,10 @@ def test_the_example_of_the_guide(tmp_path):
     sets: conditional
     """
     (tmp_path / "label.yaml").write_text(text)
-    (found,) = parse_settings((LabelConfig,), ["--config", str(tmp_path / "label.yaml")], "label")
-    assert found == LabelConfig(
+    (found,) = parse_options((LabelOptions,), ["--config", str(tmp_path / "label.yaml")], "label")
+    assert found == LabelOptions(
         reader="Qwen/Qwen3-4B", dtype="bfloat16", prompt="paper", num_samples=10, temperature=1.0, seed=0,
         engine=["http://localhost:8000/v1"], engine_requests=64, entailment="embedded", estimator="paper",
         labeler="erag", erag_metric="rouge_l", sets="conditional",
     )  # fmt: skip
-    assert set(yaml.safe_load(text)) <= set(SettingNames((LabelConfig,)).groups)
+    assert set(yaml.safe_load(text)) <= set(SettingNames((LabelOptions,)).groups)

@@ -8,8 +8,8 @@ import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import load_reader
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import cells, run_block
 from trainers import sft
 

@@ -228,7 +228,7 @@ def test_real_label_folders(lane_questions, tiny_reader, tiny_entailment, tmp_pa
         "reader.dtype=float32",
     ]
     label += [
-        "--entailment",
+        "--judge",
         tiny_entailment,
         "--set",
         "reader.device=cpu",

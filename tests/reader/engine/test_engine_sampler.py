@@ -15,13 +15,12 @@ import torch
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
+from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError, unwrap
 from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run, write_rows
 
@@ -399,8 +398,8 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 
     def words(output, *more):
         fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
-        rest = f"--entailment {tiny_entailment} --num_samples 4 --max_new_tokens 8"
-        kind = "--set reader.device=cpu --set reader.dtype=float32"
+        rest = f"--judge {tiny_entailment} --num_samples 4 --max_new_tokens 8"
+        kind = "--device cpu --dtype float32"
         return ["label", *fixed.split(), *rest.split(), *kind.split(), *more]
 
     return words
@@ -428,7 +427,7 @@ def alike(texts, others):
 
 
 def test_label_on_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
+    assert main(label("local", "--max_batch_tokens", "1")) == 0
     assert main(label("engine", "--engine", serve().url, serve().url)) == 0
     lines = {name: labels_of(tmp_path / name) for name in ("local", "engine")}
     assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
@@ -440,7 +439,7 @@ def test_label_on_an_engine(label, tmp_path, serve):
 
 @pytest.mark.slow
 def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
+    assert main(label("local", "--max_batch_tokens", "1")) == 0
     words = label("engine", "--engine", serve().url, "--block", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
@@ -466,7 +465,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
     dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url, "--set", "engine.requests=1")) == 2
+    assert main(label("out", "--engine", dying.url, "--requests", "1")) == 2
     error = capsys.readouterr().err
     assert "no engine answered" in error
     assert "Traceback" not in error

@@ -8,9 +8,9 @@ import torch
 import transformers
 
 from seper_reward import SePerScorer
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
-from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
 from tests.helpers import prompt_ids, teacher_forced
 from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, long_rope, tokenizer
