@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seper_reward import options
+import seper_reward.options as options
 from seper_reward.runtime.parser import parse_options
 from seper_reward.shipped import RECIPES, is_ours, run_recipe
 

@@ -29,7 +29,8 @@ API_KEY = "SEPER_ENGINE_API_KEY"
 INPUT_HELP = (
     "Questions: JSON, JSONL, CSV, Parquet or Arrow, a folder of datasets or BEIR, or the id of a dataset on the hub "
     "(org/name@revision/configuration; revision and configuration are optional), followed by :split if there are "
-    "several splits; or 'demo'. Layouts of SQuAD, HotpotQA and MS MARCO are recognised."
+    "several splits; or 'demo' (for trainers also 'unseen_facts'). Layouts of SQuAD, HotpotQA and MS MARCO are "
+    "recognised."
 )
 MARKED_HELP = f"{INPUT_HELP} Their passages have the field 'relevant': true, false or a grade. Required."
 SPLIT_HELP = "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
@@ -109,12 +110,6 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
-
-
-def check_depths(depths: Sequence[int]) -> None:
-    """Raise ``ValueError`` unless there are depths, and all are whole numbers of at least 1."""
-    if not depths or not all(depth >= 1 for depth in depths):
-        raise ValueError(f"depths must be whole numbers of at least 1, got {depths}")
 
 
 def check_url(url: str, name: str = "engine") -> None:
@@ -282,18 +277,9 @@ class EngineOptions(ServedOptions):
 
 
 @dataclass(frozen=True)
-class ChatOptions(Options):
-    """Options of rendering the reader's chat template; all of them decide the prompts.
+class TemplateOptions(Options):
+    """Options of the reader's chat template; a reserved variable raises ``ValueError``."""
 
-    Raises:
-        ValueError: The date is invalid, or a variable is reserved.
-    """
-
-    prompt_date: str = setting(
-        "2024-07-26",
-        "Date, 'YYYY-MM-DD', in chat templates that print today's date (such as Llama 3's): labels then do not depend "
-        "on the day; change it if answers depend on it.",
-    )
     system_prompt: str | None = setting(
         None,
         "System prompt before every prompt, which may be empty (default: the one in the reader's chat template, if "
@@ -317,10 +303,6 @@ class ChatOptions(Options):
         super().__post_init__()
         if isinstance(self.chat_template_kwargs, str):
             raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {variables!r}")
-        try:
-            datetime.date.fromisoformat(self.prompt_date)
-        except ValueError:
-            raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
         if reserved := sorted(_RESERVED_ARGUMENTS & set(self.variables)):
             raise ValueError(
                 f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
@@ -343,6 +325,24 @@ class ChatOptions(Options):
 
 
 @dataclass(frozen=True)
+class ChatOptions(TemplateOptions):
+    """Options of rendering the reader's chat template; all of them decide the prompts.
+
+    Templates that print today's date (such as Llama 3's) get ``prompt_date``, ``YYYY-MM-DD``: prompts then do not
+    depend on the day. An invalid date raises ``ValueError``.
+    """
+
+    prompt_date: str = "2024-07-26"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            datetime.date.fromisoformat(self.prompt_date)
+        except ValueError:
+            raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
+
+
+@dataclass(frozen=True)
 class JudgeOptions(ModelOptions):
     """The judge, which decides whether responses state the same answer, and options of loading models."""
 
@@ -356,8 +356,8 @@ class JudgeOptions(ModelOptions):
 
 
 @dataclass(frozen=True)
-class ScorerOptions(JudgeOptions, ServedOptions, ResponseOptions, ChatOptions):
-    """Options of a scorer, the reader and how its beliefs are measured, shared by all commands with a reader."""
+class ReaderNameOptions(Options):
+    """Options of commands with a reader."""
 
     reader: str = setting(
         "embedded",
@@ -366,6 +366,12 @@ class ScorerOptions(JudgeOptions, ServedOptions, ResponseOptions, ChatOptions):
         "--engine, the model whose tokenizer is used.",
     )
     reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
+
+
+@dataclass(frozen=True)
+class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOptions, TemplateOptions):
+    """Options of a scorer, the reader and how its beliefs are measured, shared by all commands with a reader."""
+
     prompt: Prompt | None = setting(
         None, "Style of the prompt (default: brief for embedded, few_shot for plain, paper for other readers)."
     )
@@ -453,10 +459,6 @@ class FormatOptions(Options):
         "dotted name goes into a column (answers=answer.aliases), and several columns of answers or passages are "
         "joined (passages=first passages=second).",
     )
-    separator: str | None = setting(
-        None,
-        "Text between the aliases in a cell of answers, such as | in A|B (default: a cell is one alias, or a list).",
-    )
     streaming: bool = setting(
         False,
         "Whether to read a dataset on the hub row by row instead of downloading it first; limit then selects the "
@@ -473,25 +475,36 @@ class FormatOptions(Options):
         "TREC run with the passages of the questions, from the corpus; questions without a ranking are left out. Not "
         "given: passages come with the questions, or from retrieval.",
     )
-    run_depth: int = setting(10, "Number of passages from each ranking of run, >= 1.")
     qrels: str | None = setting(
         None,
         "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
         "without judgments are left out (default: marks come with the questions, or from BEIR's folder).",
     )
 
+
+@dataclass(frozen=True)
+class SourceOptions(FormatOptions):
+    """The questions and their format."""
+
+    input: str = setting("demo", INPUT_HELP)
+
+
+@dataclass(frozen=True)
+class InputOptions(SourceOptions):
+    """Options of reading questions.
+
+    ``separator`` is the text between the aliases in a cell of answers, such as ``|`` in ``A|B`` (default: a cell is
+    one alias, or a list). At most ``run_depth`` >= 1 passages of each ranking of ``run`` are used.
+    """
+
+    separator: str | None = None
+    run_depth: int = 10
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, run_depth=1)
         if self.separator == "":
             raise ValueError("separator must be a text such as '|', got an empty one")
-
-
-@dataclass(frozen=True)
-class InputOptions(FormatOptions):
-    """Options of reading questions."""
-
-    input: str = setting("demo", INPUT_HELP)
 
 
 @dataclass(frozen=True)
@@ -506,21 +519,17 @@ class LabelerOptions(Options):
         "all four labels, labels of sets only this one (default: delta_seper; trainers learn from delta_belief if all "
         "rows have it, and from delta_seper in labels of sets).",
     )
-    erag_preset: Literal["default", "paper", "official"] = setting(
+    labeler_preset: Literal["default", "paper", "official"] = setting(
         "default",
-        "Preset of eRAG's label: default (mean of the metric over the responses, less the mean without a passage) or "
-        "paper and official (metric of one greedy response; nothing is subtracted).",
+        "Preset of the labelers erag and item. erag: default (mean of the metric over the responses, less the mean "
+        "without a passage), paper and official (metric of one greedy response; nothing is subtracted). item: default "
+        "and paper (3 rounds, the 5 first passages), official (5 rounds, 6 with ar_s and ar_r; the 10 first ones).",
     )
     erag_metric: str = setting(
         "exact_match",
         "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal except for case), "
         "contains_answer, or package.module:name of a callable of a response and the gold answer that returns a "
         "number in [0, 1].",
-    )
-    item_preset: Literal["default", "paper", "official"] = setting(
-        "default",
-        "Preset of the options of the labeler item: paper and default (3 rounds, the 5 first passages) or official, "
-        "as in ITEM's code (5 rounds, 6 with the methods ar_s and ar_r; the 10 first passages); all have 6 orders.",
     )
     item_method: str = setting(
         "a_s",
@@ -530,9 +539,6 @@ class LabelerOptions(Options):
         "relevance (rank_gpt). It can have options that override the preset: a_s:form=pointwise,rounds=1 or "
         "ar_r:top_k=3; also samples (orders), pseudo_answer=implicit, and same_answer (ROUGE-L of two successive "
         "answers at which ITEM stops).",
-    )
-    item_prompts: str | None = setting(
-        None, "YAML file with prompts that override the defaults (labels/judgment_prompts.yaml) (default: none)."
     )
 
 
@@ -557,6 +563,13 @@ class SetOptions(Options):
 class LabelingOptions(LabelerOptions, SetOptions):
     """Options of a labeler, and whether it labels sets of passages."""
 
+    labeler: str = setting(
+        "delta_seper",
+        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of "
+        "the responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs "
+        "no gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of "
+        "a reranker, whose score is the label.",
+    )
     sets: Literal["none", "conditional"] = setting(
         "none",
         "Labels of passages next to other passages: conditional (gain of each passage next to the best ones, for "
@@ -622,14 +635,13 @@ class CompletionOptions(Options):
 
 
 @dataclass(frozen=True)
-class RewardOptions(ScorerOptions, CompletionOptions, WeightOptions):
+class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
     """Options of a reward: its weights, and its reader, in this process or behind a URL."""
 
     url: str | None = setting(
         None, "Address of `seper-reward serve`, whose models are then used (default: models in this process)."
     )
     timeout: float = setting(600.0, "Longest wait for the server, in seconds, > 0.")
-    seed: int = setting(0, "Seed of the reader's sampling; the server has its own.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -640,15 +652,29 @@ class RewardOptions(ScorerOptions, CompletionOptions, WeightOptions):
 
 
 @dataclass(frozen=True)
-class SelectOptions(Options):
-    """Which questions of the input are used."""
+class LimitOptions(Options):
+    """How many questions of the input are used."""
 
-    split: SplitOrAll = setting("all", SPLIT_HELP)
     limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, limit=1)
+
+
+@dataclass(frozen=True)
+class SplitOptions(Options):
+    """Which split of the input is used."""
+
+    split: SplitOrAll = setting("all", SPLIT_HELP)
+
+
+@dataclass(frozen=True)
+class SelectOptions(SplitOptions, LimitOptions):
+    """Which questions of the input are used."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if getattr(self, "streaming", False) and self.limit is not None and self.split != "all":
             raise ValueError(
                 f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
@@ -691,11 +717,38 @@ class RetrieverOptions(Options):
 
 
 @dataclass(frozen=True)
-class ResultOptions(Options):
+class EmbeddingOptions(Options):
+    """Options of commands that embed a corpus."""
+
+    embeddings_dir: str | None = setting(
+        None,
+        "Folder for a corpus's embeddings, by the bi-encoder's weights (default: none; for trainers one in "
+        "output_dir).",
+    )
+
+
+@dataclass(frozen=True)
+class KnownOptions(Options):
+    """Options of commands that can leave out questions."""
+
+    leave_out_known: bool = setting(
+        False,
+        "Whether to leave out questions whose likeliest response without passages is an exact match, as in the paper.",
+    )
+
+
+@dataclass(frozen=True)
+class TrackingOptions(Options):
+    """Options of commands that can log to a tracker."""
+
+    report_to: Tracking = setting("none", TRACKING_HELP)
+
+
+@dataclass(frozen=True)
+class ResultOptions(TrackingOptions):
     """Options of commands that write a result."""
 
     json: str | None = setting(None, "JSON file for the result, in addition to standard output (default: none).")
-    report_to: Tracking = setting("none", TRACKING_HELP)
 
 
 @dataclass(frozen=True)
@@ -732,8 +785,6 @@ class GradedOptions(MarkedOptions):
 class RetrievalOptions(MarkedOptions):
     """Options of commands that retrieve for each question from one corpus."""
 
-    file: str = setting("", f"{INPUT_HELP} Marks apply to retrieved passages of the same id. Required.")
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.run:  # judged passages that the run lacks would count as not relevant
@@ -741,35 +792,22 @@ class RetrievalOptions(MarkedOptions):
 
 
 @dataclass(frozen=True)
-class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOptions, MarginOptions, CommandOptions):
+class LabelOptions(
+    LabelingOptions, SourceOptions, RetrieverOptions, EmbeddingOptions, SelectOptions, TrackingOptions, CommandOptions
+):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
-    labeler: str = setting(
-        "delta_seper",
-        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of "
-        "the responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs "
-        "no gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of "
-        "a reranker, whose score is the label.",
-    )
-
-    embeddings_dir: str | None = setting(
-        None, "Folder for a corpus's embeddings, by the bi-encoder's weights (default: they are not stored)."
-    )
     top_k: int = setting(
         5,
         "Number of passages to retrieve for a question without passages, or in addition to marked passages, >= 1.",
     )
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
-    output_format: Literal["jsonl", "parquet"] = setting(
-        "jsonl", "Format of the labels: jsonl, or parquet, which is written in addition to labels.jsonl at the end."
-    )
     block: int | None = setting(
         None,
         "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
         "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
     )
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
-    report_to: Tracking = setting("none", TRACKING_HELP)
     dry_run: bool = setting(
         False,
         "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",
@@ -781,7 +819,7 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
 
 
 @dataclass(frozen=True)
-class AuditNegativesOptions(MarginOptions, CommandOptions):
+class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
     """Find mined hard negatives that help the reader to answer, and list or drop them."""
 
     input: str = setting(
@@ -805,20 +843,16 @@ class AuditNegativesOptions(MarginOptions, CommandOptions):
         "Label that marks a false negative: delta_seper_hard (more certain) or delta_seper (finds more, but also "
         "flags more passages without an answer).",
     )
-    limit: int | None = setting(
-        None, "Number of questions to audit, evenly spread over the input; the rest does not change (default: all)."
-    )
     output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.input:
             raise ValueError("input is required: the file of mined negatives")
-        check_least(self, limit=1)
 
 
 @dataclass(frozen=True)
-class AuditSearchesOptions(PlotOptions, ResultOptions, MarginOptions, CommandOptions):
+class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, CommandOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
     input: str = setting(
@@ -830,11 +864,6 @@ class AuditSearchesOptions(PlotOptions, ResultOptions, MarginOptions, CommandOpt
     answers: str | None = setting(
         None, "File with gold answers (rows of question and answers), for logs without answers, such as TRL's tables."
     )
-    passage_tag: str = setting("information", "Name of the tag around search results, in logs of plain text.")
-    tools: list[str] = setting(
-        [], "Names of the tools whose results are searches, in logs of messages (default: the only tool in the log)."
-    )
-    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
     searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
 
     def __post_init__(self) -> None:
@@ -846,14 +875,33 @@ class AuditSearchesOptions(PlotOptions, ResultOptions, MarginOptions, CommandOpt
                 f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
                 "FILE.jsonl writes all searches"
             )
-        compile_answer_pattern(self.answer_pattern)
 
 
 @dataclass(frozen=True)
-class ExportOptions(Options):
-    """Write labels in the format of another trainer or an evaluation tool."""
+class LabelFolderOptions(Options):
+    """Options of commands that read labels."""
 
     labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
+
+
+@dataclass(frozen=True)
+class LearnFromOptions(Options):
+    """Options of commands that learn from labels, or export them for it."""
+
+    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
+
+
+@dataclass(frozen=True)
+class SplitByOptions(Options):
+    """Options of commands that split questions."""
+
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
+
+
+@dataclass(frozen=True)
+class ExportOptions(LabelFolderOptions, LearnFromOptions):
+    """Write labels in the format of another trainer or an evaluation tool."""
+
     format: str = setting(
         "sentence-transformers",
         "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
@@ -881,7 +929,6 @@ class ExportOptions(Options):
         "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
         "listwise losses.",
     )
-    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -899,18 +946,13 @@ class InitOptions(Options):
 
 
 @dataclass(frozen=True)
-class MergeReaderOptions(Options):
-    """Save a reader as a plain model folder, with its adapter merged, to be served by an engine."""
+class MergeReaderOptions(ReaderNameOptions, ModelOptions):
+    """Save a reader as a plain model folder, with its adapter merged, to be served by an engine.
+
+    Weights are saved in bfloat16 unless dtype names another type.
+    """
 
     output_dir: str = setting("", "Folder to create. Required.")
-    reader: str = setting(
-        "embedded",
-        "Reader: 'embedded' (SmolLM2-135M-Instruct with the bundled adapter), 'plain' (without it), a hub id, or a "
-        "folder with a model or a PEFT adapter.",
-    )
-    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
-    dtype: Dtype = setting("bfloat16", "dtype of the saved weights.")
-    trust_remote_code: bool = setting(False, "Whether to run Python code that comes with a model.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -919,10 +961,9 @@ class MergeReaderOptions(Options):
 
 
 @dataclass(frozen=True)
-class ReportOptions(MarginOptions):
+class ReportOptions(LabelFolderOptions, MarginOptions):
     """Show labels on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
 
-    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
     question: str | None = setting(
         None, "Id of the question to plot (default: the question whose labels differ most)."
     )
@@ -952,21 +993,13 @@ class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
         "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
     )
-    memory_mb: float = setting(
-        256.0, "Memory for beliefs of all clients in MB, >= 0; a question's baseline in it is measured once."
-    )
     deadline: float = setting(
         600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late requests get 504."
-    )
-    max_request_tokens: int = setting(
-        1_000_000,
-        "Most tokens of contexts and texts in one request, estimated from the characters, >= 1; a context counts at "
-        "most the reader's window, and a request with more is answered 413.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, block=1, max_request_tokens=1, memory_mb=0)
+        check_least(self, block=1)
         if not self.deadline > 0:
             raise ValueError(f"deadline must be above 0, got {self.deadline}")
         if not 1 <= self.port <= 65535:
@@ -974,16 +1007,11 @@ class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
 
 
 @dataclass(frozen=True)
-class CorrelationOptions(PlotOptions, EvaluationOptions):
+class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
     """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
 
     file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
     passages_per_question: int | None = setting(None, PASSAGES_HELP)
-    leave_out_known: bool = setting(
-        False,
-        "Whether to leave out questions that the reader answers without passages (exact match of its likeliest "
-        "answer), as in the paper.",
-    )
     llm_judge: str = setting(
         "none",
         "Language model whose verdicts on the responses are a further measure: none, reader (the reader itself), a "
@@ -1022,20 +1050,15 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
 
 
 @dataclass(frozen=True)
-class LabelsOptions(ResultOptions):
+class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
     """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
 
     labels: list[str] = setting(
         [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
     )
-    split: SplitOrAll = setting("all", SPLIT_HELP)
     weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
     against: str | None = setting(
         None, "Measure whose lead over all others is shown (default: the recommended label of the rows)."
-    )
-    leave_out_known: bool = setting(
-        False,
-        "Whether to leave out questions whose likeliest sampled response without passages matches the answer exactly.",
     )
 
     def __post_init__(self) -> None:
@@ -1045,23 +1068,36 @@ class LabelsOptions(ResultOptions):
 
 
 @dataclass(frozen=True)
-class RetrieversOptions(PlotOptions, ReadersOptions, RetrievalOptions, GradedOptions):
-    """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
+class DepthsOptions(Options):
+    """Options of commands that measure several numbers of passages."""
 
-    retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
-    depths: list[int] = setting([1, 5], "Numbers of first passages to measure, each >= 1.")
+    depths: list[int] = setting([1, 5], "Numbers of first passages in the reader's context, each >= 1.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_depths(self.depths)
+        if not self.depths or min(self.depths) < 1:
+            raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
 
 
 @dataclass(frozen=True)
-class CompressionOptions(PlotOptions, ReadersOptions, RetrieverOptions, RetrievalOptions):
+class RetrieverNamesOptions(Options):
+    """Options of commands with several retrievers."""
+
+    retrievers: list[str] = setting(["bm25", "minilm"], f"Retrievers. {RETRIEVER_HELP}")
+
+
+@dataclass(frozen=True)
+class RetrieversOptions(
+    DepthsOptions, RetrieverNamesOptions, PlotOptions, ReadersOptions, RetrievalOptions, GradedOptions
+):
+    """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
+
+
+@dataclass(frozen=True)
+class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOptions, RetrievalOptions):
     """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
 
     candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")
-    depths: list[int] = setting([1, 5, 10], "Numbers of passages in the reader's context, each >= 1.")
     rerankers: list[str] = setting(
         ["none", "minilm"],
         "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
@@ -1077,7 +1113,6 @@ class CompressionOptions(PlotOptions, ReadersOptions, RetrieverOptions, Retrieva
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_depths(self.depths)
         if self.candidates < max(self.depths):
             raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
 
@@ -1123,19 +1158,15 @@ class EoROptions(PlotOptions, RetrievalOptions):
 
 
 @dataclass(frozen=True)
-class ERAGEvaluationOptions(PlotOptions, MarginOptions, LabelerOptions, RetrievalOptions):
+class ERAGEvaluationOptions(
+    DepthsOptions, RetrieverNamesOptions, PlotOptions, MarginOptions, LabelerOptions, RetrievalOptions
+):
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
 
-    retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} One or more.")
     labelers: list[str] = setting(
         ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
         "Labelers of single passages, by their names in `seper-reward label`.",
     )
-    depths: list[int] = setting([1, 2, 5], "Numbers of passages in the reader's context, each >= 1.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_depths(self.depths)
 
 
 @dataclass(frozen=True)

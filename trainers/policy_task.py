@@ -8,11 +8,12 @@ from seper_reward.batching import beliefs_of
 from seper_reward.data.splits import names_in
 from seper_reward.options import (
     INPUT_HELP,
-    SPLIT_BY_HELP,
     CommandOptions,
     FormatOptions,
+    LimitOptions,
+    RetrieverOptions,
     ScorerOptions,
-    SplitBy,
+    SplitByOptions,
     setting,
 )
 from seper_reward.reader.loading import load_tokenizer
@@ -31,7 +32,7 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
 
 @dataclass(frozen=True)
-class PolicyTaskConfig(FormatOptions):
+class PolicyTaskConfig(FormatOptions, RetrieverOptions, LimitOptions, SplitByOptions):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
@@ -53,19 +54,11 @@ class PolicyTaskConfig(FormatOptions):
     limit_each: int | None = setting(
         None, "Number of questions to use from each input, evenly spread over it (default: all)."
     )
-    limit: int | None = setting(None, "Number of training questions, evenly spread (default: all).")
     eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125, "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead."
     )
-    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
-    retriever: str = setting(
-        "bm25",
-        "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, the folder of "
-        "an index, or a search service's URL.",
-    )
-    search_top_k: int = setting(1, "Number of passages per search, >= 1.")
     max_turns: int = setting(1, "Maximum number of searches per question, >= 1.")
     max_passage_tokens: int = setting(64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut.")
     reader: Weights = setting(
@@ -182,7 +175,7 @@ def new_tool(
     """
     environment = search_environment(
         retriever,
-        top_k=task.search_top_k,
+        top_k=1,
         max_turns=task.max_turns,
         max_passage_tokens=task.max_passage_tokens,
         tokenizer=load_tokenizer(task.model),

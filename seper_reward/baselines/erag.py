@@ -173,7 +173,7 @@ def end_to_end(
 
 def answering_labeler(scorer: SePerScorer, options: LabelerOptions, seed: int) -> ERAGLabeler:
     """Return the labeler that scores whole lists as in eRAG's preset, also without a passage, with the given seed."""
-    greedy = ERAGOptions.preset(options.erag_preset).greedy
+    greedy = ERAGOptions.preset(options.labeler_preset).greedy
     return ERAGLabeler(scorer.with_sampling(seed=seed), options.erag_metric, ERAGOptions(greedy=greedy))
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from seper_reward.options import AuditSearchesOptions
 from seper_reward.runtime.parser import parse_options
 
+_PASSAGE_TAG = "information"  # of Search-R1's logs
+
 
 def command(arguments: list[str]) -> str:
     """Run ``seper-reward audit-searches``; a first argument without dashes is the input."""
@@ -25,19 +27,20 @@ def command(arguments: list[str]) -> str:
     from seper_reward.types import KNOWN
 
     answers = None if config.answers is None else read_gold_answers(config.answers)
-    tools = SearchTools(config.tools or None)
+    tools = SearchTools(config.search_tools or None)
     try:
         logged = read_rollout_log(
-            config.input, answers=answers, passage_tag=config.passage_tag, search_tools=tools,
+            config.input, answers=answers, passage_tag=config.passage_tag or _PASSAGE_TAG, search_tools=tools,
             answer_pattern=config.answer_pattern,
         )  # fmt: skip
     except SeveralToolsError as error:
         most = max(tools.seen, key=lambda name: tools.seen[name])
         results = f"the log has results of tools {counted(tools.seen)}"
-        raise ValueError(f"{config.input}: {results}: name the search tools, such as --tools {most}") from error
+        raise ValueError(f"{config.input}: {results}: name the search tools, such as --search_tools {most}") from error
     for name in tools.names or ():
         if name not in tools.seen:
-            say_once(f"--tools {name}: the log has no result of it; it has {counted(tools.seen) or 'no tool results'}")
+            others = counted(tools.seen) or "no tool results"
+            say_once(f"--search_tools {name}: the log has no result of it; it has {others}")
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.options import LabelOptions
+from seper_reward.options import MARGIN, InputOptions, LabelOptions, pick
 from seper_reward.scorer import load_scorer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(config: LabelOptions) -> str:
         limit=config.limit,
         strict=config.strict,
     )
-    read = load_input(config, needs)
+    read = load_input(pick(InputOptions, config), needs)
     queries, rejected = read.queries, read.rejected
     if not queries:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
@@ -56,7 +56,6 @@ def command(config: LabelOptions) -> str:
         rejected,
         settings,
         block=config.block,
-        margin=config.margin,
         dry_run=config.dry_run,
     )
     if process_state().is_main_process:
@@ -77,10 +76,8 @@ def command(config: LabelOptions) -> str:
 
 def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, settings: Mapping[str, Any]) -> None:
     """Finish a labelling run, and report the results to trackers and the user."""
-    from seper_reward.labels.rows import LABELS_PARQUET
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state
-    from seper_reward.runtime.parquet_files import write_parquet
 
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
@@ -90,10 +87,8 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, set
         summary = run.run(strict=config.strict, on_label=tracker.progress)
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
-    if main_process and config.output_format == "parquet":
-        write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
-        show_summary(summary, labeler.name, run.folder, config.margin)
+        show_summary(summary, labeler.name, run.folder)
 
 
 def after_labels(folder: Path, labeler: str) -> str:
@@ -107,7 +102,7 @@ def after_labels(folder: Path, labeler: str) -> str:
     return f"seper-reward export --labels {folder}{named} --output lists.jsonl"
 
 
-def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
+def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.summary import summary_warnings
@@ -116,7 +111,7 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin:
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-        f"{summary['harmful']} harm, their 95 % intervals beyond ±{margin:g}; {summary['rejected']} rows rejected"
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; {summary['rejected']} rows rejected"
     )
     if summary["unmoved"]:
         print(coverage_line(summary))

@@ -10,7 +10,8 @@ def command(config: MergeReaderOptions) -> str:
     from seper_reward.reader.loading import save_reader
     from seper_reward.runtime.hashing import weights_hash
 
-    options = pick(LoadOptions, config, revision=config.reader_revision, device="cpu")
+    dtype = "bfloat16" if config.dtype == "auto" else config.dtype
+    options = pick(LoadOptions, config, revision=config.reader_revision, device=config.device or "cpu", dtype=dtype)
     reader = save_reader(config.reader, Path(config.output_dir), options)
     # caches identify a served reader by its name only: the hash distinguishes weights
     name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"

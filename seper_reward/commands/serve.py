@@ -7,6 +7,8 @@ from seper_reward.options import ServeOptions, pick
 from seper_reward.scorer import load_scorer
 
 _MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413
+_MAX_REQUEST_TOKENS = 1_000_000  # of contexts and texts, estimated from the characters; longer requests get 413
+_MEMORY_MB = 256  # for beliefs of all clients; a question's baseline in it is measured once
 
 
 def reachable_url(host: str, port: int) -> str:
@@ -41,11 +43,11 @@ def command(config: ServeOptions) -> str:
     worker = Worker(
         lambda: load_scorer(config, config.seed),
         block=config.block,
-        memory=int(config.memory_mb * 1e6),
+        memory=int(_MEMORY_MB * 1e6),
     )
     app = build_app(
         worker,
-        limits=Limits(_MAX_BODY_BYTES, config.max_request_tokens, config.deadline),
+        limits=Limits(_MAX_BODY_BYTES, _MAX_REQUEST_TOKENS, config.deadline),
         weights=pick(RewardWeights, config),
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),

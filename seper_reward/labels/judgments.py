@@ -154,7 +154,7 @@ class JudgmentOptions:
         Raises:
             ValueError: There is no such preset, or an option is not allowed.
         """
-        check_choice("item_preset", name, get_args(JudgmentPreset))
+        check_choice("labeler_preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
             options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)

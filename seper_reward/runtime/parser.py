@@ -73,7 +73,9 @@ def _refuse(where: str, words: Iterable[str], parser: argparse.ArgumentParser) -
         nearest = difflib.get_close_matches(flag, parser._option_string_actions, n=1)
         hints.append(f"{word!r}" + (f", did you mean {nearest[0]!r}?" if nearest else ""))
     if hints:
-        raise ValueError(f"{where}unknown setting {'; '.join(hints)} (--help explains all settings)")
+        said = "; ".join(hints)
+        said = said.replace("--", "") if where else said
+        raise ValueError(f"{where}unknown setting {said} (--help explains all settings)")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):

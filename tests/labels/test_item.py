@@ -301,7 +301,7 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
 
 
 def test_options_reach_the_labeler(tiny_scorer):
-    options = LabelerOptions(item_preset="official", item_method="ar_r:top_k=2", item_max_new_tokens=40)
+    options = LabelerOptions(labeler_preset="official", item_method="ar_r:top_k=2")
     labeler = load_labeler("item", lambda: tiny_scorer, options=options)
     assert labeler.options == JudgmentOptions("ar_r", rounds=6, top_k=2, samples=6)
     assert labeler.writer.sampling["max_new_tokens"] == 40

@@ -72,7 +72,7 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
 
 
 def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
-    assert main([*words("erag", "out"), "--erag_preset", "paper", "--erag_metric", "token_f1"]) == 0
+    assert main([*words("erag", "out"), "--labeler_preset", "paper", "--erag_metric", "token_f1"]) == 0
     rows = labels_of(tmp_path / "out")
     assert "baseline" not in rows[0]
     assert rows[0]["passages"][0]["responses"][0]["count"] == 1

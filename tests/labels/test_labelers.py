@@ -240,7 +240,7 @@ def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer
 
 
 def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
-    options = LabelerOptions(erag_metric="tests.labels.test_labelers:length", erag_preset="paper")
+    options = LabelerOptions(erag_metric="tests.labels.test_labelers:length", labeler_preset="paper")
     labeler = load_labeler("erag", lambda: tiny_scorer, options=options)
     assert labeler.name == "erag_length"
     assert labeler.fingerprint["metric"] == "tests.labels.test_labelers:length"
@@ -257,8 +257,8 @@ def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
     }.items():
         with pytest.raises(ValueError, match=said):
             ERAGLabeler(tiny_scorer, path)
-    with pytest.raises(ValueError, match="erag_preset must be default, paper, official, got 'best'"):
-        load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_preset="best"))
+    with pytest.raises(ValueError, match="labeler_preset must be default, paper, official, got 'best'"):
+        load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(labeler_preset="best"))
 
 
 def test_passages_that_contain_the_answer_as_words():

@@ -372,11 +372,11 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sampling: {seed: many}\n", "argument --seed: invalid int value: 'many'"),
-        ("sampling: {stop: word}\n", "stop must be"),
+        ("seed: many\n", "argument --seed: invalid int value: 'many'"),
+        ("stop: word\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
-        ("reader: {chat_template_kwargs: 3}\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
-        ("reader: {prompt: mine}\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
+        ("chat_template_kwargs: 3\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
+        ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
     ],
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
@@ -388,9 +388,9 @@ def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, 
 
 def test_the_readers_words_come_from_the_settings(label, tmp_path):
     (tmp_path / "config.yaml").write_text(
-        "reader:\n  closed_book_prompt: 'Say it. {question}'\n"
-        "  passages_prompt: 'Read it. {reference} Say it. {question}'\n"
-        "  system_prompt: Be brief.\n  chat_template: template.jinja\n  chat_template_kwargs: {tone: calm}\n"
+        "closed_book_prompt: 'Say it. {question}'\n"
+        "passages_prompt: 'Read it. {reference} Say it. {question}'\n"
+        "system_prompt: Be brief.\nchat_template_kwargs: {tone: calm}\n"
     )
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
@@ -401,8 +401,8 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
         "out",
         "--config",
         tmp_path / "config.yaml",
-        "--set",
-        f"reader.chat_template={tmp_path / 'template.jinja'}",
+        "--chat_template",
+        tmp_path / "template.jinja",
     )
     assert main(words) == 0
     decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]

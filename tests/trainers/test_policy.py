@@ -34,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def settings(tmp_path, tiny_reader, tiny_entailment):
     reading = {
-        "reader": {"name": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu"},
-        "judge": str(tiny_entailment), "sampling": {"num_samples": 2, "max_new_tokens": 3},
+        "reader": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu",
+        "judge": str(tiny_entailment), "num_samples": 2, "max_new_tokens": 3,
     }  # fmt: skip
     (tmp_path / "scorer.yaml").write_text(yaml.safe_dump(reading))
     return [

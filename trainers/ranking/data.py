@@ -12,15 +12,16 @@ from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split
 from seper_reward.labels.labelers import check_labeler, judgment_options
 from seper_reward.labels.provenance import query_key
 from seper_reward.options import (
-    INPUT_HELP,
-    LEARN_FROM_HELP,
-    SPLIT_BY_HELP,
+    EmbeddingOptions,
     FormatOptions,
     InputOptions,
     LabelingOptions,
-    LearnFrom,
+    LearnFromOptions,
+    LimitOptions,
     ScorerOptions,
+    SourceOptions,
     SplitBy,
+    SplitByOptions,
     check_least,
     pick,
     setting,
@@ -33,41 +34,24 @@ OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 
 
 @dataclass(frozen=True)
-class RankingConfig(LabelingOptions, InputOptions, ScorerOptions):
+class RankingConfig(
+    LabelingOptions, LearnFromOptions, SourceOptions, LimitOptions, EmbeddingOptions, SplitByOptions, ScorerOptions
+):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
-    input: str = setting(
-        "demo",
-        f"{INPUT_HELP} 'unseen_facts' are bundled facts that the embedded reader has not been trained on.",
-    )
-    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
     test_share: float = setting(
         0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
     )
     dev_share: float = setting(0.125, "Share of questions for evaluation during training; may be 0.")
-    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
-    labeler: str = setting(
-        "delta_seper",
-        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of the "
-        "responses), likelihood (change of the answer's log-probability), item (the reader's own judgment), contains "
-        "(whether the passage contains the answer), gold (human marks), or the score of a reranker, given by its "
-        "folder.",
-    )
     candidates: Literal["retrieved", "given", "both"] = setting(
         "both", "Passages to label: retrieved by the model, given with the questions, or both."
     )
     top_k: int = setting(8, "Number of passages to retrieve per question and round, >= 1.")
-    embeddings_dir: str | None = setting(
-        None,
-        "Folder for the corpus's embeddings by models that are not in training: each embeds a corpus only once "
-        "(default: embeddings in output_dir).",
-    )
     hops: int = setting(
         1,
         "Number of retrievals per question, >= 1, each with the question and the best passages found so far; 2 for "
         "questions that need two passages.",
     )
-    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
     list_size: int | None = setting(
         None,
         "Maximum number of passages per question in training, >= 2: the best, the worst, and evenly between; not "
@@ -128,7 +112,7 @@ class RankingConfig(LabelingOptions, InputOptions, ScorerOptions):
                 f"sets={self.sets} measures sets of passages, which learn_from=singles does not use; learn from "
                 "paths, or leave sets out"
             )
-        check_least(self, list_size=2, top_k=1, hops=1, eval_top_k=1, limit=1, resolution=0, min_spread=0)
+        check_least(self, list_size=2, top_k=1, hops=1, eval_top_k=1, resolution=0, min_spread=0)
         if not self.margin > 0:
             raise ValueError(f"margin must be above 0, got {self.margin}")
         if not 0 < self.heterogeneity <= 1:

@@ -39,7 +39,7 @@ class ERAGOptions:
         Raises:
             ValueError: There is no such preset.
         """
-        check_choice("erag_preset", name, get_args(ERAGPreset))
+        check_choice("labeler_preset", name, get_args(ERAGPreset))
         return cls() if name == "default" else cls(greedy=True, baseline=False)
 
 

@@ -57,7 +57,7 @@ def load_labeler(
         case "delta_seper":
             labeler = DeltaSePerLabeler(load_scorer(), options.label or DELTA_SEPER)
         case "erag":
-            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.erag_preset))
+            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.labeler_preset))
         case "likelihood":
             labeler = LikelihoodLabeler(load_scorer())
         case "item":
@@ -77,7 +77,7 @@ def judgment_options(options: LabelerOptions, judge: str | None = None) -> Judgm
     Raises ``ValueError`` if there is no such method or option.
     """
     method, changes = parse_judge(judge or options.item_method)
-    return JudgmentOptions.preset(options.item_preset, method, **changes)
+    return JudgmentOptions.preset(options.labeler_preset, method, **changes)
 
 
 def item_labeler(scorer: SePerScorer, options: LabelerOptions, judge: str | None = None) -> ItemLabeler:
@@ -85,7 +85,7 @@ def item_labeler(scorer: SePerScorer, options: LabelerOptions, judge: str | None
     return ItemLabeler(
         scorer,
         judgment_options(options, judge),
-        JudgmentPrompts.load(options.item_prompts),
+        JudgmentPrompts.load(),
         name=judge or "item",
     )
 

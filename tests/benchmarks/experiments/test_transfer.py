@@ -224,14 +224,14 @@ def test_real_label_folders(lane_questions, tiny_reader, tiny_entailment, tmp_pa
         "4",
         "--reader",
         tiny_reader,
-        "--set",
-        "reader.dtype=float32",
+        "--dtype",
+        "float32",
     ]
     label += [
         "--judge",
         tiny_entailment,
-        "--set",
-        "reader.device=cpu",
+        "--device",
+        "cpu",
         "--num_samples",
         "4",
         "--max_new_tokens",
