@@ -247,9 +247,13 @@ class ServedOptions(Options):
         "the reader runs in this process).",
     )
     engine_model: str | None = setting(None, "Name of the reader on the servers (default: the only served model).")
+    engine_requests: int = setting(
+        64, "Number of concurrent requests per server, >= 1; one request is a prompt with all its samples."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_least(self, engine_requests=1)
         for url in self.engine:  # validate even unused URLs: they end up in provenance and logs
             check_url(url)
 
@@ -258,22 +262,18 @@ class ServedOptions(Options):
 class EngineOptions(ServedOptions):
     """The servers of the reader, and options of requests.
 
-    All servers in ``engine`` serve the same ``engine_model``. A server gets at most ``requests`` >= 1 at a time, a
-    request being a prompt with its N samples. Without an answer within ``timeout`` > 0 seconds, a request is retried
-    ``retries`` >= 0 times with exponential back-off; then the next server is tried.
+    All servers in ``engine`` serve the same ``engine_model``. Without an answer within ``timeout`` > 0 seconds, a
+    request is retried ``retries`` >= 0 times with exponential back-off; then the next server is tried.
     """
 
-    requests: int = 64
     timeout: float = 300.0
     retries: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.requests < 1 or not self.timeout > 0 or self.retries < 0:
-            raise ValueError(
-                "expected at least one request at a time, a timeout above 0 and retries >= 0, got "
-                f"requests={self.requests}, timeout={self.timeout}, retries={self.retries}"
-            )
+        check_least(self, retries=0)
+        if not self.timeout > 0:
+            raise ValueError(f"timeout must be above 0, got {self.timeout}")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def test_another_command_that_is_interrupted_promises_nothing(monkeypatch, capsy
     [
         (
             b"seed: 1\nstop: [a\nlimit: 3\n",
-            "config.yaml: expected YAML in UTF-8, got while parsing a flow sequence in",
+            "config.yaml: expected YAML in UTF-8, got while parsing a flow sequence",
         ),
         (b"seed: \xff\n", "config.yaml: expected YAML in UTF-8, got "),
         (b"seed: \x00\n", "config.yaml: expected YAML in UTF-8, got "),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seper_reward.options import ChatOptions
+from seper_reward.options import ChatOptions, read_template
 
 _TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason|reflect|analysis|channel)\w*\|?[>\]▷]"
 _OPEN_AT_END = re.compile(rf"{_TAG}\s*$", re.IGNORECASE)
@@ -149,11 +149,12 @@ class ChatTemplate:
 
 
 def with_template(tokenizer: Any, source: str | None) -> Any:
-    """Return the tokenizer, or a copy with the given chat template."""
-    if source is None:
+    """Return the tokenizer, or a copy with the given chat template, or the one in a file of this name."""
+    template = read_template(source)
+    if template is None:
         return tokenizer
     tokenizer = copy.copy(tokenizer)
-    tokenizer.chat_template = source
+    tokenizer.chat_template = template
     return tokenizer
 
 

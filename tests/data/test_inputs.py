@@ -79,7 +79,7 @@ def test_passages_of_a_search_service_need_no_corpus(source):
 def test_what_a_job_needs_is_checked(source):
     found = load_input(source, Needs(passages=True, relevance=True))
     assert [query.id for query in found.queries] == ["q2"]
-    assert found.rejected[1].where == f"{source.source}, id q1"
+    assert found.rejected[1].where == f"{source.input}, id q1"
     assert found.rejected[1].reason.startswith("no passage was found for the question")
     assert found.rejected[1].row == {"id": "q1", "question": "Who runs it?"}
     found = load_input(source, Needs(answers=False, relevance=True))

@@ -128,7 +128,7 @@ class ServerPool:
         if not engine.engine:
             raise ValueError("engine must have at least one URL, got none")
         self.servers = [Server(url, engine.timeout, engine.retries) for url in dict.fromkeys(engine.engine)]
-        self.capacity = engine.requests * len(self.servers)
+        self.capacity = engine.engine_requests * len(self.servers)
         self._places = asyncio.Semaphore(self.capacity)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="engine", daemon=True).start()

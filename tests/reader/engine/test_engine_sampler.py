@@ -262,7 +262,12 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for urls, options, error, message in [
         ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
-        ([server.url], {"model": "mine"}, ValueError, "engine_model='mine' is not on engine=.*, which serves tiny"),
+        (
+            [server.url],
+            {"engine_model": "mine"},
+            ValueError,
+            "engine_model='mine' is not on engine=.*, which serves tiny",
+        ),
         ([server.url, other.url], {}, ValueError, "engine_model='tiny' is not on engine='.*', which serves other"),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
         (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),

@@ -160,7 +160,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
         before = engine.sample(PROMPTS)
         for version in range(2):
             client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
-            policies = EngineOptions((url,), model=f"trl-policy-v{version}")
+            policies = EngineOptions((url,), engine_model=f"trl-policy-v{version}")
             with pytest.raises(ValueError, match="is a policy in training"):
                 EngineSampler(policies, local.tokenizer)
             played = requests.post(

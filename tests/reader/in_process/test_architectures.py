@@ -192,7 +192,7 @@ def test_the_check_by_hand():
 
 
 def test_a_layout_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
+    with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or nothing, got 'forest'"):
         ReaderOptions(layout="forest")
     with pytest.raises(ValueError, match="max_batch_tokens must be at least 1, got 0"):
         ReaderOptions(max_batch_tokens=0)
