@@ -459,6 +459,10 @@ class FormatOptions(Options):
         "dotted name goes into a column (answers=answer.aliases), and several columns of answers or passages are "
         "joined (passages=first passages=second).",
     )
+    separator: str | None = setting(
+        None,
+        "Text between the aliases in a cell of answers, such as | in A|B (default: a cell is one alias, or a list).",
+    )
     streaming: bool = setting(
         False,
         "Whether to read a dataset on the hub row by row instead of downloading it first; limit then selects the "
@@ -475,36 +479,25 @@ class FormatOptions(Options):
         "TREC run with the passages of the questions, from the corpus; questions without a ranking are left out. Not "
         "given: passages come with the questions, or from retrieval.",
     )
+    run_depth: int = setting(10, "Number of passages from each ranking of run, >= 1.")
     qrels: str | None = setting(
         None,
         "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
         "without judgments are left out (default: marks come with the questions, or from BEIR's folder).",
     )
 
-
-@dataclass(frozen=True)
-class SourceOptions(FormatOptions):
-    """The questions and their format."""
-
-    input: str = setting("demo", INPUT_HELP)
-
-
-@dataclass(frozen=True)
-class InputOptions(SourceOptions):
-    """Options of reading questions.
-
-    ``separator`` is the text between the aliases in a cell of answers, such as ``|`` in ``A|B`` (default: a cell is
-    one alias, or a list). At most ``run_depth`` >= 1 passages of each ranking of ``run`` are used.
-    """
-
-    separator: str | None = None
-    run_depth: int = 10
-
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least(self, run_depth=1)
         if self.separator == "":
             raise ValueError("separator must be a text such as '|', got an empty one")
+
+
+@dataclass(frozen=True)
+class InputOptions(FormatOptions):
+    """The questions and their format."""
+
+    input: str = setting("demo", INPUT_HELP)
 
 
 @dataclass(frozen=True)
@@ -793,7 +786,7 @@ class RetrievalOptions(MarkedOptions):
 
 @dataclass(frozen=True)
 class LabelOptions(
-    LabelingOptions, SourceOptions, RetrieverOptions, EmbeddingOptions, SelectOptions, TrackingOptions, CommandOptions
+    LabelingOptions, InputOptions, RetrieverOptions, EmbeddingOptions, SelectOptions, TrackingOptions, CommandOptions
 ):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 

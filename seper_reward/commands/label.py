@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.options import MARGIN, InputOptions, LabelOptions, pick
+from seper_reward.options import MARGIN, LabelOptions
 from seper_reward.scorer import load_scorer
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def command(config: LabelOptions) -> str:
         limit=config.limit,
         strict=config.strict,
     )
-    read = load_input(pick(InputOptions, config), needs)
+    read = load_input(config, needs)
     queries, rejected = read.queries, read.rejected
     if not queries:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""

@@ -304,7 +304,7 @@ def test_options_reach_the_labeler(tiny_scorer):
     options = LabelerOptions(labeler_preset="official", item_method="ar_r:top_k=2")
     labeler = load_labeler("item", lambda: tiny_scorer, options=options)
     assert labeler.options == JudgmentOptions("ar_r", rounds=6, top_k=2, samples=6)
-    assert labeler.writer.sampling["max_new_tokens"] == 40
+    assert labeler.writer.sampling["max_new_tokens"] == 128
     assert labeler.writer.sampling["temperature"] == 0.0
     judge = item_labeler(tiny_scorer, options, "a_s:rounds=2,same_answer=0.9")
     assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=10, same_answer=0.9)
@@ -318,7 +318,7 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
 ):
     models = f"--reader {tiny_reader} --judge {tiny_entailment} --dtype float32 --limit 2"
     words = f"label --labeler item --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
-    words += ["--item_max_new_tokens", "8", "--item_method", "vanilla:form=pointwise"]
+    words += ["--item_method", "vanilla:form=pointwise"]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]

@@ -19,7 +19,6 @@ from seper_reward.options import (
     LearnFromOptions,
     LimitOptions,
     ScorerOptions,
-    SourceOptions,
     SplitBy,
     SplitByOptions,
     check_least,
@@ -35,7 +34,7 @@ OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 
 @dataclass(frozen=True)
 class RankingConfig(
-    LabelingOptions, LearnFromOptions, SourceOptions, LimitOptions, EmbeddingOptions, SplitByOptions, ScorerOptions
+    LabelingOptions, LearnFromOptions, InputOptions, LimitOptions, EmbeddingOptions, SplitByOptions, ScorerOptions
 ):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 

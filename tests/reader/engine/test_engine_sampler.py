@@ -208,7 +208,7 @@ def test_the_less_busy_server_is_asked(tiny_sampler, serve):
             go_on.set()
 
     fast, slow = serve(fault=nearly_done), serve(fault=lambda body: go_on.wait(60) and None)
-    sampler = engine(tiny_sampler, fast, slow, requests=2)
+    sampler = engine(tiny_sampler, fast, slow, engine_requests=2)
     go_on.clear()  # the slow one answers when the fast one has done most
     prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
     same(sampler.sample(prompts), tiny_sampler.sample(prompts))
@@ -279,7 +279,7 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         ),
         (["localhost/v1?token=secret"], {}, ValueError, r"a query \(on None\)"),
         ([], {}, ValueError, "at least one URL"),
-        ([server.url], {"requests": 0}, ValueError, "requests=0"),
+        ([server.url], {"engine_requests": 0}, ValueError, "engine_requests must be at least 1, got 0"),
     ]:
         with pytest.raises(error, match=message) as raised:
             EngineSampler(EngineOptions(tuple(urls), **options), tiny_sampler.tokenizer)
@@ -348,7 +348,7 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
     queries = [
         as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(8)
     ]
-    scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
+    scorer = SePerScorer(engine(tiny_sampler, server, engine_requests=16), tiny_judge, prompt="brief")
     batches = ahead(scorer.reader, [[query] for query in queries])
     found = [(query.id, scorer.utilities([query])[0]) for (query,) in batches]
     alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
@@ -470,7 +470,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
     dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url, "--requests", "1")) == 2
+    assert main(label("out", "--engine", dying.url, "--engine_requests", "1")) == 2
     error = capsys.readouterr().err
     assert "no engine answered" in error
     assert "Traceback" not in error
