@@ -533,6 +533,9 @@ class LabelerOptions(Options):
         "ar_r:top_k=3; also samples (orders), pseudo_answer=implicit, and same_answer (ROUGE-L of two successive "
         "answers at which ITEM stops).",
     )
+    item_prompts: str | None = setting(
+        None, "YAML file with prompts of the labeler item that override those in labels/judgment_prompts.yaml."
+    )
 
 
 @dataclass(frozen=True)
@@ -1137,10 +1140,16 @@ class EoROptions(PlotOptions, RetrievalOptions):
     load: str | None = setting(
         None,
         "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
-        "pooling and metric are the saved ones (default: votes are compared).",
+        "pooling, metric and prompts are the saved ones (default: votes are compared).",
     )
     vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
+    background_prompt: str | None = setting(
+        None, "Prompt of the source background, with {question} (default: the wording of this project)."
+    )
+    compress_prompt: str | None = setting(
+        None, "Prompt of @CP, with {passages} and {question} (default: the wording of this project)."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -38,6 +38,8 @@ def read_reward_config(path: str | Path) -> RewardOptions:
     """Read the settings of a reward from a YAML file; raises the errors of ``read_reward``."""
     config: RewardOptions
     (config,) = parse_options((RewardOptions,), ["--config", str(path)], CONFIG)
+    if config.url is not None:
+        SePerClient(config.url, config.timeout)  # raises for an invalid address
     return config
 
 

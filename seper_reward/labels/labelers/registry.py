@@ -85,7 +85,7 @@ def item_labeler(scorer: SePerScorer, options: LabelerOptions, judge: str | None
     return ItemLabeler(
         scorer,
         judgment_options(options, judge),
-        JudgmentPrompts.load(),
+        JudgmentPrompts.load(options.item_prompts),
         name=judge or "item",
     )
 
