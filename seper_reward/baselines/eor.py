@@ -34,7 +34,7 @@ from seper_reward.statistics import lead_over_questions, mean_over_questions, ro
 from seper_reward.types import Passage, Query
 
 _SAVED = "eor.json"
-_SAVED_SETTINGS = ("sources", "pooling", "metric")  # settings in it
+_SAVED_SETTINGS = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
 
 
 @dataclass(frozen=True)
@@ -233,11 +233,10 @@ def command(config: EoROptions) -> str:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
         scorer = load_scorer(config, config.seed)
         judge = scorer.judge if config.metric == "entailment" else None
+        prompts = (config.background_prompt or BACKGROUND_PROMPT, config.compress_prompt or COMPRESS_PROMPT)
         with profiling() as profile:
             questions = [query.question for query in queries]
-            sources = retrieve_sources(
-                config.sources, corpus, questions, scorer.reader, BACKGROUND_PROMPT, COMPRESS_PROMPT
-            )
+            sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts)
             asking = Ensemble(scorer)
             if saved is None:
                 compared = eor(asking, queries, sources, folds=config.folds, pooling=config.pooling, judge=judge)

@@ -165,9 +165,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     ]  # fmt: skip
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["audit-searches", str(log), *words]) == 2
-    several = (
-        "tools search (2), python (1): name the search tools, such as --search_tools search"
-    )
+    several = "tools search (2), python (1): name the search tools, such as --search_tools search"
     assert several in capsys.readouterr().err
     named = ["--search_tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
     assert main(["audit-searches", str(log), *words, *named]) == 0
