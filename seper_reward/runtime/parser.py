@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-import yaml
-
 
 def parse_options(
     kinds: Sequence[type], arguments: Sequence[str] | None, program: str, *, others: bool = False
@@ -29,6 +27,7 @@ def parse_options(
         ValueError: An option is unknown, a value is invalid, or the file is not YAML.
         SystemExit: With status 0, after help was printed.
     """
+    import yaml  # here: the version and the list of commands load no library
     from trl import TrlParser
 
     class Parser(TrlParser):  # type: ignore[misc]
