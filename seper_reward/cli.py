@@ -1,13 +1,15 @@
 """Command line: ``seper-reward label``, ``evaluate``, ``train``, ``export``, ``report`` and more.
 
 A command is a module of `commands/`, `evaluate/` or `baselines/` with a function ``command``. The file name is the
-name of the command, and the first line of the docstring its help. The function gets the remaining arguments and
-returns the next command for the user.
+name of the command, and the first line of the docstring its help. The function gets the command's options, of the
+class in its signature (or the remaining arguments), and returns the next command for the user. Options are parsed
+before the module is imported: help and errors need no torch.
 """
 
 import difflib
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -15,8 +17,10 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import seper_reward.options as options
+from seper_reward.runtime.parser import parse_options
 from seper_reward.shipped import RECIPES, is_ours, run_recipe
 
 _FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
@@ -31,17 +35,17 @@ Measures how much retrieved passages change a reader model's belief in the right
 commands:
 {commands}
 
-`seper-reward COMMAND --help` explains the flags and lists the other settings, `--help GROUP` explains a group of them.
-A YAML file given with --config has all settings in groups; the command line wins. Several processes:
-torchrun --nproc_per_node 2 -m seper_reward label ...
+`seper-reward COMMAND --help` explains the settings. A YAML file given with --config has the same names; flags override
+it. Several processes: torchrun --nproc_per_node 2 -m seper_reward label ...
 """
 
 
 class Command(NamedTuple):
-    """Module of a command, and its help in one line."""
+    """Module of a command, its help in one line, and the class of its options, if it does not parse its arguments."""
 
     module: str
     about: str
+    options: str | None
 
 
 def find_commands() -> dict[str, Command]:
@@ -52,7 +56,10 @@ def find_commands() -> dict[str, Command]:
             code = path.read_text(encoding="utf-8")
             if "\ndef command(" in code:
                 about = code.partition("\n")[0].strip('"')
-                found[first + path.stem.replace("_", "-")] = Command(f"seper_reward.{folder}.{path.stem}", about)
+                kind = re.search(r"\ndef command\(\w+: (\w+Options)\)", code)
+                found[first + path.stem.replace("_", "-")] = Command(
+                    f"seper_reward.{folder}.{path.stem}", about, kind[1] if kind else None
+                )
     return {name: found.pop(name) for name in _FIRST} | found
 
 
@@ -79,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = " ".join(arguments[:words])
         if name in names:
             if name in commands:
-                command = import_module(commands[name].module).command
+                command = partial(run_command, name, commands[name])
             else:
                 command = partial(run_recipe, name.removeprefix(_TRAIN))
             return run(name, command, arguments[words:])
@@ -95,6 +102,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"expected one of {', '.join(names)}"
     print(f"seper-reward: unknown command {name!r}; {hint} (seper-reward --help)", file=sys.stderr)
     return 2
+
+
+def run_command(name: str, command: Command, arguments: list[str]) -> str:
+    """Parse the options of a command, import its module and run it; return the next command for the user."""
+    given: Any = arguments
+    if command.options is not None:
+        (given,) = parse_options((getattr(options, command.options),), arguments, f"seper-reward {name}")
+    following: str = import_module(command.module).command(given)
+    return following
 
 
 def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ import copy
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,25 @@ from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge, PairModel
 from seper_reward.judge.reader_judge import ReaderJudge
 from seper_reward.judge.support import Stated, mutual_supports
-from seper_reward.reader.chat import ChatOptions
+from seper_reward.options import (
+    Baseline,
+    ChatOptions,
+    EngineOptions,
+    JudgeOptions,
+    LoadOptions,
+    ReaderOptions,
+    ResponseOptions,
+    ScorerOptions,
+    pick,
+)
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.reader.prompted import PromptedReader, ahead
-from seper_reward.reader.prompts import Baseline, PromptStyle
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler
+from seper_reward.reader.prompts import PromptStyle, prompt_style
+from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.cache import Cache, open_cache
 from seper_reward.runtime.memory import in_batches
-from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel, LoadOptions
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import (
     Answers,
@@ -47,7 +57,7 @@ class SePerScorer:
 
     Args:
         sampler: Samples the reader's responses, in this process or on servers.
-        entailment: The model that judges the responses.
+        judge_model: The model that judges the responses.
         prompt: The wording, or the name of a style in ``prompts.STYLES``; includes the form of the baseline.
         chat: Options of the reader's chat template.
         estimator: The options of SePer; ``Estimator.preset("paper")`` and ``"official"`` are the published ones.
@@ -65,7 +75,7 @@ class SePerScorer:
     def __init__(
         self,
         sampler: Sampler,
-        entailment: PairModel,
+        judge_model: PairModel,
         *,
         prompt: str | PromptStyle = "paper",
         chat: ChatOptions = ChatOptions(),
@@ -78,15 +88,15 @@ class SePerScorer:
             sampler, prompt=prompt, chat=chat, max_passage_tokens=max_passage_tokens, cache=cache
         )
         self.estimator = estimator or Estimator()
-        self.entailment, self.judge = entailment, Judge(entailment, cache)
+        self.entailment, self.judge = judge_model, Judge(judge_model, cache)
         if self.estimator.match == "no_contradiction":  # fail early: it raises for two classes
-            no_contradiction(*torch.empty(2, 0, entailment.classes))
+            no_contradiction(*torch.empty(2, 0, judge_model.classes))
 
     @classmethod
     def from_pretrained(
         cls,
         reader: str | LoadedModel = EMBEDDED,
-        entailment: str = EMBEDDED,
+        judge: str = EMBEDDED,
         *,
         prompt: str | PromptStyle | None = None,
         chat: ChatOptions = ChatOptions(),
@@ -94,13 +104,14 @@ class SePerScorer:
         max_passage_tokens: int | None = None,
         cache: Cache | str | Path | None = None,
         reader_options: ReaderOptions = ReaderOptions(),
-        entailment_options: LoadOptions = LoadOptions(),
+        judge_options: LoadOptions = LoadOptions(),
         engine: EngineOptions | Sequence[str] = (),
         **sampling: Any,
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a folder.
 
-        The reader may already be loaded. ``prompt=None`` uses the reader's own style (``READER_DEFAULTS``), else the
+        The judge can also be ``"reader"`` or on a server (``load_judge``), and the reader may already be loaded.
+        ``prompt=None`` uses the reader's own style (``READER_DEFAULTS``), else the
         paper's. ``engine`` is a list of servers that run the reader, such as ``["http://localhost:8000/v1"]``; the
         reader's name and options then apply to its tokenizer. ``sampling`` has fields of ``SamplingOptions``, by
         default the paper's (N=10, temperature 1) or the reader's own. Other arguments are those of the class.
@@ -115,12 +126,12 @@ class SePerScorer:
         sampler = load_sampler(
             reader,
             options=reader_options,
-            engine=engine if isinstance(engine, EngineOptions) else EngineOptions(tuple(engine)),
+            engine=engine if isinstance(engine, EngineOptions) else EngineOptions(list(engine)),
             **{"temperature": defaults.temperature, "max_new_tokens": defaults.max_new_tokens, **sampling},
         )
         return cls(
             sampler,
-            load_judge(entailment, entailment_options, sampler),
+            load_judge(judge, judge_options, sampler),
             prompt=prompt or defaults.prompt,
             chat=chat,
             estimator=estimator,
@@ -298,10 +309,59 @@ def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reade
     model, at, address = name.partition("@http")
     if not at and not _is_causal(model, options):
         return EntailmentScorer.from_pretrained(name, options)
-    loading = ReaderOptions(
-        dtype=options.dtype,
-        device=options.device,
-        revision=options.revision,
-        trust_remote_code=options.trust_remote_code,
+    loading = pick(ReaderOptions, options, max_batch_tokens=None)
+    return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions([f"http{address}"] if at else [])))
+
+
+def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
+    """Load the reader and the judge, and open the cache; a loaded ``reader`` replaces the one of the options.
+
+    Raises ``OSError`` if a model, the cache or a server cannot be opened; the message names the way out.
+    """
+    given = {each.name: getattr(options, each.name) for each in fields(ResponseOptions)}
+    return SePerScorer.from_pretrained(
+        reader or options.reader,
+        options.judge,
+        prompt=style_of(options, options.reader if reader is None else reader.name),
+        chat=pick(ChatOptions, options),
+        estimator=Estimator.preset(options.estimator),
+        max_passage_tokens=options.max_passage_tokens,
+        cache=options.cache or None,
+        reader_options=pick(ReaderOptions, options, revision=options.reader_revision),
+        judge_options=judge_options(options),
+        engine=pick(EngineOptions, options, **({"engine": []} if reader else {})),
+        seed=seed,
+        **{name: value for name, value in given.items() if value is not None},
     )
-    return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions((f"http{address}",) if at else ())))
+
+
+def load_scorers(options: ScorerOptions, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
+    """Load a scorer for each of several readers, by name, with the other options.
+
+    Names are as in the option ``reader``, or ``TOKENIZER@URL`` for the only model of a server; without any, the
+    reader of the options is loaded. Errors are those of ``load_scorer``.
+    """
+    if not readers:
+        return {options.reader: load_scorer(options, seed)}
+    found = {}
+    for name in readers:
+        model, at, address = name.partition("@http")
+        engine = [f"http{address}"] if at else []
+        found[name] = replace(options, reader=model, engine=engine, engine_model=None)
+    return {name: load_scorer(own, seed) for name, own in found.items()}
+
+
+def style_of(options: ScorerOptions, reader: str) -> PromptStyle:
+    """Return the prompt style of a reader of this name."""
+    return prompt_style(
+        options.prompt or reader_defaults(reader).prompt,
+        closed_book_prompt=options.closed_book_prompt,
+        passages_prompt=options.passages_prompt,
+        baseline=options.baseline,
+        placebo=options.placebo,
+    )
+
+
+def judge_options(options: JudgeOptions) -> LoadOptions:
+    """Return the options of loading the judge."""
+    return pick(LoadOptions, options, revision=options.judge_revision, max_batch_tokens=None)

@@ -15,9 +15,8 @@ from hypothesis import settings
 
 from seper_reward import SePerScorer
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.sampler import ReaderOptions
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.tiny_models import lane_rows, make_encoder, make_entailment, make_reader
 
 collect_ignore = ["verifiers_traces.py"]  # it imports verifiers, which has a separate environment
@@ -114,11 +113,11 @@ def retriever_settings(tmp_path, lane_questions, tiny_reader, tiny_entailment, t
     (tmp_path / "held_out").symlink_to(tiny_reader)
     return [
         "--input", str(lane_questions), "--model", str(tiny_encoder), "--reader", str(tiny_reader),
-        "--entailment", str(tiny_entailment), "--prompt", "brief",
-        "--set", "reader.dtype=float32", "--set", "reader.device=cpu",
+        "--judge", str(tiny_entailment), "--prompt", "brief",
+        "--dtype", "float32", "--device", "cpu",
         "--num_samples", "3", "--max_new_tokens", "4", "--eval_readers", str(tmp_path / "held_out"),
-        "--test_share", "0.25", "--top_k", "2", "--set", "targets.min_spread=0",
-        "--set", "targets.heterogeneity=1", "--set", "targets.shrink=false",
+        "--test_share", "0.25", "--top_k", "2", "--min_spread", "0",
+        "--heterogeneity", "1", "--shrink", "false",
         "--output_dir", str(tmp_path / "run"), "--bf16", "false",
         "--num_train_epochs", "1", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3",
         "--logging_steps", "1",

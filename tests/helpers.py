@@ -17,9 +17,9 @@ from types import SimpleNamespace
 import torch
 from accelerate import PartialState
 
+from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime import distributed
 from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt
@@ -93,8 +93,8 @@ def labels_of(folder):
 
 
 def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
-    words = ["--file", path, "--reader", tiny_reader, "--entailment", tiny_entailment]
-    fixed = "--set reader.dtype=float32 --set reader.device=cpu --num_samples 4 --max_new_tokens 8 --prompt brief"
+    words = ["--file", path, "--reader", tiny_reader, "--judge", tiny_entailment]
+    fixed = "--dtype float32 --device cpu --num_samples 4 --max_new_tokens 8 --prompt brief"
     return [*map(str, words), *fixed.split(), "--json", str(out)]
 
 

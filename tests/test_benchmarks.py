@@ -57,7 +57,7 @@ def test_the_benchmark_of_erags_cost_writes_its_numbers(tiny_reader, tmp_path):
 
 @pytest.mark.slow
 def test_the_sampling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
-    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
     sampling.main([*words, "--passages", "1", "--reference_contexts", "1", "--factor_contexts", "1"])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["speedup_vs_reference"]["passages_1"] > 1
@@ -81,7 +81,7 @@ def test_the_roofline_benchmark_writes_its_numbers(tiny_reader, tmp_path, monkey
 
 @pytest.mark.slow
 def test_the_benchmark_of_batch_sizes_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
-    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
+    words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
     words += ["--questions", "2", "--batch_sizes", "1", "2"]
     batch_size.main([*words, "--json", str(tmp_path / "out.json")])
     found = json.loads((tmp_path / "out.json").read_text())
@@ -91,7 +91,7 @@ def test_the_benchmark_of_batch_sizes_writes_its_numbers(tiny_reader, tiny_entai
 
 @pytest.mark.slow
 def test_the_scaling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
-    words = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
+    words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
     sizes = "--samples 1 2 --passages 1 2 --questions 1 2 --corpus 10 20 --batch_sizes 1 2 --processes 1"
     scaling.main([*words, *sizes.split(), "--plot", str(tmp_path / "out.svg")])
     found = json.loads((tmp_path / "out.json").read_text())
@@ -104,7 +104,7 @@ def test_the_scaling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, 
 @pytest.mark.slow
 def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_reader, tiny_entailment, tmp_path):
     words = ["--questions", "2", "--negatives", "1", "--output_dir", str(tmp_path / "labels")]
-    words += ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
+    words += ["--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
     false_negatives.main([*words, "--json", str(tmp_path / "out.json")])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["questions"]["all"] == 2

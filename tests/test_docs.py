@@ -3,7 +3,6 @@
 import ast
 import importlib
 import io
-import itertools
 import os
 import re
 import subprocess
@@ -107,7 +106,7 @@ def invocations(line) -> Iterator[tuple[str, list[str]]]:
 
 @cache
 def flags(program) -> set[str]:
-    """Return the flags and the settings of groups that the help of a command, recipe or benchmark names.
+    """Return the flags that the help of a command, recipe or benchmark names.
 
     Those of other libraries are among them.
     """
@@ -117,27 +116,19 @@ def flags(program) -> set[str]:
     if program.startswith("trainers.") and name in RECIPES:
         return flags(f"train {name}")
     shown, argv = io.StringIO(), sys.argv
-    sys.argv = [program, "--help", "all"]
+    sys.argv = [program, "--help"]
     try:
-        main = partial(cli.main, [*program.split(), "--help", "all"])
+        main = partial(cli.main, [*program.split(), "--help"])
         with redirect_stdout(shown), pytest.raises(SystemExit, match=r"^0$"):
             main() if program in COMMANDS else importlib.import_module(program).main()
     finally:
         sys.argv = argv
-    named, group = set(re.findall(r"--[a-z]\w*", shown.getvalue())), None
-    for line in shown.getvalue().splitlines():
-        if found := re.match(r"(?! )(?:(\w+) \(YAML: )?.*:$", line):
-            group = found[1]
-        elif group and (found := re.match(r"  ([a-z]\w*)(?:,| [A-Z{[]|$)", line)):
-            named.add(f"{group}.{found[1]}")
-    return named
+    return set(re.findall(r"--[a-z]\w*", shown.getvalue()))
 
 
 def named_settings(words) -> set[str]:
-    """Return the flags among the words of a command line, and what its ``--set`` sets."""
-    assigned = {behind.partition("=")[0] for word, behind in itertools.pairwise(words) if word == "--set"}
-    assigned -= {"group.key"}  # stands for any
-    return assigned | {word.partition("=")[0] for word in words if word.startswith("--")} - {"--config", "--help"}
+    """Return the flags among the words of a command line."""
+    return {word.partition("=")[0] for word in words if word.startswith("--")} - {"--config", "--help"}
 
 
 @pytest.mark.parametrize(
@@ -186,14 +177,10 @@ def test_settings_in_prose_exist_somewhere():
     ]
     benchmarks = [f"tests.benchmarks.{name}" for name in ("roofline", "scaling")]
     known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
-    groups = {name.partition(".")[0] for name in known if "." in name}
-    assert {"reader", "sampling", "engine", "judge", "estimator", "labeler", "sets", "input", "targets"} == groups
     for page in PAGES:
         for line in code_of(page):
             if line.startswith("--"):
                 assert named_settings(line.split()) <= known | {"--help", "--config"}, f"{name_of(page)}: {line}"
-            elif line.partition(".")[0] in groups and re.match(r"\w+\.\w+(?:=|$)", line):
-                assert line.partition("=")[0] in known, f"{name_of(page)}: {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

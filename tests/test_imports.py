@@ -72,7 +72,7 @@ def test_a_search_service_needs_no_torch():
 def test_retrievers_load_neither_reader_nor_judge():
     modules = loaded("from seper_reward.retrieval import *")  # raises if a name is not found
     folders = {name.split(".")[1] for name in modules if name.startswith("seper_reward.")}
-    assert folders == {"types", "runtime", "data", "retrieval"}
+    assert folders == {"types", "options", "runtime", "data", "retrieval"}
     assert not {name for name in modules if name.startswith("transformers.models.")}
 
 
@@ -80,7 +80,7 @@ def test_formulas_load_no_model_code():
     modules = loaded("from seper_reward.estimators import response_weights, seper_soft, seper_hard")
     assert packages(modules) & MODELS == {"torch"}
     ours = {name for name in modules if name.startswith("seper_reward")}
-    own = ("estimators", "estimators.clustering", "estimators.seper", "runtime", "runtime.settings")
+    own = ("estimators", "estimators.clustering", "estimators.seper", "options")
     assert ours == {"seper_reward", *(f"seper_reward.{each}" for each in own)}
 
 

@@ -4,7 +4,9 @@ import itertools
 
 import pytest
 
-from seper_reward import Estimator, Passage, SePerScorer, config
+import seper_reward.scorer as scorers
+from seper_reward import Estimator, Passage, SePerScorer
+from seper_reward.options import ScorerOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Pair
 from tests.helpers import rebuilt
@@ -149,8 +151,8 @@ def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
 
 
 def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
-    monkeypatch.setattr(config, "load_scorer", lambda each, seed: (each.reader, each.engine, each.engine_model))
-    settings = config.ScorerConfig(reader="mine", engine=["http://one/v1"], engine_model="served")
-    assert config.load_scorers(settings, [], 0) == {"mine": ("mine", ["http://one/v1"], "served")}
-    found = config.load_scorers(settings, ["a@http://two/v1", "b"], 0)
+    monkeypatch.setattr(scorers, "load_scorer", lambda each, seed: (each.reader, each.engine, each.engine_model))
+    settings = ScorerOptions(reader="mine", engine=["http://one/v1"], engine_model="served")
+    assert scorers.load_scorers(settings, [], 0) == {"mine": ("mine", ["http://one/v1"], "served")}
+    found = scorers.load_scorers(settings, ["a@http://two/v1", "b"], 0)
     assert list(found.values()) == [("a", ["http://two/v1"], None), ("b", [], None)]

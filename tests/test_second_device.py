@@ -7,12 +7,11 @@ from seper_reward import SePerScorer
 from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
 from seper_reward.estimators.seper import entailment_kernel, join_answers, match_clusters, no_contradiction
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reader.in_process.decoding import attention_mask
 from seper_reward.reader.in_process.gumbel import draw, nucleus
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
-from seper_reward.reader.sampler import ReaderOptions
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import PROMPTS
 from tests.second_device import OnSecond, SecondDeviceError, onto, second_device
 

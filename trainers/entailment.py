@@ -1,7 +1,7 @@
 """Train an entailment adapter for MiniLM, LoRA with a three-way head, on a file of pairs.
 
     seper-reward train entailment --pairs pairs.jsonl --dev_pairs dev.jsonl --output_dir runs/entailment
-    seper-reward label --entailment runs/entailment --input questions.jsonl ...
+    seper-reward label --judge runs/entailment --input questions.jsonl ...
 
 Rows of both files are ``{premise, hypothesis, label, question?}``; labels are entailment, neutral, contradiction, and
 not_entailment for either of the latter two. A question is prepended to the texts, as in the judgment of responses. The
@@ -28,13 +28,13 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.evaluate.judge import Verdict, best_alias_probs, calibration
 from seper_reward.judge.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.judge.judge import Judge
+from seper_reward.options import check_types, setting
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
-from seper_reward.runtime.settings import check_types, setting
 from seper_reward.types import Pair
 
 from .models import new_lora
@@ -257,10 +257,10 @@ def make(config: EntailmentTrainingConfig) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train, calibrate and score the adapter; return 0."""
-    (config,) = parse_settings((EntailmentTrainingConfig,), argv, "seper-reward train entailment", __doc__)
+    (config,) = parse_options((EntailmentTrainingConfig,), argv, "seper-reward train entailment")
     with locked(Path(config.output_dir)):
         make(config)
-    suggest(f"seper-reward evaluate judge --entailment {config.output_dir} --file VERDICTS.jsonl")
+    suggest(f"seper-reward evaluate judge --judge {config.output_dir} --file VERDICTS.jsonl")
     return 0
 
 

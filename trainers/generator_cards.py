@@ -45,7 +45,6 @@ def policy_card(
     return model_card(
         "policy",
         **{**asdict(config), "input": ", ".join(config.input)},
-        **asdict(config.weights),
         **_model_fields(config.model, bool(config.lora_r)),
         use=_use(config.model, bool(config.lora_r), _ask(style)),
         call=json.dumps(call["function"]),

@@ -7,12 +7,12 @@ from peft import LoraConfig, TaskType
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, save_reader
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
     ENCODER_HUB_ID,
-    LoadOptions,
     base_of_adapter,
     embedded_encoder_folder,
     no_accelerator,

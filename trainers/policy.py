@@ -9,7 +9,7 @@ Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YA
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from trl import GRPOConfig, GRPOTrainer
 
-from seper_reward.config import REPORT_TO_HELP, InputConfig
+from seper_reward.options import REPORT_TO_HELP, Dtype, FormatOptions, LoadOptions, WeightOptions, pick, setting
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reports.figures import plot_tradeoff
@@ -33,10 +33,9 @@ from seper_reward.runtime.distributed import gather_in_order, process_state, sha
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.runtime.messages import say
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
+from seper_reward.runtime.parser import parse_options
+from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.run_folder import claim_settings
-from seper_reward.runtime.settings import setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query
 
@@ -63,11 +62,11 @@ from .runs import (
 _LENGTH = {"max_steps", "num_train_epochs"}
 _ANSWER = 8  # tokens to leave for the answer after the searches of a rollout
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
-_INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(InputConfig.__dataclass_fields__)
+_INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(FormatOptions.__dataclass_fields__)
 
 
-@dataclass
-class PolicyConfig(PolicyTaskConfig):
+@dataclass(frozen=True)
+class PolicyConfig(PolicyTaskConfig, WeightOptions):
     """Train a policy that decides when to search before it answers."""
 
     init_adapter: str = setting(
@@ -84,9 +83,9 @@ class PolicyConfig(PolicyTaskConfig):
         False,
         "Whether to only measure init_adapter (a trained policy: RUN/model) and the fixed rules, without training.",
     )
-    weights: RewardWeights = field(default=RewardWeights(), init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.lora_r and self.reader == "policy-base":
             raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
         if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
@@ -99,8 +98,6 @@ class PolicyConfig(PolicyTaskConfig):
 @dataclass
 class PolicyArguments(ThisMachine, GRPOConfig):
     """TRL's GRPOConfig with short completions; without an accelerator, the CPU is used."""
-
-    help_group = "the trainer"
 
     output_dir: str = setting("runs/policy", "Folder of the run; the same command resumes there.")
     max_completion_length: int = setting(128, "Maximum number of tokens of a rollout, including tool results.")
@@ -259,14 +256,14 @@ def publish(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure the policy, train it, measure it again, and save it; return 0."""
-    kinds = (PolicyConfig, RewardWeights, PolicyArguments)
-    config, config.weights, arguments = parse_settings(kinds, argv, "seper-reward train policy", __doc__)
+    kinds = (PolicyConfig, PolicyArguments)
+    config, arguments = parse_options(kinds, argv, "seper-reward train policy")
     if config.credit == "turn":
-        refuse_credit([config.weights], arguments)
+        refuse_credit([pick(RewardWeights, config)], arguments)
     folder = Path(arguments.output_dir)
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
-    dtype = "auto" if config.lora_r else "float32"  # in bf16, updates of all weights would be lost to rounding
+    dtype: Dtype = "auto" if config.lora_r else "float32"  # in bf16, updates of all weights would be lost to rounding
     loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_task_scorer(config, folder, loaded)
     questions = read_policy_questions(config)
@@ -339,10 +336,10 @@ def prepared(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> tuple[GRPOTrainer, Bench]:
     """Return the trainer of the policy, and the bench that measures policies."""
-    style = scorer.reader.prompts.style
+    style, paid = scorer.reader.prompts.style, pick(RewardWeights, config)
     reward, judge = (
         SePerReward(scorer, **asdict(weights), reader=config.reader)
-        for weights in (config.weights, replace(config.weights, answer_weight=0.0, gain_weight=1.0))
+        for weights in (paid, replace(paid, answer_weight=0.0, gain_weight=1.0))
     )
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)

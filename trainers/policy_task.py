@@ -1,21 +1,21 @@
 """Settings and components shared by a policy and its warm-up: model, questions, search tool and reader."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from seper_reward.batching import beliefs_of
-from seper_reward.config import (
-    CORPUS_HELP,
+from seper_reward.data.splits import names_in
+from seper_reward.options import (
     INPUT_HELP,
-    SPLIT_BY_HELP,
-    CommandConfig,
-    InputConfig,
-    ScorerConfig,
-    load_scorer,
-    style_of,
+    CommandOptions,
+    FormatOptions,
+    LimitOptions,
+    RetrieverOptions,
+    ScorerOptions,
+    SplitByOptions,
+    setting,
 )
-from seper_reward.data.splits import SplitBy, names_in
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever
@@ -25,15 +25,14 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.messages import say
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer, style_of
 from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
 
 
-@dataclass
-class PolicyTaskConfig(InputConfig):
+@dataclass(frozen=True)
+class PolicyTaskConfig(FormatOptions, RetrieverOptions, LimitOptions, SplitByOptions):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
@@ -41,11 +40,6 @@ class PolicyTaskConfig(InputConfig):
         ["demo"],
         f"{INPUT_HELP} Several inputs are joined; 'unseen_facts' are bundled facts that the embedded reader has not "
         "been trained on.",
-        "input.path",
-        common=True,
-    )
-    corpus: str | None = setting(
-        None, f"{CORPUS_HELP} (default: the passages of all questions of the input, and the demo's corpus)."
     )
     groups: list[str] = setting(
         [],
@@ -60,19 +54,11 @@ class PolicyTaskConfig(InputConfig):
     limit_each: int | None = setting(
         None, "Number of questions to use from each input, evenly spread over it (default: all)."
     )
-    limit: int | None = setting(None, "Number of training questions, evenly spread (default: all).")
     eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
     dev_share: float = setting(
         0.125, "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead."
     )
-    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
-    retriever: str = setting(
-        "bm25",
-        "Retriever of the search tool: bm25, minilm (dense, embedded), a bi-encoder's hub id or folder, the folder of "
-        "an index, or a search service's URL.",
-    )
-    search_top_k: int = setting(1, "Number of passages per search, >= 1.")
     max_turns: int = setting(1, "Maximum number of searches per question, >= 1.")
     max_passage_tokens: int = setting(64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut.")
     reader: Weights = setting(
@@ -91,14 +77,14 @@ class PolicyTaskConfig(InputConfig):
 def read_policy_task(path: str) -> PolicyTaskConfig:
     """Read the task from a YAML file of ``trainers.policy``."""
     task: PolicyTaskConfig
-    (task,) = parse_settings((PolicyTaskConfig,), ["--config", path], path, others=True)
+    (task,) = parse_options((PolicyTaskConfig,), ["--config", path], path, others=True)
     return task
 
 
-def read_scorer_config(path: str | None) -> CommandConfig:
+def read_scorer_config(path: str | None) -> CommandOptions:
     """Read the settings of the reader from a YAML file (default: default settings)."""
-    settings: CommandConfig
-    (settings,) = parse_settings((CommandConfig,), ["--config", path] if path else [], "scorer")
+    settings: CommandOptions
+    (settings,) = parse_options((CommandOptions,), ["--config", path] if path else [], "scorer")
     return settings
 
 
@@ -115,12 +101,12 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
     another reader then raises ``ValueError``.
     """
     settings = read_scorer_config(task.scorer)
-    if task.reader != "separate" and (settings.engine or settings.reader not in (ScorerConfig.reader, task.model)):
+    if task.reader != "separate" and (settings.engine or settings.reader not in (ScorerOptions().reader, task.model)):
         raise ValueError(
             f"reader={task.reader!r} uses the policy's weights, but {task.scorer} names "
             f"{settings.engine or settings.reader}; set --reader separate, or remove the reader from the file"
         )
-    settings.cache = task.cache or settings.cache or trainer_cache(output_dir)
+    settings = replace(settings, cache=task.cache or settings.cache or trainer_cache(output_dir))
     return load_scorer(settings, settings.seed, None if task.reader == "separate" else loaded)
 
 
@@ -189,7 +175,7 @@ def new_tool(
     """
     environment = search_environment(
         retriever,
-        top_k=task.search_top_k,
+        top_k=1,
         max_turns=task.max_turns,
         max_passage_tokens=task.max_passage_tokens,
         tokenizer=load_tokenizer(task.model),

@@ -23,12 +23,12 @@ from torch import nn
 from seper_reward.judge.entailment import load_entailment
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
+from seper_reward.options import LoadOptions, check_least, setting
 from seper_reward.retrieval import retrieve_hops
 from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
-from seper_reward.runtime.settings import check_least, setting
+from seper_reward.runtime.parser import parse_options
+from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import base_name, load_encoder, model_device
@@ -42,6 +42,7 @@ from .ranking.run import (
     card_fields,
     claim_ranking_folder,
     compare,
+    in_folder,
     labeler_for,
     publish,
     teacher_rows,
@@ -50,7 +51,7 @@ from .ranking.run import (
 from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_from_checkpoint
 
 
-@dataclass
+@dataclass(frozen=True)
 class RerankerConfig(RankingConfig):
     """Fine-tune a cross-encoder on labels of a retriever's candidates."""
 
@@ -72,8 +73,6 @@ class RerankerConfig(RankingConfig):
 @dataclass
 class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
     """sentence-transformers' training arguments, with this recipe's defaults."""
-
-    unused = ("eval_strategy",)
 
     output_dir: str = setting("runs/reranker", "Folder of the run; the same command resumes there.")
     eval_strategy: str = setting("no", "Time of evaluations: no.")
@@ -136,7 +135,8 @@ def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], ho
 def main(argv: Sequence[str] | None = None) -> int:
     """Label candidates, train the reranker, compare rankings before and after, and save; return 0."""
     kinds = (RerankerConfig, RerankerArguments)
-    config, arguments = parse_settings(kinds, argv, "seper-reward train reranker", __doc__)
+    config, arguments = parse_options(kinds, argv, "seper-reward train reranker")
+    config = in_folder(config, Path(arguments.output_dir))
     folder, questions, scorer, readers = begin(config, arguments)
     labeler = labeler_for(config, scorer)
     encoder = load_encoder(config.retriever)

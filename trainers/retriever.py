@@ -28,11 +28,11 @@ from torch import Tensor
 
 from seper_reward.labels.rows import LABELS
 from seper_reward.labels.summary import label_statistics
+from seper_reward.options import check_least, setting
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
-from seper_reward.runtime.settings import check_least, setting
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
@@ -55,6 +55,7 @@ from .ranking.run import (
     card_fields,
     claim_ranking_folder,
     compare,
+    in_folder,
     labeler_for,
     publish,
     teacher_rows,
@@ -70,7 +71,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 _WITH_OTHERS = ("contrastive", "kl_regularized")  # already use the passages of other questions
 
 
-@dataclass
+@dataclass(frozen=True)
 class RetrieverConfig(RankingConfig):
     """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
 
@@ -111,8 +112,6 @@ class RetrieverConfig(RankingConfig):
 @dataclass
 class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
     """sentence-transformers' training arguments, with this recipe's defaults."""
-
-    help_group = "the trainer"
 
     output_dir: str = setting(
         "runs/retriever", "Folder of the run; the same command resumes an interrupted run there."
@@ -279,7 +278,8 @@ class RetrieverRun:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train the retriever, compare rankings before and after, and save; return 0."""
     kinds = (RetrieverConfig, RetrieverArguments)
-    config, arguments = parse_settings(kinds, argv, "seper-reward train retriever", __doc__)
+    config, arguments = parse_options(kinds, argv, "seper-reward train retriever")
+    config = in_folder(config, Path(arguments.output_dir))
     folder, questions, scorer, readers = begin(config, arguments)
     with locked(folder), tracked_run(config, arguments, "retriever") as tracked:
         run = RetrieverRun(config, arguments, questions, scorer)

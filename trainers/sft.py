@@ -21,12 +21,12 @@ from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
+from seper_reward.options import LoadOptions, check_least, check_types, setting
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.chat_template import with_tool_template
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.pretrained import LoadedModel, LoadOptions
-from seper_reward.runtime.settings import check_least, check_types, setting
+from seper_reward.runtime.parser import parse_options
+from seper_reward.runtime.pretrained import LoadedModel
 
 from .generator_cards import sft_card, write_cards
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
@@ -68,8 +68,6 @@ class SftScriptConfig:
 @dataclass
 class SftArguments(ThisMachine, SFTConfig):
     """TRL's SFTConfig; without an accelerator, the CPU is used."""
-
-    help_group = "the trainer"
 
     max_length: int | None = setting(
         None,
@@ -160,7 +158,7 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train the adapter and save it; return 0."""
     kinds = (SftScriptConfig, SftArguments)
-    config, arguments = parse_settings(kinds, argv, "seper-reward train sft", __doc__)
+    config, arguments = parse_options(kinds, argv, "seper-reward train sft")
     if config.data == "policy":
         config.model = read_policy_task(config.policy).model
     adapter = train(config, arguments)

@@ -3,7 +3,7 @@
     pip install 'seper-reward[train]'
     python grpo.py --model Qwen/Qwen2.5-0.5B-Instruct --output_dir runs/grpo
 
-For your own questions: load_input(InputOptions("questions.jsonl", "corpus.jsonl")); InputOptions is in data.queries.
+For your own questions: load_input(InputOptions("questions.jsonl", corpus="corpus.jsonl")); InputOptions is in options.
 """
 
 import argparse

@@ -9,59 +9,20 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from seper_reward.baselines.compressors import Compressor, load_compressor
-from seper_reward.command import (
-    Record,
-    RetrievalConfig,
-    check_depths,
-    corpus_flag,
-    parse,
-    questions_and_corpus,
-    reporting,
-)
-from seper_reward.config import READERS_HELP, RETRIEVER_HELP, load_scorers
+from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
-from seper_reward.labels.summary import MARGIN
+from seper_reward.options import MARGIN, CompressionOptions
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorers
 from seper_reward.statistics import lead_over_questions, mean, mean_over_questions
 from seper_reward.types import Belief, Query, Utility
 
 Mean = dict[str, Any]  # with a 95 % interval over questions
 NONE = "none"
-
-
-@dataclass
-class CompressionConfig(RetrievalConfig):
-    """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
-
-    retriever: str = setting("bm25", RETRIEVER_HELP)
-    candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")
-    depths: list[int] = setting([1, 5, 10], "Numbers of passages in the reader's context, each >= 1.")
-    rerankers: list[str] = setting(
-        ["none", "minilm"],
-        "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
-        "cross-encoders; none is always measured.",
-    )
-    compressions: list[str] = setting(
-        ["none", "selective_context", "longllmlingua"],
-        "Prompt compression by the reader's log-probabilities: none, selective_context (keeps words that the reader "
-        "could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none is "
-        "always measured.",
-    )
-    keep: float = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
-    readers: list[str] = setting([], READERS_HELP)
-    plot: str | None = setting(None, "Image file to plot ΔSePer over the number of passages into (default: none).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_depths(self.depths)
-        if self.candidates < max(self.depths):
-            raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
 
 
 @dataclass(frozen=True)
@@ -274,9 +235,8 @@ def _tokens(scorer: SePerScorer, passages: Context) -> int:
     return sum(map(len, scorer.sampler.tokenizer(texts, add_special_tokens=False).input_ids)) if texts else 0
 
 
-def command(arguments: list[str]) -> str:
+def command(config: CompressionOptions) -> str:
     """Run ``seper-reward baseline compression``."""
-    config = parse(CompressionConfig, arguments, "seper-reward baseline compression")
     with reporting("baseline compression", config) as report:
         queries, corpus = questions_and_corpus(config)
         result = measure_variants(

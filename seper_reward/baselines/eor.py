@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -18,70 +18,23 @@ from seper_reward.baselines.consistency import ConsistencyResult, Mean, Shown, c
 from seper_reward.baselines.labelled import Costs, costs_per, costs_table, total_costs
 from seper_reward.baselines.pool import BACKGROUND_PROMPT, COMPRESS_PROMPT, retrieve_sources
 from seper_reward.baselines.voting import Pooling, VoteOptions, VotePreset, VoteWeights, search_weights
-from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
-from seper_reward.config import load_scorer
+from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.splits import fold_of
 from seper_reward.evaluate.measuring import each_scorable
 from seper_reward.evaluate.win_ratios import mean_win_and_lose_ratios
 from seper_reward.judge.judge import Judge
+from seper_reward.options import EoROptions
 from seper_reward.reports.tables import cell, interval_cell, lead_text, text_table
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import profiling
-from seper_reward.runtime.settings import setting
+from seper_reward.scorer import load_scorer
 from seper_reward.statistics import lead_over_questions, mean_over_questions, rounded_or_none
 from seper_reward.types import Passage, Query
 
 _SAVED = "eor.json"
 _SAVED_SETTINGS = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
-
-
-@dataclass
-class EoRConfig(RetrievalConfig):
-    """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR)."""
-
-    sources: list[str] = setting(
-        ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
-        "Sources of passages: none (nothing is retrieved), background (written by the reader), or a retriever and the "
-        "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are reranked by @RR "
-        "(bm25@RR@5: of 20), cut by @NUMBER, joined by & and compressed by @CP, which bind in this order.",
-    )
-    folds: int = setting(
-        5, "Number of folds of the questions, >= 2: weights of a vote for each fold are searched on all other folds."
-    )
-    pooling: Literal["mean", "max", "majority", "plurality"] = setting(
-        "mean",
-        "How EoR pools an answer's similarities to the other answers: mean, max, or 1 if at least half of the other "
-        "answers (majority) or most of them (plurality) are similar, else 0.",
-    )
-    metric: Literal["exact_match", "entailment"] = setting(
-        "exact_match", "Criterion of a right answer: exact_match, or entailment of the gold answer by 0.8 or more."
-    )
-    save: str | None = setting(
-        None, "Folder for the sources and the weights, searched on all questions (default: they are not saved)."
-    )
-    load: str | None = setting(
-        None,
-        "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
-        "pooling, metric and prompts are the saved ones (default: votes are compared).",
-    )
-    vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
-    answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
-    background_prompt: str = setting(
-        BACKGROUND_PROMPT, "Prompt of the source background, with {question}.", "reader.background_prompt"
-    )
-    compress_prompt: str = setting(
-        COMPRESS_PROMPT, "Prompt of @CP, with {passages} and {question}.", "reader.compress_prompt"
-    )
-    plot: str | None = setting(None, "Image file to plot the win ratios into, as heat maps (default: none).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.folds < 2 or len(set(self.sources)) < 2:
-            raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
-        if self.load and self.save:
-            raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
 
 
 @dataclass(frozen=True)
@@ -268,9 +221,8 @@ def _right(asked: Sequence[_Asked]) -> Any:
     return np.array([[each.right[text] for text in each.candidates.texts] for each in asked]).T
 
 
-def command(arguments: list[str]) -> str:
+def command(config: EoROptions) -> str:
     """Run ``seper-reward baseline eor``."""
-    config = parse(EoRConfig, arguments, "seper-reward baseline eor")
     saved = read_json(Path(config.load) / _SAVED) if config.load else None
     if saved is not None:
         config = replace(config, **saved["settings"])
@@ -281,7 +233,7 @@ def command(arguments: list[str]) -> str:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
         scorer = load_scorer(config, config.seed)
         judge = scorer.judge if config.metric == "entailment" else None
-        prompts = (config.background_prompt, config.compress_prompt)
+        prompts = (config.background_prompt or BACKGROUND_PROMPT, config.compress_prompt or COMPRESS_PROMPT)
         with profiling() as profile:
             questions = [query.question for query in queries]
             sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts)
@@ -300,7 +252,7 @@ def command(arguments: list[str]) -> str:
     return _save(config, result) if isinstance(result, EoRResult) else ""
 
 
-def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
+def _answers(config: EoROptions, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
     """Return the answers of a saved ensemble, with ``right`` if there is a gold answer."""
     weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][config.vote].values()))
     options = _votes(config.pooling)[config.vote]
@@ -314,7 +266,7 @@ def _answers(config: EoRConfig, saved: Mapping[str, Any], asked: Sequence[_Asked
     return rows
 
 
-def _save(config: EoRConfig, result: EoRResult) -> str:
+def _save(config: EoROptions, result: EoRResult) -> str:
     """Save the weights if there is a folder for them, and return the next command."""
     if config.save is None:
         # without people's marks, which these questions may lack

@@ -6,50 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
-from seper_reward.command import (
-    Record,
-    RetrievalConfig,
-    check_depths,
-    corpus_flag,
-    parse,
-    questions_and_corpus,
-    reporting,
-)
-from seper_reward.config import RETRIEVER_HELP, LabelerConfig, load_scorer
+from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
 from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, judgment_options, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.options import ERAGEvaluationOptions, LabelerOptions
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, text_table
 from seper_reward.retrieval import Retriever, load_retriever
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import mean, mean_over_questions, rank_correlation
 from seper_reward.types import Asked, LabeledQuery, Query, UnscorableError
 
 Correlations = dict[str, dict[str, dict[str, Any]]]  # `rank_correlation` by labeler, depth and metric
-
-
-@dataclass
-class ERAGConfig(LabelerConfig, RetrievalConfig):
-    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
-
-    retrievers: list[str] = setting(["bm25", "minilm"], f"{RETRIEVER_HELP} One or more.")
-    labelers: list[str] = setting(
-        ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
-        "Labelers of single passages, by their names in `seper-reward label`.",
-    )
-    depths: list[int] = setting([1, 2, 5], "Numbers of passages in the reader's context, each >= 1.")
-    plot: str | None = setting(None, "Image file to plot the correlations of precision into (default: none).")
-    margin: float = setting(
-        0.05, "Label above which a passage is relevant for MAP and MRR; recall and nDCG replace labels below 0 by 0."
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_depths(self.depths)
 
 
 @dataclass(frozen=True)
@@ -200,9 +171,9 @@ def end_to_end(
     ]
 
 
-def answering_labeler(scorer: SePerScorer, options: LabelerConfig, seed: int) -> ERAGLabeler:
+def answering_labeler(scorer: SePerScorer, options: LabelerOptions, seed: int) -> ERAGLabeler:
     """Return the labeler that scores whole lists as in eRAG's preset, also without a passage, with the given seed."""
-    greedy = ERAGOptions.preset(options.erag_preset).greedy
+    greedy = ERAGOptions.preset(options.labeler_preset).greedy
     return ERAGLabeler(scorer.with_sampling(seed=seed), options.erag_metric, ERAGOptions(greedy=greedy))
 
 
@@ -244,9 +215,8 @@ def _rank_table(
     return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)
 
 
-def command(arguments: list[str]) -> str:
+def command(config: ERAGEvaluationOptions) -> str:
     """Run ``seper-reward baseline erag``."""
-    config = parse(ERAGConfig, arguments, "seper-reward baseline erag")
     with reporting("baseline erag", config) as report:
         judgment_options(config)  # raises before a model is loaded
         queries, corpus = questions_and_corpus(config)

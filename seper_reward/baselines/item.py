@@ -5,40 +5,23 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
-from seper_reward.command import GradedConfig, Record, marked_questions, parse, reporting
-from seper_reward.config import LabelerConfig, load_scorer
+from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.judgments import METHODS
 from seper_reward.labels.labelers import GoldLabeler, check_labeler, item_labeler, judgment_options, load_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.tables import cell, interval_cell, text_table
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 DEPTHS = (1, 3, 5, 10, 20)
 Mean = dict[str, Any]  # with a 95 % interval over questions
-
-
-@dataclass
-class ItemConfig(LabelerConfig, GradedConfig):
-    """Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM)."""
-
-    judges: list[str] = setting(
-        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
-        "Judges: methods of item as in labeler.item_method, which then has no effect, such as vanilla or "
-        "ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
-    )
-    reference: str = setting(
-        "delta_seper",
-        "Labeler whose labels are compared with the judges' labels; 'none' compares with marks only.",
-    )
-    margin: float = setting(0.05, "Label above which a passage counts as chosen.")
 
 
 @dataclass(frozen=True)
@@ -279,9 +262,8 @@ def _is_method(judge: str) -> bool:
     return judge.partition(":")[0] in METHODS
 
 
-def command(arguments: list[str]) -> str:
+def command(config: ItemOptions) -> str:
     """Run ``seper-reward baseline item``."""
-    config = parse(ItemConfig, arguments, "seper-reward baseline item")
     with reporting("baseline item", config) as report:
         judgment_options(config)
         for name in {*config.judges, config.reference} - {"none"}:

@@ -19,8 +19,9 @@ from collections.abc import Mapping, Sequence
 
 from tqdm.auto import tqdm
 
+from seper_reward.options import check_template
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.prompts import check_template, fill_template
+from seper_reward.reader.prompts import fill_template
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.loading import load_retriever
 from seper_reward.retrieval.reranking import MINILM, load_reranker

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from seper_reward.baselines.compressors import split_sentences
+from seper_reward.options import SearchOptions, check_least
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.base import Retriever
@@ -16,24 +17,21 @@ ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRC
 
 
 @dataclass(frozen=True)
-class WorkflowOptions:
+class WorkflowOptions(SearchOptions):
     """Options of the workflows.
 
     Raises:
         ValueError: A number is out of range.
     """
 
-    top_k: int = 3  # passages per search
-    max_searches: int = 3  # for a question; iter_retgen uses all of them
     refuse_below: float = 0.5  # ret_robust drops passages if no entailment of the answer by a passage reaches this
     sure_from: float = 0.8  # flare searches if a token of the draft has a lower probability
     mask_below: float = 0.4  # flare leaves tokens of the draft with a lower probability out of the query
     max_thought_tokens: int = 48  # of ircot
 
     def __post_init__(self) -> None:
-        for name in ("top_k", "max_searches", "max_thought_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        super().__post_init__()
+        check_least(self, max_thought_tokens=1)
         for name in ("refuse_below", "sure_from", "mask_below"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")

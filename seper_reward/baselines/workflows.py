@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.session import ANSWER_MARK, Session, Tools, Trace, WorkflowOptions
-from seper_reward.command import Record, RetrievalConfig, corpus_flag, parse, questions_and_corpus, reporting
-from seper_reward.config import RETRIEVER_HELP, load_scorer
+from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import Context, each_scorable, measured
+from seper_reward.options import WorkflowsOptions, pick
 from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import lead_over_questions, mean, mean_over_questions, rounded
 from seper_reward.types import Belief, Query
 
@@ -103,29 +102,6 @@ WORKFLOWS: Mapping[str, Callable[[Session], str]] = {
     "ircot": ircot,
     "iter_retgen": iter_retgen,
 }
-
-
-@dataclass
-class WorkflowsConfig(RetrievalConfig):
-    """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
-
-    retriever: str = setting("bm25", RETRIEVER_HELP)
-    workflows: list[str] = setting(
-        list(WORKFLOWS),
-        "Workflows: closed_book (no search), retrieve (one search), ret_robust (drops passages that do not entail "
-        "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
-        "iter_retgen (each answer is part of the next query).",
-    )
-    top_k: int = setting(WorkflowOptions.top_k, "Number of passages per search, >= 1.")
-    max_searches: int = setting(
-        WorkflowOptions.max_searches, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them."
-    )
-    plot: str | None = setting(None, "Image file to plot accuracy over searches into (default: none).")
-
-    @property
-    def options(self) -> WorkflowOptions:
-        """The settings that the workflows use."""
-        return WorkflowOptions(self.top_k, self.max_searches)
 
 
 @dataclass(frozen=True)
@@ -318,11 +294,10 @@ def _step_cell(row: StepResult) -> str:
     return f"{interval_cell(row.gain)} ({row.share:.0%}{refused})"
 
 
-def command(arguments: list[str]) -> str:
+def command(config: WorkflowsOptions) -> str:
     """Run ``seper-reward baseline workflows``."""
-    config = parse(WorkflowsConfig, arguments, "seper-reward baseline workflows")
     with reporting("baseline workflows", config) as report:
-        options = config.options
+        options = pick(WorkflowOptions, config)
         queries, corpus = questions_and_corpus(config)
         retriever = load_retriever(config.retriever, corpus)
         result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)

@@ -1,53 +1,6 @@
 """Write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools."""
 
-from dataclasses import dataclass
-
-from seper_reward.command import parse
-from seper_reward.config import LEARN_FROM_HELP, LearnFrom
-from seper_reward.runtime.settings import check_types, setting
-
-
-@dataclass
-class ExportConfig:
-    """Write labels in the format of another trainer or an evaluation tool."""
-
-    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
-    format: str = setting(
-        "sentence-transformers",
-        "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
-        "positive, negative, label: MarginMSE), sentence-transformers-pairs (anchor, positive: in-batch negatives), "
-        "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
-        "scores), or trec (qrels).",
-    )
-    output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required.")
-    label: str | None = setting(
-        None,
-        "Field of the labels, such as delta_seper, delta_seper_hard, delta_belief or seper_gain (default: "
-        "delta_belief if the labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or "
-        "the sets' label).",
-    )
-    margin: float = setting(
-        0.1, "Least label of a positive passage, and least distance of a negative below the positives."
-    )
-    heterogeneity: float = setting(
-        1.0,
-        "Largest p-value, in (0, 1], of the test that all passages of a question are equally good; questions above it "
-        "are dropped; 0.1 suits training; 1 keeps all questions.",
-    )
-    shrink: bool = setting(
-        False,
-        "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
-        "listwise losses.",
-    )
-    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        if not self.output:
-            raise ValueError("output is required: the file to write")
-        if not 0 < self.heterogeneity <= 1:
-            raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
-
+from seper_reward.options import ExportOptions
 
 _WITHOUT_GRADES = {"likelihood", "cross_encoder", "seper_gain"}  # labels without bounds
 
@@ -58,9 +11,8 @@ _AFTER_EXPORT = {
 }
 
 
-def command(arguments: list[str]) -> str:
+def command(config: ExportOptions) -> str:
     """Run ``seper-reward export``."""
-    config = parse(ExportConfig, arguments, "seper-reward export")
     from seper_reward.labels.export import write_labels
     from seper_reward.labels.heterogeneity import beyond_chance
     from seper_reward.labels.rows import labeled_queries, labeler_of, read_label_rows, recommended_label

@@ -2,95 +2,22 @@
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from seper_reward.command import SPLIT_HELP, SplitOrAll, check_streaming, parse
-from seper_reward.config import (
-    CORPUS_HELP,
-    INPUT_HELP,
-    RETRIEVER_HELP,
-    TRACKING_HELP,
-    CommandConfig,
-    InputConfig,
-    LabelerConfig,
-    SetsConfig,
-    Tracking,
-    load_scorer,
-)
-from seper_reward.runtime.settings import check_least, setting
+from seper_reward.options import MARGIN, LabelOptions
+from seper_reward.scorer import load_scorer
 
 if TYPE_CHECKING:
     from seper_reward.labels.labelers.base import PassageLabeler
     from seper_reward.labels.run import LabelRun
 
-OutputFormat = Literal["jsonl", "parquet"]
-MARGIN_HELP = "Value above which a label's whole interval means help in the summary (harm: below -margin), >= 0."
 
-
-@dataclass
-class LabelConfig(InputConfig, LabelerConfig, SetsConfig, CommandConfig):
-    """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
-
-    labeler: str = setting(
-        "delta_seper",
-        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (labeler.metric of "
-        "the responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs "
-        "no gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of "
-        "a reranker, whose score is the label.",
-        "labeler.name",
-        common=True,
-    )
-
-    input: str = setting("demo", INPUT_HELP, "input.path", common=True)
-    corpus: str | None = setting(
-        None,
-        f"{CORPUS_HELP}; questions may then name passages by id, and questions without passages get the best passages "
-        "of the retriever.",
-    )
-    retriever: str = setting(
-        "bm25",
-        f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service.",
-    )
-    embeddings_dir: str | None = setting(
-        None, "Folder for a corpus's embeddings, by the bi-encoder's weights (default: they are not stored)."
-    )
-    top_k: int = setting(
-        5,
-        "Number of passages to retrieve for a question without passages, or in addition to marked passages, >= 1.",
-    )
-    output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
-    output_format: OutputFormat = setting(
-        "jsonl", "Format of the labels: jsonl, or parquet, which is written in addition to labels.jsonl at the end."
-    )
-    split: SplitOrAll = setting("all", SPLIT_HELP)
-    limit: int | None = setting(None, "Number of questions to label, evenly spread over the input (default: all).")
-    block: int | None = setting(
-        None,
-        "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
-        "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
-    )
-    margin: float = setting(0.05, MARGIN_HELP)
-    strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
-    report_to: Tracking = setting("none", TRACKING_HELP)
-    dry_run: bool = setting(
-        False,
-        "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, top_k=1, limit=1, block=1, margin=0)
-        check_streaming(self.streaming, self.limit, self.split)
-
-
-def command(arguments: list[str], name: str = "label") -> str:
+def command(config: LabelOptions) -> str:
     """Run ``seper-reward label``."""
-    config = parse(LabelConfig, arguments, f"seper-reward {name}")
     from seper_reward.data.inputs import Needs, load_input
     from seper_reward.labels.labelers import check_labeler, judgment_options, load_labeler, needs_answers
-    from seper_reward.labels.plans import SetOptions
     from seper_reward.labels.run import LabelRun
     from seper_reward.reports.tables import forecast_lines
     from seper_reward.retrieval import has_own_passages, load_retriever
@@ -100,8 +27,6 @@ def command(arguments: list[str], name: str = "label") -> str:
     # fail early: loading the corpus is slow
     check_labeler(config.labeler)
     judgment_options(config)
-    sets = None if config.set_options is None else SetOptions(**config.set_options)
-    options = replace(config.input_options, source=config.input, corpus=config.corpus)
     needs = Needs(
         answers=needs_answers(config.labeler),
         relevance=config.labeler == "gold",
@@ -113,7 +38,7 @@ def command(arguments: list[str], name: str = "label") -> str:
         limit=config.limit,
         strict=config.strict,
     )
-    read = load_input(options, needs)
+    read = load_input(config, needs)
     queries, rejected = read.queries, read.rejected
     if not queries:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
@@ -123,7 +48,7 @@ def command(arguments: list[str], name: str = "label") -> str:
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
-    labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), sets, config)
+    labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), config.set_options, config)
     run = LabelRun(
         config.output_dir,
         labeler,
@@ -131,7 +56,6 @@ def command(arguments: list[str], name: str = "label") -> str:
         rejected,
         settings,
         block=config.block,
-        margin=config.margin,
         dry_run=config.dry_run,
     )
     if process_state().is_main_process:
@@ -150,12 +74,10 @@ def command(arguments: list[str], name: str = "label") -> str:
     return after_labels(run.folder, labeler.name)
 
 
-def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, settings: Mapping[str, Any]) -> None:
+def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, settings: Mapping[str, Any]) -> None:
     """Finish a labelling run, and report the results to trackers and the user."""
-    from seper_reward.labels.rows import LABELS_PARQUET
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state
-    from seper_reward.runtime.parquet_files import write_parquet
 
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
@@ -165,10 +87,8 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelConfig, sett
         summary = run.run(strict=config.strict, on_label=tracker.progress)
         if main_process and report_to != "none":
             tracker.finish(run.labels(), summary, run.folder)
-    if main_process and config.output_format == "parquet":
-        write_parquet(run.folder / LABELS_PARQUET, run.labels())
     if main_process:
-        show_summary(summary, labeler.name, run.folder, config.margin)
+        show_summary(summary, labeler.name, run.folder)
 
 
 def after_labels(folder: Path, labeler: str) -> str:
@@ -182,7 +102,7 @@ def after_labels(folder: Path, labeler: str) -> str:
     return f"seper-reward export --labels {folder}{named} --output lists.jsonl"
 
 
-def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin: float) -> None:
+def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
     from seper_reward.labels.rows import LABELS
     from seper_reward.labels.summary import summary_warnings
@@ -191,7 +111,7 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path, margin:
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-        f"{summary['harmful']} harm, their 95 % intervals beyond ±{margin:g}; {summary['rejected']} rows rejected"
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; {summary['rejected']} rows rejected"
     )
     if summary["unmoved"]:
         print(coverage_line(summary))

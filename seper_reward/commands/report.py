@@ -1,43 +1,14 @@
 """Write a page of labels (.html), or a plot of the beliefs in one question."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seper_reward.command import parse
-from seper_reward.runtime.settings import check_types, setting
+from seper_reward.options import ReportOptions
 
 
-@dataclass
-class ReportConfig:
-    """Show labels on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
-
-    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
-    question: str | None = setting(
-        None, "Id of the question to plot (default: the question whose labels differ most)."
-    )
-    output: str = setting(
-        "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
-    )
-    margin: float = setting(
-        0.05, "Value above which a label's whole interval is shown as help on the page (harm: below -margin), >= 0."
-    )
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        if self.page and self.question is not None:
-            raise ValueError(f"question needs a plot as output (svg, png or pdf), got output={self.output!r}")
-
-    @property
-    def page(self) -> bool:
-        """Whether the output is a page."""
-        return Path(self.output).suffix.lower() in (".html", ".htm")
-
-
-def command(arguments: list[str]) -> str:
+def command(config: ReportOptions) -> str:
     """Run ``seper-reward report``."""
-    config = parse(ReportConfig, arguments, "seper-reward report")
     if config.page:
         from seper_reward.reports.html import write_page
 

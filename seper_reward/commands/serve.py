@@ -2,58 +2,13 @@
 
 import socket
 import sys
-from dataclasses import dataclass
 
-from seper_reward.command import parse_all
-from seper_reward.config import CommandConfig, load_scorer
-from seper_reward.judge.extract import ANSWER_PATTERN_HELP, compile_answer_pattern
-from seper_reward.runtime.settings import check_least, setting
+from seper_reward.options import ServeOptions, pick
+from seper_reward.scorer import load_scorer
 
 _MAX_BODY_BYTES = 32_000_000  # longer bodies are answered 413
-
-
-@dataclass
-class ServeConfig(CommandConfig):
-    """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
-
-    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
-    port: int = setting(8100, "Port to listen on, in [1, 65535].")
-    block: int | None = setting(
-        None,
-        "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
-        "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
-    )
-    memory_mb: float = setting(
-        256.0, "Memory for beliefs of all clients in MB, >= 0; a question's baseline in it is measured once."
-    )
-    deadline: float = setting(
-        600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late requests get 504."
-    )
-    max_request_tokens: int = setting(
-        1_000_000,
-        "Most tokens of contexts and texts in one request, estimated from the characters, >= 1; a context counts at "
-        "most the reader's window, and a request with more is answered 413.",
-    )
-    passage_tag: str | None = setting(
-        None,
-        "Tag around the passages of a search in completions that are texts, such as information; a policy that can "
-        "write the tag itself can fake passages (default: no tag, only the field `passages` counts).",
-    )
-    search_tools: list[str] = setting(
-        [],
-        "Names of the tools whose results are searches, in completions as messages; without names, requests with "
-        "results of several tools are refused (default: the only tool of a request).",
-    )
-    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        compile_answer_pattern(self.answer_pattern)
-        check_least(self, block=1, max_request_tokens=1, memory_mb=0)
-        if not self.deadline > 0:
-            raise ValueError(f"deadline must be above 0, got {self.deadline}")
-        if not 1 <= self.port <= 65535:
-            raise ValueError(f"port must be in [1, 65535], got {self.port}")
+_MAX_REQUEST_TOKENS = 1_000_000  # of contexts and texts, estimated from the characters; longer requests get 413
+_MEMORY_MB = 256  # for beliefs of all clients; a question's baseline in it is measured once
 
 
 def reachable_url(host: str, port: int) -> str:
@@ -67,12 +22,10 @@ def reachable_url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def command(arguments: list[str]) -> str:
+def command(config: ServeOptions) -> str:
     """Run ``seper-reward serve``."""
-    from seper_reward.reward.formula import RewardWeights
-
-    config, weights = parse_all((ServeConfig, RewardWeights), arguments, "seper-reward serve")
     from seper_reward.client import TOKEN, read_token
+    from seper_reward.reward.formula import RewardWeights
     from seper_reward.runtime.imports import need
 
     for module in ("fastapi", "prometheus_client", "uvicorn"):
@@ -90,12 +43,12 @@ def command(arguments: list[str]) -> str:
     worker = Worker(
         lambda: load_scorer(config, config.seed),
         block=config.block,
-        memory=int(config.memory_mb * 1e6),
+        memory=int(_MEMORY_MB * 1e6),
     )
     app = build_app(
         worker,
-        limits=Limits(_MAX_BODY_BYTES, config.max_request_tokens, config.deadline),
-        weights=weights,
+        limits=Limits(_MAX_BODY_BYTES, _MAX_REQUEST_TOKENS, config.deadline),
+        weights=pick(RewardWeights, config),
         token=token,
         reading=Reading(config.passage_tag, config.answer_pattern, tuple(config.search_tools) or None),
     )

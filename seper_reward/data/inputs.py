@@ -7,10 +7,11 @@ from typing import NamedTuple, Protocol
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.marks import UNMARKED, is_marked
-from seper_reward.data.queries import Input, InputOptions, Rejected, differ, read_corpus, read_queries
+from seper_reward.data.queries import Input, Rejected, differ, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import of_split, spread
 from seper_reward.data.trec import beir_files, read_qrels, read_run
+from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import Passage, Query
@@ -82,11 +83,11 @@ def _parse(options: InputOptions, needs: Needs) -> Input:
 
 
 def _files(options: InputOptions) -> _Files:
-    if options.source == "demo":
+    if options.input == "demo":
         return _Files(QUESTIONS, options.corpus or CORPUS, options.qrels)
-    if (beir := beir_files(options.source)) is not None:
+    if (beir := beir_files(options.input)) is not None:
         return _Files(beir.queries, options.corpus or beir.corpus, options.qrels or beir.qrels)
-    return _Files(options.source, options.corpus, options.qrels)
+    return _Files(options.input, options.corpus, options.qrels)
 
 
 def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
@@ -120,7 +121,7 @@ def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Inpu
     if found.judgments is None:
         return found
     queries = []
-    for query in _in_file(found.queries, found.judgments, options.qrels or options.source):
+    for query in _in_file(found.queries, found.judgments, options.qrels or options.input):
         grades, corpus = found.judgments[query.id], found.corpus or {}
         passages = query.passages or [corpus[each] for each in grades if each in corpus]
         queries.append(replace(query, passages=tuple(_graded(each, grades) for each in passages)))
@@ -164,7 +165,7 @@ def _check(found: Input, options: InputOptions, needs: Needs) -> Input:
         elif needs.relevance and not any(map(is_marked, query.passages)):
             reasons[query.id] = UNMARKED
     rejected = [
-        Rejected(f"{options.source}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})
+        Rejected(f"{options.input}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})
         for query in found.queries
         if query.id in reasons
     ]

@@ -4,12 +4,12 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from seper_reward.data.answers import as_answers, is_list
-from seper_reward.data.formats import as_ours, check_columns, layout_of
+from seper_reward.data.formats import as_ours, check_columns, layout_of, parse_columns
 from seper_reward.data.marks import grade_of
 from seper_reward.data.rows import (
     IDS,
@@ -27,6 +27,7 @@ from seper_reward.data.rows import (
     shown,
     stated_list,
 )
+from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import Answers, Passage, Query
@@ -52,25 +53,6 @@ class Input:
     corpus: Mapping[str, Passage] | None = None  # passages by id; None if questions have all of them
     # human relevance judgments of the corpus (qrels), as in BEIR's folders
     judgments: Mapping[str, Mapping[str, int]] | None = None
-
-
-@dataclass(frozen=True)
-class InputOptions:
-    """Options of reading an input."""
-
-    # file, folder or hub id of the questions for ``read_rows``, a BEIR folder (``FOLDER:split``), or "demo"
-    source: str = "demo"
-    corpus: str | None = None  # source of the passages (default: the demo's or BEIR's own corpus, else none)
-    # of `id`, `question`, `answers` or `passages`, if they have other names; several columns are joined
-    columns: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    separator: str | None = None  # text between the aliases in a cell of answers; None if a cell has one
-    # whether rows of a dataset on the hub are fetched as they are needed, instead of all before
-    streaming: bool = False
-    # TREC run (`read_run`) whose passages the questions get; those without a ranking are left out
-    run: str | None = None
-    run_depth: int = 10  # most passages of a question taken from the run, >= 1
-    # human relevance judgments (`read_qrels`), which mark the passages; questions without are left out
-    qrels: str | None = None
 
 
 def read_queries(
@@ -105,10 +87,11 @@ def read_queries(
     kinds = {"answers": answers_needed, "passages": passages_needed}
     needed = {"question", *(name for name, is_needed in kinds.items() if is_needed)}
     name = str(source) if isinstance(source, (str, Path)) else "the input"
+    columns = parse_columns(options.columns)
     rows = read_rows(source, streaming=options.streaming)
     first = list(itertools.islice(rows, _FIRST_ROWS))
     objects = [row for _, row in first if isinstance(row, Mapping)]
-    check_columns(objects, name, needed, options.columns)
+    check_columns(objects, name, needed, columns)
     if objects and (layout := layout_of(objects[0])):
         say_once(f"{name}: read as {layout}")
     queries: dict[str, Query] = {}
@@ -118,7 +101,7 @@ def read_queries(
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
-            ours = as_ours(row, options.columns, options.separator) if isinstance(row, Mapping) else row
+            ours = as_ours(row, columns, options.separator) if isinstance(row, Mapping) else row
             query = as_query(
                 ours, corpus, answers_needed=answers_needed, passages_needed=passages_needed, left_out=empty
             )

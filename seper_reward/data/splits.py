@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, TypeVar
 
 from seper_reward.data.marks import is_marked, is_relevant
+from seper_reward.options import SplitBy
 from seper_reward.types import Query
 
 T = TypeVar("T")
 Split = Literal["train", "dev", "test"]
-SplitBy = Literal["question", "passage", "title", "name", "entity"]
 _CAPITAL = "[" + "".join(letter for letter in map(chr, range(0x530)) if letter.isupper()) + "]"  # Latin to Cyrillic
 _WORD = rf"(?:(?:{_CAPITAL}\.)+|(?:St|Dr|Mrs?|Ms|Mt)\.|{_CAPITAL}[\w'’-]*)"
 # capitalised words in a row, not at the start of a sentence: "Bell Tax", "Isle of the Dead", "J. K. Rowling"

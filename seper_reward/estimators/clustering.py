@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.estimators.seper import Clusters
-from seper_reward.runtime.settings import check_choice
+from seper_reward.options import check_choice
 
 
 def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:

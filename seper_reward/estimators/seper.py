@@ -11,7 +11,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import torch
 from torch import Tensor
 
-from seper_reward.runtime.settings import check_choice
+from seper_reward.options import check_choice
 
 Weighting = Literal["mass", "uniform", "sequence", "mean_token"]
 EndToken = Literal["counted", "left_out"]

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from seper_reward.data.marks import relevance_of
 from seper_reward.types import Asked, Passage, Query
 
-PASSAGES_HELP = "Number of passages per question: the relevant ones, then the first of the rest (default: all)."
-
 
 @dataclass(frozen=True)
 class Context:

@@ -8,48 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.batching import measure_shared
-from seper_reward.command import MARKED_HELP, EvaluationConfig, Record, by_name, marked_questions, parse, reporting
-from seper_reward.config import entailment_options, load_scorer
+from seper_reward.command import Record, by_name, marked_questions, reporting
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.contexts import (
-    PASSAGES_HELP,
-    baseline_and_contexts,
-    marked_contexts,
-    none_asked,
-    with_passages,
-)
+from seper_reward.evaluate.contexts import baseline_and_contexts, marked_contexts, none_asked, with_passages
 from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
+from seper_reward.options import CorrelationOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer, load_judge
+from seper_reward.scorer import SePerScorer, judge_options, load_judge, load_scorer
 from seper_reward.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.types import Asked, Query, UnscorableError
 
 _NAME = "evaluate correlation"
 _DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
-
-
-@dataclass
-class CorrelationConfig(EvaluationConfig):
-    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
-
-    file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
-    passages_per_question: int | None = setting(None, PASSAGES_HELP)
-    leave_out_known: bool = setting(
-        False,
-        "Whether to leave out questions that the reader answers without passages (exact match of its likeliest "
-        "answer), as in the paper.",
-    )
-    llm_judge: str = setting(
-        "none",
-        "Language model whose verdicts on the responses are a further measure: none, reader (the reader itself), a "
-        "hub id, a folder, or TOKENIZER@URL for the model of a server.",
-    )
-    plot: str | None = setting(None, "Image file to plot the correlations with their intervals into (default: none).")
 
 
 @dataclass(frozen=True)
@@ -118,9 +92,8 @@ class CorrelationByFile(Record):
         plot_intervals(panels, path, _DELTA_SEPER)
 
 
-def command(arguments: list[str]) -> str:
+def command(config: CorrelationOptions) -> str:
     """Run ``seper-reward evaluate correlation``."""
-    config = parse(CorrelationConfig, arguments, f"seper-reward {_NAME}")
     if not config.file:
         raise ValueError("--file is required: questions whose passages have the field 'relevant'")
     sets = {
@@ -130,7 +103,7 @@ def command(arguments: list[str]) -> str:
     with reporting(_NAME, config) as report:
         scorer = load_scorer(config, config.seed)
         named = config.llm_judge
-        model = None if named == "none" else load_judge(named, entailment_options(config), scorer.sampler)
+        model = None if named == "none" else load_judge(named, judge_options(config), scorer.sampler)
         judge = None if model is None else Judge(model, scorer.cache)
         files = {}
         for name, queries in sets.items():

@@ -3,22 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
-from seper_reward.config import load_scorer
+from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
+from seper_reward.options import CounterfactualOptions
 from seper_reward.reports.tables import cell, markdown_table
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import mean
 from seper_reward.types import KNOWN, Passage, Query
 
 _NAME = "evaluate counterfactual"
-
-
-@dataclass
-class CounterfactualConfig(MarkedConfig):
-    """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) to relevant ones (RGB)."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +45,12 @@ class Counterfactual(Record):
         )
 
 
-def command(arguments: list[str]) -> str:
+def command(config: CounterfactualOptions) -> str:
     """Run ``seper-reward evaluate counterfactual``."""
-    config = parse(CounterfactualConfig, arguments, f"seper-reward {_NAME}")
     queries = marked_questions(config, config.file)
     with reporting(_NAME, config) as report:
         report(counterfactual(load_scorer(config, config.seed), queries))
-    return f"seper-reward evaluate judge --entailment {config.entailment} --file VERDICTS.jsonl"
+    return f"seper-reward evaluate judge --judge {config.judge} --file VERDICTS.jsonl"
 
 
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:

@@ -15,20 +15,19 @@ import torch
 from torch import Tensor
 
 from seper_reward.batching import measure_shared
-from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
-from seper_reward.config import JudgeConfig, entailment_options
+from seper_reward.command import Record, by_name, reporting
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.similarity import SIMILARITIES, load_similarity
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
+from seper_reward.options import JudgeEvaluationOptions
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import load_judge
+from seper_reward.scorer import judge_options, load_judge
 from seper_reward.statistics import mean
 from seper_reward.types import Pair
 
@@ -38,32 +37,6 @@ _SUPPORTED, _HALF_PAID, _PAID = 0.5, 0.5, 0.05
 _CHUNK = 512  # verdicts that are judged together
 _BINS = 10  # of equal width, of the reliability table; the last includes 1
 EVOUNA_SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
-
-
-@dataclass
-class JudgeEvaluationConfig(JudgeConfig, ResultConfig):
-    """Compare the judge, and other scores of responses, with people's verdicts."""
-
-    file: list[str] = setting(
-        [],
-        "Files with people's verdicts: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, response, "
-        "equivalent (or right), system (or kind)?}, with a column of results per system; of several files, columns "
-        "are named after file and system. Required.",
-    )
-    threshold: float | None = setting(
-        None,
-        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
-        "with the best F1 on a train split by SHA-1 of the question, and results on the test split only).",
-    )
-    plot: str | None = setting(None, "Image file to plot F1 and reliability into (default: none).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.file:
-            raise ValueError(
-                "--file is required: people's verdicts, rows of {question, answers, response, equivalent} or EVOUNA; "
-                "in a checkout, `python -m tests.benchmarks.judge.texts` measures a judge on our own traps"
-            )
 
 
 @dataclass(frozen=True)
@@ -136,18 +109,17 @@ class Agreement(Record):
         save_figure(figure, path)
 
 
-def command(arguments: list[str]) -> str:
+def command(config: JudgeEvaluationOptions) -> str:
     """Run ``seper-reward evaluate judge``."""
-    config = parse(JudgeEvaluationConfig, arguments, f"seper-reward {_NAME}")
     verdicts = [
         replace(row, column=f"{name}, {row.column}") if len(config.file) > 1 else row
         for name, file in by_name(config.file).items()
         for row in read_verdicts(file)
     ]
     with reporting(_NAME, config) as report:
-        judge = Judge(load_judge(config.entailment, entailment_options(config)))
+        judge = Judge(load_judge(config.judge, judge_options(config)))
         report(equivalence(judge, verdicts, threshold=config.threshold))
-    return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
+    return f"seper-reward label --judge {config.judge} --input QUESTIONS.jsonl"
 
 
 def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:

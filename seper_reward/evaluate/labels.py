@@ -6,47 +6,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from seper_reward.command import SPLIT_HELP, Record, ResultConfig, SplitOrAll, by_name, parse, reporting
+from seper_reward.command import Record, by_name, reporting
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.rivals import answered_before, label_measures
 from seper_reward.labels.rows import DELTA_SEPER, labeled_query, labeler_of, read_label_rows, recommended_label
+from seper_reward.options import LabelsOptions
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
-from seper_reward.runtime.settings import check_types, setting
 from seper_reward.statistics import PooledAuc, PooledPearson, lead_over_questions, mean, mean_over_questions
 from seper_reward.types import Passage, Query
 
 _NAME = "evaluate labels"
+_KIND_FIELDS = ("type", "kind")  # of passages, by whose values passages that are not relevant are distinguished
 _MARKS = "relevant"
 _PARTS = ("r", "all", "in", "out", "within")
 _HEADER = ("Pearson", "AUC", "AUC, string in", "AUC, string out", "AUC within a question")
-
-
-@dataclass
-class LabelsConfig(ResultConfig):
-    """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
-
-    labels: list[str] = setting(
-        [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
-    )
-    split: SplitOrAll = setting("all", SPLIT_HELP)
-    weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
-    against: str | None = setting(
-        None, "Measure whose lead over all others is shown (default: the recommended label of the rows)."
-    )
-    leave_out_known: bool = setting(
-        False,
-        "Whether to leave out questions whose likeliest sampled response without passages matches the answer exactly.",
-    )
-    kind_fields: list[str] = setting(
-        ["type", "kind"], "Fields of passages by whose values passages that are not relevant are told apart."
-    )
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        if not self.labels:
-            raise ValueError("labels is required: folders written by `seper-reward label`")
 
 
 @dataclass(frozen=True)
@@ -171,9 +146,8 @@ class MarkedRow:
     measures: tuple[Mapping[str, float], ...]
 
 
-def command(arguments: list[str]) -> str:
+def command(config: LabelsOptions) -> str:
     """Run ``seper-reward evaluate labels``."""
-    config = parse(LabelsConfig, arguments, f"seper-reward {_NAME}")
     with reporting(_NAME, config) as report:
         rows, agreements = {}, {}
         for name, folder in by_name(config.labels).items():
@@ -181,7 +155,7 @@ def command(arguments: list[str]) -> str:
             asked = [row for row in own if not (config.leave_out_known and answered_before(row))]
             if not asked:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
-            rows[name] = marked_rows(asked, config.weights, config.kind_fields)
+            rows[name] = marked_rows(asked, config.weights, _KIND_FIELDS)
             against = config.against or recommended_label(asked)
             agreements[name] = agreement(rows[name], against, len(own) - len(asked))
         pairs = [(one, other) for one in rows for other in rows if one != other]

@@ -9,30 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seper_reward.batching import measure_shared
-from seper_reward.command import (
-    GradedConfig,
-    Record,
-    RetrievalConfig,
-    check_depths,
-    corpus_flag,
-    parse,
-    questions_and_corpus,
-    reporting,
-)
-from seper_reward.config import READERS_HELP, RETRIEVER_HELP, load_scorers
+from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
-from seper_reward.labels.summary import MARGIN
+from seper_reward.options import (
+    MARGIN,
+    RetrieversOptions,
+)
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorers
 from seper_reward.statistics import mean_over_questions, order_correlation, rank_correlation
 from seper_reward.types import Asked, Belief, Query, UnscorableError, Utility
 
@@ -48,20 +40,6 @@ _TITLES = {
     "harm_rate": "harm rate",
     "accuracy": "accuracy",
 }
-
-
-@dataclass
-class RetrieversConfig(RetrievalConfig, GradedConfig):
-    """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
-
-    retrievers: list[str] = setting(["bm25", "minilm", "bm25+minilm"], f"Retrievers. {RETRIEVER_HELP}")
-    readers: list[str] = setting([], READERS_HELP)
-    depths: list[int] = setting([1, 5], "Numbers of first passages to measure, each >= 1.")
-    plot: str | None = setting(None, "Image file to plot the measures by retriever into (default: none).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_depths(self.depths)
 
 
 @dataclass(frozen=True)
@@ -150,9 +128,8 @@ class RetrieversByReader(Record):
         save_figure(figure, path)
 
 
-def command(arguments: list[str]) -> str:
+def command(config: RetrieversOptions) -> str:
     """Run ``seper-reward evaluate retrievers``."""
-    config = parse(RetrieversConfig, arguments, f"seper-reward {_NAME}")
     with reporting(_NAME, config) as report:
         queries, corpus = questions_and_corpus(config)
         questions, most = [query.question for query in queries], max(config.depths)

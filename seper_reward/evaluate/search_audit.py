@@ -9,7 +9,7 @@ from seper_reward.command import Record
 from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
-from seper_reward.labels.summary import MARGIN
+from seper_reward.options import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.reward.rollouts import Rollout

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.options import LoadOptions
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
@@ -21,7 +22,6 @@ from seper_reward.runtime.pretrained import (
     EMBEDDED,
     ENCODER_HUB_ID,
     LoadedModel,
-    LoadOptions,
     base_of_adapter,
     embedded_encoder_folder,
     helpful_errors,
@@ -248,7 +248,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
         raise ValueError(
             f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base.name}; merge the adapter first"
         )
-    with helpful_errors("entailment", name, f"{EMBEDDED!r}, a local folder or a hub id"):
+    with helpful_errors("judge", name, f"{EMBEDDED!r}, a local folder or a hub id"):
         if base:
             model, tokenizer = new_entailment_model()
             model = merge_adapter(model, adapter).to(dtype)
@@ -257,7 +257,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
             model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
             if dtype != torch.float32 and (problem := _failure(model, tokenizer)):
                 # transformers' DeBERTa v1 mixes dtypes
-                warnings.warn(f"entailment={name!r} is loaded in float32: {dtype} fails ({problem})", stacklevel=2)
+                warnings.warn(f"judge={name!r} is loaded in float32: {dtype} fails ({problem})", stacklevel=2)
                 model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options.hub)
     return ready(model, tokenizer, name, options.revision, device)
 
@@ -334,7 +334,7 @@ def _label_columns(id2label: dict[int, str], name: str) -> list[int]:
     names = {str(label).lower().replace("-", "_"): int(index) for index, label in id2label.items()}
     if "entailment" not in names:
         raise ValueError(
-            f"entailment={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
+            f"judge={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
             "use a model trained on NLI, or set id2label in its config.json"
         )
     others = [names[label] for label in _LABELS[1:] if label in names]

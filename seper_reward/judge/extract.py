@@ -13,12 +13,6 @@ from seper_reward.judge.equality import plain
 #: Tokens that end a turn, and the like, which some decoders leave in the text.
 CONTROL_TOKENS = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|<end_of_turn>")
 
-#: Help of the setting ``answer_pattern``.
-ANSWER_PATTERN_HELP = (
-    "Regular expression of the policy's answer: the first group (or the whole match) of the last match; texts without "
-    "a match have no answer (default: the usual marks, such as \\boxed{} and Answer:, else the last line)."
-)
-
 _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
 _THOUGHTS = re.compile(
     rf"^.*[<\[]/{_THOUGHT}[>\]]|[<\[]{_THOUGHT}[>\]].*$|^.*assistantfinal(?=\S)", re.DOTALL | re.IGNORECASE
@@ -104,22 +98,6 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
     *_, found = (None, *pattern.finditer(said))
     group = found[min(pattern.groups, 1)] if found else None
     return _cleaned(_end(_lines(CONTROL_TOKENS.sub("\n", group or ""))))
-
-
-def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
-    """Compile the setting ``answer_pattern``, whose first group (or whole match) is the answer; ``None`` for ``None``.
-
-    Raises:
-        ValueError: It is not a regular expression; the message has the pattern and the reason.
-    """
-    if pattern is None:
-        return None
-    if not isinstance(pattern, str) or not pattern:
-        raise ValueError(f"answer_pattern must be a regular expression, a non-empty text, got {pattern!r}")
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"answer_pattern must be a regular expression, got {pattern!r}: {error}") from error
 
 
 def _statement(text: str) -> str:

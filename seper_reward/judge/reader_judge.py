@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seper_reward.reader.chat import ChatOptions, ChatTemplate
+from seper_reward.options import ChatOptions
+from seper_reward.reader.chat import ChatTemplate
 from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import content_key

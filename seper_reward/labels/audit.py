@@ -14,7 +14,7 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.mined_negatives import MinedNegatives, write_mined
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, SUFFIXES
-from seper_reward.labels.summary import MARGIN
+from seper_reward.options import MARGIN
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_json, write_lines
 from seper_reward.types import Query

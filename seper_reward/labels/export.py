@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from seper_reward.labels.rows import DIGITS
 from seper_reward.labels.targets import gains, split_by_help, triplets
+from seper_reward.options import check_choice
 from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
 from seper_reward.runtime.parquet_files import write_parquet
-from seper_reward.runtime.settings import check_choice
 from seper_reward.types import LabeledQuery, Passage
 
 Form = Literal["pairs", "triplets", "lists", "flat"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import yaml
 
 from seper_reward.labels.judgments import Ask, PseudoAnswer
-from seper_reward.reader.prompts import check_template, fill_template
+from seper_reward.options import check_template
+from seper_reward.reader.prompts import fill_template
 from seper_reward.reader.writer import Turn
 
 _DEFAULT_PROMPTS = Path(__file__).with_name("judgment_prompts.yaml")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-from seper_reward.runtime.settings import check_choice, check_least
+from seper_reward.options import check_choice, check_least
 from seper_reward.types import UnscorableError
 
 Method = Literal["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"]
@@ -154,7 +154,7 @@ class JudgmentOptions:
         Raises:
             ValueError: There is no such preset, or an option is not allowed.
         """
-        check_choice("item_preset", name, get_args(JudgmentPreset))
+        check_choice("labeler_preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
             options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)

@@ -5,7 +5,6 @@ A plan is a generator that yields the next requests, receives their answers, and
 
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from seper_reward.estimators.draws import CONFIDENCE
@@ -43,22 +42,6 @@ def run_plans(
         found = iter(answer(requests) if requests else ())
         answers = {number: [next(found) for _ in own] for number, own in wanted.items()}
     return [results[number] for number in running]
-
-
-@dataclass(frozen=True)
-class SetOptions:
-    """Which sets of passages are measured: each passage next to the best passages (``conditional``).
-
-    Raises:
-        ValueError: An option is out of range.
-    """
-
-    given_top: int = 3  # number of sets of each size that are given, >= 1: the sets with the highest labels
-    depth: int = 2  # size of the largest sets, 2 or 3
-
-    def __post_init__(self) -> None:
-        if self.given_top < 1 or self.depth not in (2, 3):
-            raise ValueError(f"expected given_top >= 1 and depth 2 or 3, got {self.given_top} and {self.depth}")
 
 
 def sets_to_label(measured: Mapping[Context, Estimate], size: int, given_top: int) -> list[tuple[Context, int]]:

@@ -23,7 +23,7 @@ from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
 from seper_reward.labels.provenance import provenance, query_key
 from seper_reward.labels.rows import LABELS, label_row, passage_lengths
-from seper_reward.labels.summary import MARGIN
+from seper_reward.options import MARGIN
 from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines

@@ -8,9 +8,9 @@ from typing import Any
 
 from seper_reward.data.marks import group_of, role_of
 from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sepers
+from seper_reward.options import MARGIN
 from seper_reward.types import KNOWN, LabeledQuery
 
-MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
 _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from which a run warns
 
 

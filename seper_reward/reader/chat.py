@@ -4,8 +4,9 @@ import copy
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from seper_reward.options import ChatOptions, read_template
 
 _TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason|reflect|analysis|channel)\w*\|?[>\]▷]"
 _OPEN_AT_END = re.compile(rf"{_TAG}\s*$", re.IGNORECASE)
@@ -19,8 +20,6 @@ SWITCH_OFF = (
     "enable_thinking, or a chat_template that ends with an empty thought"
 )
 _PROBE = ({"role": "user", "content": "Who?"},)
-# arguments of ``_applied``
-_RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}
 _DIRECTIVES = "aAbBcdHIjmMpSUwWxXyY"
 #: Chat template for policies whose own template has no tools: ChatML as in Qwen2.5, whose special tokens SmolLM2
 #: shares, but shorter, because a policy reads it in every rollout.
@@ -54,46 +53,6 @@ TOOL_TEMPLATE = """\
 {%- if add_generation_prompt %}
 {{- '<|im_start|>assistant\\n' }}
 {%- endif %}"""
-
-
-@dataclass(frozen=True)
-class ChatOptions:
-    """Options of rendering the reader's chat template; all of them decide the prompts.
-
-    Attributes:
-        prompt_date: Today's date in templates that print it, as ``YYYY-MM-DD``.
-        system_prompt: System message of every prompt (default: the template's own); ``""`` is an empty system message
-            in place of the template's own.
-        chat_template_kwargs: Variables of the template, such as ``{"reasoning_effort": "low"}``; ``enable_thinking``
-            is ``False`` if it is not among them.
-
-    Raises:
-        ValueError: The date is invalid, or a variable is reserved.
-    """
-
-    prompt_date: str = "2024-07-26"
-    system_prompt: str | None = None
-    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        try:
-            datetime.date.fromisoformat(self.prompt_date)
-        except ValueError:
-            raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
-        if reserved := sorted(_RESERVED_ARGUMENTS & set(self.chat_template_kwargs)):
-            raise ValueError(
-                f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
-                "it (use prompt_date for the date, and chat_template for a template)"
-            )
-
-    @property
-    def needs_template(self) -> str:
-        """Names of the given options that need a chat template, joined; empty if there are none."""
-        given = {
-            "system_prompt": self.system_prompt is not None,
-            "chat_template_kwargs": bool(self.chat_template_kwargs),
-        }
-        return " and ".join(name for name, is_given in given.items() if is_given)
 
 
 class ChatTemplate:
@@ -153,12 +112,12 @@ class ChatTemplate:
             tokenize=False,
             add_generation_prompt=True,
             date_string=f"{self._date:%d %b %Y}",
-            **{**_NO_THINKING, **self.options.chat_template_kwargs},
+            **{**_NO_THINKING, **self.options.variables},
         )
         return text
 
     def _check_variables(self, source: str) -> None:
-        given = dict(self.options.chat_template_kwargs)
+        given = dict(self.options.variables)
         if not given:
             return
         for name in given:
@@ -190,11 +149,12 @@ class ChatTemplate:
 
 
 def with_template(tokenizer: Any, source: str | None) -> Any:
-    """Return the tokenizer, or a copy with the given chat template."""
-    if source is None:
+    """Return the tokenizer, or a copy with the given chat template, or the one in a file of this name."""
+    template = read_template(source)
+    if template is None:
         return tokenizer
     tokenizer = copy.copy(tokenizer)
-    tokenizer.chat_template = source
+    tokenizer.chat_template = template
     return tokenizer
 
 

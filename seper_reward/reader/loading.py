@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 
 from seper_reward.data.demo import READER_ADAPTER
+from seper_reward.options import LoadOptions
 from seper_reward.reader.chat import TOOL_TEMPLATE
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
     AdapterBase,
     LoadedModel,
-    LoadOptions,
     base_of_adapter,
     cache_dir,
     helpful_errors,

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from seper_reward.reader.chat import SWITCH_OFF, ChatOptions, ChatTemplate, begins_to_think
+from seper_reward.options import ChatOptions
+from seper_reward.reader.chat import SWITCH_OFF, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Sampler

@@ -4,28 +4,18 @@ import copy
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from seper_reward.options import Baseline, check_choice, check_least, check_template
 from seper_reward.reader.chat import ChatTemplate
 from seper_reward.runtime.control_tokens import ControlTokens
-from seper_reward.runtime.settings import check_choice, check_least
 from seper_reward.types import Passage, UnscorableError
-
-Baseline = Literal["none", "placebo"]
 
 # as long as the demo's passages, without names, places, numbers and colours
 PLACEBO = (
     "Cut the felt to the shape of the drawer with scissors, peel the paper off its back and press it on with a dry "
     "cloth. Leave the drawer open for a while. Spare pieces can go under a lamp or a vase."
 )
-
-
-def check_template(name: str, template: str, fields: Sequence[str]) -> None:
-    """Raise ``ValueError`` if a template has not exactly the given fields (sorted), or has another brace."""
-    found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
-    if found != fields:
-        wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
-        raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {template!r}")
 
 
 @dataclass(frozen=True)

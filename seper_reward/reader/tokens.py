@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seper_reward.reader.sampler import SamplingOptions
+from seper_reward.options import SamplingOptions
 from seper_reward.types import UnscorableError
 
 _GIVEN = 1024  # number of given responses that are remembered: decoding all possible ends of one takes some 30 ms

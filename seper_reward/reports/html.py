@@ -25,7 +25,8 @@ from seper_reward.labels.rows import (
     labeler_of,
     read_label_rows,
 )
-from seper_reward.labels.summary import MARGIN, placebo_effect, summarize, summary_warnings
+from seper_reward.labels.summary import placebo_effect, summarize, summary_warnings
+from seper_reward.options import MARGIN
 from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,

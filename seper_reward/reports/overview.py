@@ -11,8 +11,9 @@ from scipy.stats import binomtest
 
 from seper_reward.data.marks import group_of, is_marked, is_relevant, role_of, role_order
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
-from seper_reward.labels.summary import MARGIN, label_interval
+from seper_reward.labels.summary import label_interval
 from seper_reward.labels.targets import pairs
+from seper_reward.options import MARGIN
 from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import LabeledQuery
 

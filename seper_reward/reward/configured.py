@@ -6,47 +6,17 @@ Example:
 
 import functools
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from seper_reward.client import SePerClient
-from seper_reward.config import ScorerConfig, load_scorer
-from seper_reward.judge.extract import ANSWER_PATTERN_HELP, compile_answer_pattern
-from seper_reward.reward.formula import RewardWeights
+from seper_reward.options import RewardOptions, WeightOptions, pick
 from seper_reward.reward.reward import SePerReward
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.parser import parse_options
+from seper_reward.scorer import load_scorer
 
 CONFIG = "SEPER_REWARD_CONFIG"
-
-
-@dataclass
-class RewardConfig(ScorerConfig):
-    """Settings of a reward: its weights, and its reader, in this process or behind a URL."""
-
-    url: str | None = setting(
-        None, "Address of `seper-reward serve`, whose models are then used (default: models in this process)."
-    )
-    timeout: float = setting(600.0, "Longest wait for the server, in seconds, > 0.")
-    passage_tag: str | None = setting(
-        None, "Name of the tag around passages in completions that are texts, such as information (default: none)."
-    )
-    search_tools: list[str] = setting([], "Names of the tools whose results are searches (default: the only tool).")
-    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
-    seed: int = setting(0, "Seed of the reader's sampling; the server has its own.", "sampling.seed", common=True)
-    weights: RewardWeights = field(default=RewardWeights(), init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        compile_answer_pattern(self.answer_pattern)
-        if self.url is None:
-            return
-        SePerClient(self.url, self.timeout)
-        plain = ScorerConfig()
-        given = [each.name for each in fields(plain) if getattr(self, each.name) != getattr(plain, each.name)]
-        if given:
-            raise ValueError(f"with a url the server has the reader; set {', '.join(given)} there, not here")
 
 
 def read_reward(path: str | Path) -> SePerReward:
@@ -57,18 +27,19 @@ def read_reward(path: str | Path) -> SePerReward:
     config = read_reward_config(path)
     return SePerReward(
         SePerClient(config.url, config.timeout) if config.url else load_scorer(config, config.seed),
-        **asdict(config.weights),
+        **asdict(pick(WeightOptions, config)),
         passage_tag=config.passage_tag,
         search_tools=config.search_tools or None,
         answer_pattern=config.answer_pattern,
     )
 
 
-def read_reward_config(path: str | Path) -> RewardConfig:
+def read_reward_config(path: str | Path) -> RewardOptions:
     """Read the settings of a reward from a YAML file; raises the errors of ``read_reward``."""
-    config: RewardConfig
-    config, weights = parse_settings((RewardConfig, RewardWeights), ["--config", str(path)], CONFIG)
-    config.weights = weights
+    config: RewardOptions
+    (config,) = parse_options((RewardOptions,), ["--config", str(path)], CONFIG)
+    if config.url is not None:
+        SePerClient(config.url, config.timeout)  # raises for an invalid address
     return config
 
 

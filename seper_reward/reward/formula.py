@@ -15,33 +15,20 @@ answer without a search (w_answer), at any price; with a greater weight of the g
 import itertools
 from dataclasses import dataclass
 
+from seper_reward.options import WeightOptions
 from seper_reward.reward.rollouts import Rollout, Score
-from seper_reward.runtime.settings import check_least, check_types, setting
 from seper_reward.types import Asked, Measured
 
 _GRID = 2.0**44  # parts of a belief; sums of their multiples are exact in any order, up to 512
 
 
 @dataclass(frozen=True)
-class RewardWeights:
-    """The weights of a reward, which are also its settings in YAML files and on command lines; see ``SePerReward``.
+class RewardWeights(WeightOptions):
+    """The weights of a reward, and its score from them; see ``SePerReward``.
 
     ``closed_book`` lowers all rewards of a question by the same amount, which changes nothing if a trainer subtracts
-    the mean of their group. A weight or price below 0 raises ``ValueError``.
+    the mean of their group.
     """
-
-    help_group = "the reward"
-
-    answer_weight: float = setting(1.0, "Weight of the policy's answer, >= 0; 0 pays for the searches only.")
-    gain_weight: float = setting(1.0, "Weight of the ΔSePer of the searches, >= 0; 0 pays for the answer only.")
-    price: float = setting(0.1, "Price of a search or a failed call, in units of belief, >= 0.")
-    closed_book: bool = setting(
-        False, "Subtraction of the belief without a search from the answer, for trainers that compare questions."
-    )
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        check_least(self, answer_weight=0, gain_weight=0, price=0)
 
     def asks(self, rollout: Rollout) -> Asked:
         """Return the measurements that the weights need: beliefs after the searches, and the policy's answer."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
-from seper_reward.judge.extract import compile_answer_pattern
+from seper_reward.options import compile_answer_pattern
 from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
 from seper_reward.reward.tools import SearchTools, text_of, unpacked

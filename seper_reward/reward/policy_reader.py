@@ -5,8 +5,8 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
+from seper_reward.options import check_choice
 from seper_reward.reward.sharding import whole_policy
-from seper_reward.runtime.settings import check_choice
 
 if TYPE_CHECKING:
     from seper_reward.reward.base_weights import BaseWeights

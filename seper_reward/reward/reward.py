@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.client import SePerClient
-from seper_reward.judge.extract import compile_answer_pattern
+from seper_reward.options import compile_answer_pattern
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights

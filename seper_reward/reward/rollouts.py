@@ -8,7 +8,8 @@ from typing import Any
 
 from seper_reward.data.answers import as_answers, is_list
 from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain
-from seper_reward.judge.extract import compile_answer_pattern, extract_answer
+from seper_reward.judge.extract import extract_answer
+from seper_reward.options import compile_answer_pattern
 from seper_reward.reward.tools import TRL_ERROR, Result, SearchTools, as_messages, read_calls, read_results, text_of
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError

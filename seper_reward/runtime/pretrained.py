@@ -8,7 +8,6 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from safetensors import SafetensorError
 
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json
-from seper_reward.runtime.settings import check_least
 
 EMBEDDED = "embedded"
 _ZERO = "_hf_deepspeed_config_weak_ref"  # transformers' reference to DeepSpeed's configuration
@@ -31,31 +29,6 @@ class LoadedModel(NamedTuple):
     model: Any
     tokenizer: Any
     name: str
-
-
-@dataclass(frozen=True)
-class LoadOptions:
-    """Options of loading a model from the hub or a folder.
-
-    Pin a commit as ``revision`` for reproducible labels. The ``dtype`` is ``"auto"`` (``fast_dtype``), ``"float32"``,
-    ``"bfloat16"`` or ``"float16"``; the default ``device`` is this process's accelerator, else the CPU. Python code of
-    the model's repository runs only with ``trust_remote_code``. A batch has at most ``max_batch_tokens`` >= 1
-    tokens (default: that of the class that uses the model).
-    """
-
-    revision: str | None = None
-    dtype: str = "auto"
-    device: str | torch.device | None = None
-    trust_remote_code: bool = False
-    max_batch_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        check_least(self, max_batch_tokens=1)
-
-    @property
-    def hub(self) -> dict[str, Any]:
-        """Keyword arguments of transformers' ``from_pretrained`` for a model on the hub."""
-        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
 
 
 def cache_dir() -> Path:

@@ -7,7 +7,7 @@ import pytest
 
 from seper_reward.baselines import compressors
 from seper_reward.baselines.compression import (
-    CompressionConfig,
+    CompressionOptions,
     CompressionResult,
     ReaderResult,
     VariantResult,
@@ -92,7 +92,7 @@ def test_harm_needs_the_whole_interval(scorer):
 def test_settings_are_checked(scorer):
     for depths in ([], [0], [5, 21]):
         with pytest.raises(ValueError, match=r"depths must be whole numbers|candidates must be at least .* got 20"):
-            CompressionConfig(file="questions.jsonl", depths=depths)
+            CompressionOptions(file="questions.jsonl", depths=depths)
     with pytest.raises(ValueError, match="compressions must be none or of first, got 'zip'"):
         measure_variants({"stub": scorer}, QUERIES, FOUND, {}, ["zip"], depths=(1,))
     with pytest.raises(ValueError, match="expected questions that reader 'stub' can measure, got none of 1"):

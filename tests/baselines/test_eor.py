@@ -104,7 +104,7 @@ def test_weights_are_of_other_folds():
 
 def test_too_little_to_learn_from():
     with pytest.raises(ValueError, match=r"at least two folds and sources, got 5 and \['bm25@1', 'bm25@1'\]"):
-        module.EoRConfig(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
+        module.EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
         eor(Asking(), [], {name: [] for name in SOURCES})
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 
-from seper_reward.baselines.erag import ERAGConfig, erag, retrieved
+from seper_reward.baselines.erag import ERAGEvaluationOptions, erag, retrieved
 from seper_reward.baselines.labelled import costs_per, label_all
 from seper_reward.cli import main
 from seper_reward.labels.labelers import ERAGLabeler, GoldLabeler
@@ -95,7 +95,7 @@ def test_correlations_by_hand():
 def test_depths_are_checked():
     for depths in ([], [0, 1]):
         with pytest.raises(ValueError, match="depths must be whole numbers of at least 1, got"):
-            ERAGConfig(file="questions.jsonl", depths=depths)
+            ERAGEvaluationOptions(file="questions.jsonl", depths=depths)
 
 
 def test_retrieved_passages_have_the_marks_of_the_questions_own():
@@ -139,7 +139,7 @@ def test_several_processes_cost_what_one_costs(tmp_path):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--set", "labeler.metric=token_f1"]
+    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--erag_metric", "token_f1"]
     words += ["--labelers", "erag", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
     assert main(["baseline", "erag", *words]) == 0
     out = capsys.readouterr().out

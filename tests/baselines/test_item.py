@@ -152,7 +152,7 @@ def test_marks_are_needed(scorer):
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
     words += ["--judges", "vanilla:form=pointwise", "a_s:form=pointwise,rounds=1", "erag", "contains"]
-    words += ["--limit", "3", "--set", "labeler.item_max_new_tokens=8"]
+    words += ["--limit", "3"]
     assert main(["baseline", "item", *words]) == 0
     out = capsys.readouterr().out
     for line in ("judge", "answers with", "Pearson of labels with", "a question costs"):

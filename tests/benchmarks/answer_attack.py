@@ -1,6 +1,6 @@
 """What a search for texts that earn the answer's reward without any word of the answer finds, by judge.
 
-python -m tests.benchmarks.answer_attack [--entailment embedded FOLDER ...] [--budget 1000] [--seeds 4] [--processes 2]
+python -m tests.benchmarks.answer_attack [--judge embedded FOLDER ...] [--budget 1000] [--seeds 4] [--processes 2]
 """
 
 import argparse
@@ -16,8 +16,8 @@ from tqdm import tqdm
 from seper_reward import SePerScorer
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.support import Stated, mutual_supports
+from seper_reward.options import LoadOptions
 from seper_reward.reports.tables import markdown_table
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.reward.test_answer_attack import TARGETS, attack
 
 ANSWERS = [
@@ -54,9 +54,7 @@ def search(task: Search) -> tuple[Search, float, str]:
     torch.set_num_threads(1)
     if judge not in _scorers:
         # small batches hold texts of one length
-        _scorers[judge] = SePerScorer.from_pretrained(
-            entailment=judge, entailment_options=LoadOptions(max_batch_tokens=1024)
-        )
+        _scorers[judge] = SePerScorer.from_pretrained(judge=judge, judge_options=LoadOptions(max_batch_tokens=1024))
     scorer = _scorers[judge]
     found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
     paid = mutual_supports(scorer.judge, [Stated(question, extract_answer(text), [answer]) for _, text in found])
@@ -67,14 +65,14 @@ def search(task: Search) -> tuple[Search, float, str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print, by judge and question, the most that each seed's search found; return 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.answer_attack", description=__doc__)
-    parser.add_argument("--entailment", nargs="+", default=["embedded"], help="Names or folders of the judges.")
+    parser.add_argument("--judge", nargs="+", default=["embedded"], help="Names or folders of the judges.")
     parser.add_argument("--budget", type=int, default=1000, help="Number of texts that a search may try.")
     parser.add_argument("--seeds", type=int, default=4, help="Number of searches for each answer.")
     parser.add_argument("--processes", type=int, default=1, help="Number of searches at a time (default: 1).")
     arguments = parser.parse_args(argv)
     tasks = [
         (judge, question, answer, seed, arguments.budget)
-        for judge in arguments.entailment
+        for judge in arguments.judge
         for question, answer in ANSWERS
         for seed in range(arguments.seeds)
     ]
@@ -90,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append([judge, question, answer, ", ".join(f"{paid:.2f}" for paid, _ in own), own[0][1][:60]])
     rows.sort(key=lambda row: (row[0], -float(row[3].split(",")[0])))
     print(markdown_table(["judge", "question", "answer", "paid, by seed", "what was paid most"], rows))
-    for judge in arguments.entailment:
+    for judge in arguments.judge:
         most = [paid for (name, *_), own in found.items() if name == judge for paid, _ in own]
         print(f"{judge}: {sum(paid > MOST for paid in most)} of {len(most)} searches found a text paid above {MOST}")
     return 0

@@ -10,10 +10,10 @@ from tqdm import tqdm
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import PLAIN
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.reader.sampler import ReaderOptions
 from tests.benchmarks.common import finish, parser
 from tests.helpers import rebuilt
 

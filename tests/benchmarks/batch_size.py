@@ -17,13 +17,13 @@ from tests.benchmarks.common import CLOCK, clocked, finish, parser, questions
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--reader", default="embedded")
-    made.add_argument("--entailment", default="embedded")
+    made.add_argument("--judge", default="embedded")
     made.add_argument("--questions", type=int, default=64)
     made.add_argument("--batch_sizes", type=int, nargs="+", default=[1, 4, 16])
     options = made.parse_args(arguments)
     queries = [replace(query, passages=query.passages[:4]) for query in questions(options.questions)]
     asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in queries]
-    scorer = SePerScorer.from_pretrained(options.reader, options.entailment)
+    scorer = SePerScorer.from_pretrained(options.reader, options.judge)
     scorer.measure(asked[:1])  # the first call is slower
     seconds = {}
     for size in options.batch_sizes:

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 
 from seper_reward.data.inputs import load_input
-from seper_reward.data.queries import InputOptions, pool_passages
+from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import spread
+from seper_reward.options import InputOptions
 from seper_reward.retrieval import DenseRetriever
 from tests.benchmarks.common import CLOCK, NQ, clocked, finish, parser
 from trainers.models import load_encoder

@@ -27,12 +27,12 @@ from tests.benchmarks.reference import Reference
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--reader", default="embedded")
-    made.add_argument("--entailment", default="embedded")
+    made.add_argument("--judge", default="embedded")
     options = made.parse_args(arguments)
     (query,) = questions(1)
     with tempfile.TemporaryDirectory() as folder:
         scorer = SePerScorer.from_pretrained(
-            options.reader, options.entailment, cache=Cache(str(Path(folder) / "cache.sqlite"))
+            options.reader, options.judge, cache=Cache(str(Path(folder) / "cache.sqlite"))
         )
         finish(measure(scorer, query), options.json)
 

@@ -16,11 +16,12 @@ from unittest import mock
 
 import torch
 
+from seper_reward.options import LoadOptions
 from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.runtime.pretrained import LoadedModel, LoadOptions, resolve_device, resolve_dtype
+from seper_reward.runtime.pretrained import LoadedModel, resolve_device, resolve_dtype
 from seper_reward.runtime.profiling import profiling
 from tests.benchmarks.common import clocked, contexts, finish, parser, questions
 

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--questions", type=int, default=1)
     made.add_argument("--reader", default="embedded")
-    made.add_argument("--entailment", default="embedded")
+    made.add_argument("--judge", default="embedded")
     made.add_argument("--reference_contexts", type=int, default=CONTEXTS, help="scaled up to 10 where fewer")
     made.add_argument("--factor_contexts", type=int, default=2, help="contexts for the factors, scaled up; 0: none")
     made.add_argument("--memory_of", choices=["ours", "reference"], help="only this one's peak memory, for --passages")
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def load(options: Namespace) -> SePerScorer:
-    return SePerScorer.from_pretrained(options.reader, options.entailment)
+    return SePerScorer.from_pretrained(options.reader, options.judge)
 
 
 def measure(scorer: SePerScorer, options: Namespace, passages: int) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def peak_of(scorer: SePerScorer, options: Namespace) -> float:
 
 
 def memory_in_child(options: Namespace, procedure: str, passages: int) -> float:
-    words = ["--reader", options.reader, "--entailment", options.entailment]
+    words = ["--reader", options.reader, "--judge", options.judge]
     command = [sys.executable, "-m", __spec__.name, "--memory_of", procedure, "--passages", str(passages), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return round(float(json.loads(done.stdout)["peak_memory_mb"]), 1)

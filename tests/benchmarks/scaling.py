@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 def main(arguments: Sequence[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--reader", default="embedded")
-    made.add_argument("--entailment", default="embedded")
+    made.add_argument("--judge", default="embedded")
     made.add_argument("--samples", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     made.add_argument("--passages", type=int, nargs="+", default=[1, 2, 5, 10, 20])
     made.add_argument("--questions", type=int, nargs="+", default=[10, 100, 1_000])
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--processes", type=int, nargs="+", default=[1, 2], help="wall clock of `label --input demo`")
     made.add_argument("--plot", help="draw the curves into this image")
     options = made.parse_args(arguments)
-    scorer = SePerScorer.from_pretrained(options.reader, options.entailment)
+    scorer = SePerScorer.from_pretrained(options.reader, options.judge)
     scorer.beliefs("Who?", ["Ann"], [()])  # what happens once
     measured = {
         "samples": curve(options.samples, lambda count: with_samples(scorer, count)),
@@ -115,7 +115,7 @@ def with_processes(options: Any, counts: Sequence[int]) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             words = ["--input", "demo", "--limit", "16", "--output_dir", folder, "--reader", options.reader]
             command = [
-                sys.executable, *launch, "-m", "seper_reward", "label", *words, "--entailment", options.entailment,
+                sys.executable, *launch, "-m", "seper_reward", "label", *words, "--judge", options.judge,
             ]  # fmt: skip
             environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
             start = time.perf_counter()

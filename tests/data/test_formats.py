@@ -9,7 +9,8 @@ from datasets import Dataset, Features, List, Value
 
 from seper_reward.data.formats import parse_columns
 from seper_reward.data.inputs import Needs, load_input
-from seper_reward.data.queries import InputOptions, read_queries
+from seper_reward.data.queries import read_queries
+from seper_reward.options import InputOptions
 from seper_reward.types import Passage
 
 FILES = Path(__file__).parent / "files"
@@ -124,7 +125,7 @@ def test_columns_that_the_user_names():
         "n": 1,
     }
     words = ["question=q", "answers=gold.aliases", "passages=ctx.body", "id=key"]
-    examples = read_queries([row], options=InputOptions(columns=parse_columns(words)))
+    examples = read_queries([row], options=InputOptions(columns=words))
     (query,) = examples.queries
     assert (query.id, query.question, query.answers) == ("3", "Who?", ("Ann", "A. Lee"))
     assert query.passages == (Passage("one", id="0"),)
@@ -136,9 +137,7 @@ def test_columns_that_the_user_names():
         "passages": {"passage_text": ["one"], "is_selected": [1]},
         "gold": "Ann",
     }
-    (query,) = read_queries(
-        [{**marco, "name": "Who is it?"}], options=InputOptions(columns={"question": "name"})
-    ).queries
+    (query,) = read_queries([{**marco, "name": "Who is it?"}], options=InputOptions(columns=["question=name"])).queries
     assert (query.question, query.answers, query.passages[0].text) == ("Who is it?", ("x",), "one")
 
 
@@ -159,7 +158,7 @@ def test_columns_that_the_user_names():
         ({"question": "Who?", "answers": "Ann"}, {}, r"for passages, got the columns question, answers; name it"),
         (
             {"question": "Who?", "answers": "Ann", "passages": "one"},
-            {"columns": {"passages": "ctx"}},
+            {"columns": ["passages=ctx"]},
             r"expected a column 'ctx', got the columns question, answers, passages",
         ),
     ],
@@ -235,7 +234,7 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
         options = InputOptions(
             **{name: str(tmp_path / value) if isinstance(value, str) else value for name, value in options.items()}
         )
-        return load_input(replace(options, source=questions, corpus=corpus), Needs(answers=False))
+        return load_input(replace(options, input=questions, corpus=corpus), Needs(answers=False))
 
     first, second = examples(run="bm25.run").queries
     assert (ids(first), ids(second)) == (["d1", "d2", "d3"], ["d4"])
@@ -257,7 +256,7 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
 def test_judgments_of_the_hub_are_tables(tmp_path):
     Dataset.from_list([{"query-id": "q1", "corpus-id": "d1", "score": 1}]).save_to_disk(tmp_path / "qrels")
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    options = InputOptions(questions, corpus, qrels=str(tmp_path / "qrels"))
+    options = InputOptions(questions, corpus=corpus, qrels=str(tmp_path / "qrels"))
     (query,) = load_input(options, Needs(answers=False)).queries
     assert (ids(query), marks(query)) == (["d1"], [1])
 
@@ -291,7 +290,7 @@ def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):
     (tmp_path / "file").write_text(text)
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
     with pytest.raises(ValueError, match=message):
-        load_input(InputOptions(questions, corpus, **{option: str(tmp_path / "file")}), Needs(answers=False))
+        load_input(InputOptions(questions, corpus=corpus, **{option: str(tmp_path / "file")}), Needs(answers=False))
     with pytest.raises(ValueError, match="give the corpus, too"):
         load_input(InputOptions(questions, **{option: str(tmp_path / "file")}), Needs(answers=False))
 
@@ -301,7 +300,7 @@ def test_several_columns_are_joined():
         {"Q": "Who?", "A": "Ann", "B": "A. Lee", "P1": "one", "P2": ["two", "three"], "n": 1},
         {"Q": "When?", "A": "May", "B": None, "P1": "", "P2": "four", "n": 2},
     ]
-    columns = parse_columns(["question=Q", "answers=A", "answers=B", "passages=P1", "passages=P2"])
+    columns = ["question=Q", "answers=A", "answers=B", "passages=P1", "passages=P2"]
     examples = read_queries(rows, options=InputOptions(columns=columns))
     assert [query.answers for query in examples.queries] == [("Ann", "A. Lee"), ("May",)]
     assert [[each.text for each in query.passages] for query in examples.queries] == [
@@ -326,7 +325,7 @@ def test_aliases_in_one_cell_are_separated():
 
 def test_a_column_that_the_user_did_not_name_is_metadata():
     row = {"question": "Who?", "answers": ["Ann"], "paragraphs": ["Ann did."], "context": "A dispute."}
-    (query,) = read_queries([row], options=InputOptions(columns={"passages": "paragraphs"})).queries
+    (query,) = read_queries([row], options=InputOptions(columns=["passages=paragraphs"])).queries
     assert [passage.text for passage in query.passages] == ["Ann did."]
     assert query.metadata == {"context": "A dispute."}
 
@@ -360,20 +359,20 @@ def test_columns_that_some_rows_lack():
     rows = [
         {"question": "Who?", "output": [{"answer": "Ann"}, {"provenance": []}], "aliases": None, "passages": ["x"]}
     ]
-    options = InputOptions(columns={"answers": ["output.answer", "aliases"]})
+    options = InputOptions(columns=["answers=output.answer", "answers=aliases"])
     assert read_queries(rows, None, options).queries[0].answers == ("Ann",)
-    assert read_queries(rows, None, InputOptions(columns={"answers": "output.answer"})).queries[0].answers == ("Ann",)
+    assert read_queries(rows, None, InputOptions(columns=["answers=output.answer"])).queries[0].answers == ("Ann",)
     for wrong in ("alias", "output.answers"):
         with pytest.raises(ValueError, match=f"expected a column '{wrong}'"):
-            read_queries(rows, None, InputOptions(columns={"answers": wrong}))
+            read_queries(rows, None, InputOptions(columns=[f"answers={wrong}"]))
     rows = [{"question": "Who?", "answer": {"aliases": ["Ann", None]}, "found": [{"text": "x"}, {"id": 1}]}]
     rows = [{**rows[0], "answer": {"aliases": None}}, *rows]
-    named = InputOptions(columns={"answers": "answer.aliases", "passages": "found.text"})
+    named = InputOptions(columns=["answers=answer.aliases", "passages=found.text"])
     found = read_queries(rows, None, named)
     assert [(query.answers, len(query.passages)) for query in found.queries] == [(("Ann",), 1)]
     assert "answers must be" in found.rejected[0].reason
     aliases = {"question": "Who?", "obj": "Paris", "all": '["Paris", "paris, france"]', "passages": ["x"]}
-    (query,) = read_queries([aliases], None, InputOptions(columns={"answers": ["obj", "all"]})).queries
+    (query,) = read_queries([aliases], None, InputOptions(columns=["answers=obj", "answers=all"])).queries
     assert query.answers == ("Paris", "paris, france")
 
 
@@ -391,14 +390,14 @@ def test_layouts_may_be_mixed_and_a_bad_row_is_rejected_by_itself():
 def test_a_byte_order_mark_in_judgments_is_no_part_of_an_id(tmp_path):
     (tmp_path / "qrels.txt").write_bytes(b"\xef\xbb\xbfq1 0 d1 2\nq2 0 d4 1\n")
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    options = InputOptions(questions, corpus, qrels=str(tmp_path / "qrels.txt"))
+    options = InputOptions(questions, corpus=corpus, qrels=str(tmp_path / "qrels.txt"))
     assert [marks(query) for query in load_input(options, Needs(answers=False)).queries] == [[2], [1]]
 
 
 def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(tmp_path, capsys):
     (tmp_path / "file.run").write_text("q1 Q0 d1 1 3 x\nq1 Q0 blank 2 2 x\nq1 Q0 d3 3 1 x\nq2 Q0 gone 1 1 x\n")
     questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    options = InputOptions(questions, corpus, run=str(tmp_path / "file.run"))
+    options = InputOptions(questions, corpus=corpus, run=str(tmp_path / "file.run"))
     (query,) = load_input(options, Needs(answers=False)).queries
     assert ids(query) == ["d1", "d3"]
     said = capsys.readouterr().err

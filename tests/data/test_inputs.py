@@ -5,9 +5,9 @@ import json
 import pytest
 
 from seper_reward.data.inputs import Needs, load_input
-from seper_reward.data.queries import InputOptions
 from seper_reward.data.rows import BadRowError
 from seper_reward.data.splits import split_of
+from seper_reward.options import InputOptions
 from seper_reward.types import Passage
 
 CORPUS = [
@@ -28,7 +28,7 @@ def source(tmp_path):
     """Options of reading the rows, with the corpus."""
     for name, rows in (("rows", ROWS), ("corpus", CORPUS)):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return InputOptions(str(tmp_path / "rows.jsonl"), str(tmp_path / "corpus.jsonl"))
+    return InputOptions(input=str(tmp_path / "rows.jsonl"), corpus=str(tmp_path / "corpus.jsonl"))
 
 
 class Fixed:
@@ -58,7 +58,7 @@ def test_questions_without_passages_get_those_of_the_retriever(source):
 
 def test_judged_questions_get_further_passages_with_grades(source, tmp_path):
     (tmp_path / "qrels.txt").write_text("q1 0 ferry 2\nq1 0 gone 1\nq2 0 sheep 1\n")
-    options = InputOptions(source.source, source.corpus, qrels=str(tmp_path / "qrels.txt"))
+    options = InputOptions(input=source.input, corpus=source.corpus, qrels=str(tmp_path / "qrels.txt"))
     found = load_input(options, Needs(retriever=Fixed, top_k=1))
     marks = [[(each.id, each.metadata["relevant"]) for each in query.passages] for query in found.queries]
     # q2 has its own passage, which is not judged, and finds the relevant one
@@ -67,7 +67,7 @@ def test_judged_questions_get_further_passages_with_grades(source, tmp_path):
 
 
 def test_passages_of_a_search_service_need_no_corpus(source):
-    options = InputOptions(source.source)
+    options = InputOptions(source.input)
     with pytest.raises(BadRowError, match=r"line 1: passages must be .* \(2 unusable rows in all\)"):
         load_input(options, Needs(strict=True))
     service = Fixed({"a": Passage("Found.", id="a")})
@@ -79,7 +79,7 @@ def test_passages_of_a_search_service_need_no_corpus(source):
 def test_what_a_job_needs_is_checked(source):
     found = load_input(source, Needs(passages=True, relevance=True))
     assert [query.id for query in found.queries] == ["q2"]
-    assert found.rejected[1].where == f"{source.source}, id q1"
+    assert found.rejected[1].where == f"{source.input}, id q1"
     assert found.rejected[1].reason.startswith("no passage was found for the question")
     assert found.rejected[1].row == {"id": "q1", "question": "Who runs it?"}
     found = load_input(source, Needs(answers=False, relevance=True))
@@ -100,5 +100,5 @@ def test_the_questions_of_a_split_or_an_even_sample(source, tmp_path):
     assert found == [row["id"] for row in rows if split_of(row["id"]) == "dev"]
     assert 0 < len(found) < 40
     assert [query.id for query in load_input(options, Needs(limit=3)).queries] == ["q0", "q13", "q26"]
-    stream = InputOptions(options.source, streaming=True)
+    stream = InputOptions(options.input, streaming=True)
     assert [query.id for query in load_input(stream, Needs(limit=3)).queries] == ["q0", "q1", "q2"]

@@ -9,9 +9,10 @@ import pytest
 from datasets import Dataset, DatasetDict
 
 from seper_reward.data import rows as row_files
-from seper_reward.data.queries import InputOptions, read_corpus, read_queries
+from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.rows import BrokenRow, read_rows
 from seper_reward.data.tables import open_dataset
+from seper_reward.options import InputOptions
 
 ROWS = [
     {"id": "mill", "question": "Who runs the mill?", "answers": ["Ida Voss", "I. Voss"], "passages": ["Ida runs it."]},
@@ -124,7 +125,7 @@ def test_rows_of_pandas_are_read(tmp_path):
     assert [query.metadata["year"] for query in found.queries] == [None, 1912.0]
     (query,) = read_queries([{"question": "When?", "answers": numpy.array([1912.0, 7]), "passages": ["x"]}]).queries
     assert query.answers == ("1912", "7")
-    columns = {"answers": ["gold.text", "also"]}
+    columns = ["answers=gold.text", "answers=also"]
     row = {"question": "When?", "gold": {"text": numpy.array(["1912"])}, "also": numpy.array([7]), "passages": ["x"]}
     assert read_queries([row], options=InputOptions(columns=columns)).queries[0].answers == ("1912", "7")
 

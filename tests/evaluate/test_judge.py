@@ -154,7 +154,7 @@ def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
     rows = [{**said, "question": f"who {n}?", "equivalent": n % 3 > 0, "system": "ab"[n % 2]} for n in range(40)]
     for name in ("own", "more"):
         write_rows(tmp_path / f"{name}.jsonl", rows)
-    words = ["--entailment", tiny_entailment, "--set", "judge.dtype=float32", "--set", "judge.device=cpu"]
+    words = ["--judge", tiny_entailment, "--dtype", "float32", "--device", "cpu"]
     words += ["--file", tmp_path / "own.jsonl", tmp_path / "more.jsonl", "--threshold", "0.5"]
     words += ["--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]
     assert main(["evaluate", "judge", *map(str, words)]) == 0

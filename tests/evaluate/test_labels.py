@@ -146,8 +146,8 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
         for at, each in enumerate(row["passages"]):
             each |= {"relevant": at == 0, "kind": "gold" if at == 0 else "lane"}
     source = write_rows(tmp_path / "lanes.jsonl", rows)
-    words = ["label", "--input", source, "--reader", tiny_reader, "--entailment", tiny_entailment, "--split", "train"]
-    options = "--prompt brief --num_samples 3 --max_new_tokens 4 --set reader.dtype=float32 --set reader.device=cpu"
+    words = ["label", "--input", source, "--reader", tiny_reader, "--judge", tiny_entailment, "--split", "train"]
+    options = "--prompt brief --num_samples 3 --max_new_tokens 4 --dtype float32 --device cpu"
     for seed in ("0", "1"):
         assert main([*map(str, words), *options.split(), "--seed", seed, "--output_dir", str(tmp_path / seed)]) == 0
     labels = [str(tmp_path / seed) for seed in ("0", "1")]

@@ -47,8 +47,8 @@ def commands(questions, tiny_reader, tiny_entailment):
     said = {"answers": ["Ann"], "response": "It is Ann"}
     verdicts = [{**said, "question": f"who {n}?", "equivalent": n % 3 > 0} for n in range(40)]
     path = write_rows(questions.with_name("verdicts.jsonl"), verdicts)
-    judge = ["--entailment", str(tiny_entailment), "--json", "judge.json", "--file", str(path)]
-    judge += ["--set", "judge.dtype=float32", "--set", "judge.device=cpu"]
+    judge = ["--judge", str(tiny_entailment), "--json", "judge.json", "--file", str(path)]
+    judge += ["--dtype", "float32", "--device", "cpu"]
     return {**words, "judge": ["evaluate", "judge", *judge]}
 
 

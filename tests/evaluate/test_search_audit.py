@@ -136,8 +136,8 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     log = tmp_path / "rollouts.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [
-        "--reader", str(tiny_reader), "--entailment", str(tiny_entailment),
-        "--set", "reader.dtype=float32", "--set", "reader.device=cpu", "--prompt", "brief",
+        "--reader", str(tiny_reader), "--judge", str(tiny_entailment),
+        "--dtype", "float32", "--device", "cpu", "--prompt", "brief",
         "--num_samples", "3", "--max_new_tokens", "4",
     ]  # fmt: skip
     outputs = {name: str(tmp_path / f"out.{name}") for name in ("json", "jsonl", "svg")}
@@ -165,13 +165,13 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     ]  # fmt: skip
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["audit-searches", str(log), *words]) == 2
-    several = "the log has results of tools search (2), python (1): name the search tools, such as --tools search"
+    several = "tools search (2), python (1): name the search tools, such as --search_tools search"
     assert several in capsys.readouterr().err
-    named = ["--tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
+    named = ["--search_tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
     assert main(["audit-searches", str(log), *words, *named]) == 0
     out, err = capsys.readouterr()
     assert "3 rollouts of 1 questions, 2 searches" in out
-    assert "--tools web: the log has no result of it; it has search (2), python (1)" in err
+    assert "--search_tools web: the log has no result of it; it has search (2), python (1)" in err
     assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
     assert main(["audit-searches"]) == 2
     assert "input is required: seper-reward audit-searches rollouts.jsonl" in capsys.readouterr().err

@@ -22,9 +22,8 @@ from seper_reward.cli import main as command
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus
 from seper_reward.labels.export import LAYOUTS
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reward.rollouts import Rollout, read_rollouts
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
 from tests.helpers import on_two_ranks
 from tests.serving.helpers import ServerThread
@@ -60,10 +59,6 @@ def _flags(**settings: Any) -> list[str]:
     return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
 
 
-def _set(group: str, **settings: Any) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{group}.{key}={value}")]
-
-
 def _run(*words: str) -> None:
     """Run a command of seper-reward in this process."""
     if command(list(words)):
@@ -92,7 +87,7 @@ def _labels(folder: Path) -> Artifacts:
     for name, (count, words) in jobs.items():
         out = folder / name
         where = _flags(input=_input(folder, count), output_dir=out, max_new_tokens=12)
-        _run("label", *where, *_set("reader", **EXACT), *words)
+        _run("label", *where, *_flags(**EXACT), *words)
         found |= _label_folder(f"labels/{name}", out)
     for layout in LAYOUTS:
         path = folder / layout
@@ -166,7 +161,7 @@ def _turn_rewards(reward: SePerReward, rollouts: list[Rollout]) -> list[list[flo
 def _rewards(folder: Path) -> Artifacts:
     """Rewards of scripted rollouts by one and by two ranks, and a server's answers."""
     scorer = SePerScorer.from_pretrained(
-        max_new_tokens=12, reader_options=ReaderOptions(**EXACT), entailment_options=LoadOptions(**EXACT)
+        max_new_tokens=12, reader_options=ReaderOptions(**EXACT), judge_options=LoadOptions(**EXACT)
     )
     columns, found = _rollouts(), {}
     rollouts = read_rollouts(columns["question"], columns["answers"], columns["completions"])
@@ -220,7 +215,7 @@ def _training(folder: Path) -> Artifacts:
         str(reader),
         str(entailment),
         reader_options=ReaderOptions(**EXACT),
-        entailment_options=LoadOptions(**EXACT),
+        judge_options=LoadOptions(**EXACT),
         num_samples=4,
         max_new_tokens=8,
         prompt="brief",
@@ -262,15 +257,14 @@ def _retriever(folder: Path) -> Artifacts:
     held_out.symlink_to(reader)
     settings = {
         "input": questions, "model": make_encoder(folder / "encoder", whole=True), "reader": reader,
-        "entailment": make_entailment(folder / "entailment", whole=True), "prompt": "brief", "num_samples": 3,
+        "judge": make_entailment(folder / "entailment", whole=True), "prompt": "brief", "num_samples": 3,
         "max_new_tokens": 4, "test_share": 0.25, "top_k": 2,
         "output_dir": folder / "run", "bf16": "false", "num_train_epochs": 1, "per_device_train_batch_size": 4,
         "learning_rate": 1e-3, "logging_steps": 1, "rounds": 1,
         "eval_readers": held_out,
     }  # fmt: skip
-    label = _set("labeler", label="delta_seper")
-    targets = _set("targets", min_spread=0, heterogeneity=1, shrink="false")
-    if retriever.main([*_flags(**settings), *_set("reader", **EXACT), *label, *targets]):
+    targets = _flags(label="delta_seper", min_spread=0, heterogeneity=1, shrink="false")
+    if retriever.main([*_flags(**settings), *_flags(**EXACT), *targets]):
         raise RuntimeError("the retriever's recipe failed")
     round_ = json.loads((folder / "run" / "round-1" / "round.json").read_text("utf-8"))
     named = ("loss", "grad_norm", "eval_ndcg@5")

@@ -11,8 +11,8 @@ from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.types import Passage, Query
 from tests.reader.in_process.architectures import tokenizer as byte_tokenizer
 
@@ -147,7 +147,7 @@ def load_sampler(plan: Plan, device: torch.device | None = None, dtype: str = "f
 
 def load_scorer(plan: Plan, device: torch.device | None = None, dtype: str = "float32", **more: Any) -> SePerScorer:
     """Return a scorer of the small reader and the random judge."""
-    from seper_reward.runtime.pretrained import LoadOptions
+    from seper_reward.options import LoadOptions
 
     options = LoadOptions(dtype=dtype, device=str(device or plan.device))
     judge = EntailmentScorer.from_pretrained(str(write_judge(plan)), options)

@@ -103,10 +103,10 @@ def retriever(plan: Plan) -> dict[str, Any]:
     held_out.symlink_to(write_reader(plan))
     words = [
         "--input", questions, "--model", write_encoder(plan), "--reader", write_reader(plan),
-        "--entailment", write_judge(plan), "--prompt", "brief", "--set", "reader.dtype=float32",
-        "--set", f"reader.device={plan.device}", "--num_samples", 3, "--max_new_tokens", 4, "--test_share", 0.25,
-        "--top_k", 2, "--set", "targets.min_spread=0", "--set", "targets.heterogeneity=1",
-        "--set", "targets.shrink=false", "--output_dir", output, "--bf16", "false", "--num_train_epochs", 1,
+        "--judge", write_judge(plan), "--prompt", "brief", "--dtype", "float32",
+        "--device", f"{plan.device}", "--num_samples", 3, "--max_new_tokens", 4, "--test_share", 0.25,
+        "--top_k", 2, "--min_spread", "0", "--heterogeneity", "1",
+        "--shrink", "false", "--output_dir", output, "--bf16", "false", "--num_train_epochs", 1,
         "--per_device_train_batch_size", 4, "--learning_rate", 1e-3, "--logging_steps", 1, "--report_to", "none",
         "--eval_readers", held_out,
     ]  # fmt: skip
@@ -148,9 +148,9 @@ def _label(plan: Plan, questions: Path, name: str) -> bytes:
     output = plan.folder / f"labels-{name}"
     words = [
         "--input", questions, "--output_dir", output, "--reader", write_reader(plan),
-        "--entailment", write_judge(plan), "--prompt", "brief",
+        "--judge", write_judge(plan), "--prompt", "brief",
         "--num_samples", plan.samples, "--max_new_tokens", plan.new_tokens,
-        "--set", "reader.dtype=float32", "--set", f"reader.device={plan.device}",
+        "--dtype", "float32", "--device", f"{plan.device}",
     ]  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "seper_reward", "label", *map(str, words)], capture_output=True, text=True, timeout=240

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from seper_reward.judge.entailment import EntailmentScorer, asking_sentence, entailed_in_parts, in_windows
+from seper_reward.options import LoadOptions
 from seper_reward.runtime.hashing import identity_hash
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Pair
 
 TEXTS = [("Elmwick", "Thornby"), ("it was built in 1840 by monks", "1840"), ("1840", "it was built in 1840 by monks")]

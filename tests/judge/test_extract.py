@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from seper_reward.judge.extract import compile_answer_pattern, extract_answer
+from seper_reward.judge.extract import extract_answer
+from seper_reward.options import compile_answer_pattern
 
 ANSWERS = ["Ida Voss", "2,340 metres", "1912", "Ann Lee, Bob Tew and Cal Orr", "yes", "Osk, Veland", "$45,000", "-5"]
 WRAPPERS = [

@@ -28,7 +28,7 @@ def words(tmp_path, tiny_reader, tiny_entailment):
     """Return the words of the command with tiny models, for short responses."""
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[:3]))
     fixed = f"--input {tmp_path / 'data.jsonl'} --output_dir {tmp_path / 'out'} --num_samples 2 --max_new_tokens 3"
-    return ["label", *fixed.split(), "--reader", str(tiny_reader), "--entailment", str(tiny_entailment)]
+    return ["label", *fixed.split(), "--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
 
 
 def files_of(folder):

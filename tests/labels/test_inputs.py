@@ -55,8 +55,8 @@ def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
 
 def test_a_run_has_the_passages_of_the_questions(label):
     words = ["--input", BEIR / "queries.jsonl", "--corpus", BEIR / "corpus.jsonl"]
-    words += ["--set", f"input.run={BEIR / 'bm25.run'}"]
-    rows = label("gold", *words, "--set", "input.run_depth=2", "--set", f"input.qrels={BEIR / 'qrels' / 'test.tsv'}")
+    words += ["--run", f"{BEIR / 'bm25.run'}"]
+    rows = label("gold", *words, "--run_depth", "2", "--qrels", f"{BEIR / 'qrels' / 'test.tsv'}")
     assert [shown(row) for row in rows] == [[("d1", 1), ("d2", 0)], [("d3", 2), ("d4", 0)]]
 
 
@@ -67,7 +67,7 @@ def test_columns_and_a_stream(label, tmp_path, monkeypatch):
     ]
     Dataset.from_list(rows).to_parquet(tmp_path / "data" / "train.parquet")
     words = ["--input", f"{tmp_path / 'data'}:train", "--columns", "question=q", "answers=gold", "passages=ctx"]
-    first = label("contains", *words, "--set", "input.streaming=true", "--limit", "3")
+    first = label("contains", *words, "--streaming", "true", "--limit", "3")
     assert [row["question"] for row in first] == ["Who has 0?", "Who has 1?", "Who has 2?"]
     spread = label("contains", *words, "--limit", "3")  # over all rows
     assert [row["question"] for row in spread] == ["Who has 0?", "Who has 3?", "Who has 6?"]
@@ -79,7 +79,7 @@ def test_a_table_as_people_keep_it(label, tmp_path):
         "1,Who rows?,Bob,Fog.,Bob rows.\n"
     )
     columns = ["question=Q", "answers=A", "passages=Passage 1", "passages=Passage 2"]
-    words = ["--input", tmp_path / "table.csv", "--set", "input.separator=|", "--columns", *columns]
+    words = ["--input", tmp_path / "table.csv", "--separator", "|", "--columns", *columns]
     rows = label("contains", *words)
     assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[1, 0], [0, 1]]
     assert [row["answers"] for row in rows] == [["Ida", "Voss"], ["Bob"]]

@@ -10,11 +10,11 @@ import yaml
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
-from seper_reward.config import LabelerConfig
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
 from seper_reward.labels.labelers import ItemLabeler, item_labeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
+from seper_reward.options import LabelerOptions
 from seper_reward.reader.writer import Writer
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
@@ -301,24 +301,24 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
 
 
 def test_options_reach_the_labeler(tiny_scorer):
-    options = LabelerConfig(item_preset="official", item_method="ar_r:top_k=2", item_max_new_tokens=40)
+    options = LabelerOptions(labeler_preset="official", item_method="ar_r:top_k=2")
     labeler = load_labeler("item", lambda: tiny_scorer, options=options)
     assert labeler.options == JudgmentOptions("ar_r", rounds=6, top_k=2, samples=6)
-    assert labeler.writer.sampling["max_new_tokens"] == 40
+    assert labeler.writer.sampling["max_new_tokens"] == 128
     assert labeler.writer.sampling["temperature"] == 0.0
     judge = item_labeler(tiny_scorer, options, "a_s:rounds=2,same_answer=0.9")
     assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=10, same_answer=0.9)
     assert judge.name == "a_s:rounds=2,same_answer=0.9"
     with pytest.raises(ValueError, match="method=ar_s orders the passages"):
-        load_labeler("item", lambda: pytest.fail("loaded"), options=LabelerConfig(item_method="ar_s:form=pointwise"))
+        load_labeler("item", lambda: pytest.fail("loaded"), options=LabelerOptions(item_method="ar_s:form=pointwise"))
 
 
 def test_a_reader_that_judges_badly_has_its_questions_rejected(
     tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys
 ):
-    models = f"--reader {tiny_reader} --entailment {tiny_entailment} --set reader.dtype=float32 --limit 2"
+    models = f"--reader {tiny_reader} --judge {tiny_entailment} --dtype float32 --limit 2"
     words = f"label --labeler item --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
-    words += ["--set", "labeler.item_max_new_tokens=8", "--set", "labeler.item_method=vanilla:form=pointwise"]
+    words += ["--item_method", "vanilla:form=pointwise"]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
@@ -328,5 +328,5 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
 
 @pytest.mark.parametrize("words", ["label --labeler contains --input", "baseline erag --file", "baseline item --file"])
 def test_a_wrong_method_is_an_error_before_anything_is_read(words, capsys):
-    assert main([*words.split(), "no/such/file.jsonl", "--set", "labeler.item_method=nonsense"]) == 2
+    assert main([*words.split(), "no/such/file.jsonl", "--item_method", "nonsense"]) == 2
     assert "nonsense" in capsys.readouterr().err

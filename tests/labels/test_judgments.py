@@ -217,7 +217,7 @@ def test_presets(method):
 def test_options_are_checked(changes, said):
     with pytest.raises(ValueError, match=said):
         JudgmentOptions(**changes)
-    with pytest.raises(ValueError, match="item_preset must be one of default, paper, official, got 'best'"):
+    with pytest.raises(ValueError, match="labeler_preset must be one of default, paper, official, got 'best'"):
         JudgmentOptions.preset("best", "a_s")
 
 

@@ -6,7 +6,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from seper_reward.cli import main
-from seper_reward.config import LabelerConfig
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.dataset import label
 from seper_reward.labels.labelers import (
@@ -18,6 +17,7 @@ from seper_reward.labels.labelers import (
 )
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
+from seper_reward.options import LabelerOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import labels_of
@@ -43,7 +43,7 @@ def words(tmp_path, tiny_reader, tiny_entailment):
     """Return the command's words for a labeler and a folder."""
     rows = [*records(3), {**records(1)[0], "id": "long", "question": "why " * 600}]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    models = ["--reader", str(tiny_reader), "--entailment", str(tiny_entailment), "--set", "reader.dtype=float32"]
+    models = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--dtype", "float32"]
     common = ["--input", str(tmp_path / "data.jsonl"), "--num_samples", "3", "--max_new_tokens", "4", *models]
     return lambda labeler, folder: ["label", "--labeler", labeler, "--output_dir", str(tmp_path / folder), *common]
 
@@ -72,15 +72,15 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
 
 
 def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
-    assert main([*words("erag", "out"), "--set", "labeler.erag_preset=paper", "--set", "labeler.metric=token_f1"]) == 0
+    assert main([*words("erag", "out"), "--labeler_preset", "paper", "--erag_metric", "token_f1"]) == 0
     rows = labels_of(tmp_path / "out")
     assert "baseline" not in rows[0]
     assert rows[0]["passages"][0]["responses"][0]["count"] == 1
     assert {row.baseline_error for row in read_labels(tmp_path / "out")} == {0.0}
     capsys.readouterr()
-    assert main([*words("erag", "out"), "--set", "labeler.metric=token_f1"]) == 2
+    assert main([*words("erag", "out"), "--erag_metric", "token_f1"]) == 2
     assert "labels made otherwise" in capsys.readouterr().err
-    assert main([*words("erag", "other"), "--set", "labeler.metric=f2"]) == 2
+    assert main([*words("erag", "other"), "--erag_metric", "f2"]) == 2
     assert "metric must be one of" in capsys.readouterr().err
 
 
@@ -109,7 +109,7 @@ def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words,
     for folder, more, other in (("sets", ["--sets", "conditional"], "delta_seper_hard"), ("out", [], "delta_belief")):
         assert main([*words("delta_seper", folder), *more]) == 0
         capsys.readouterr()
-        assert main([*words("delta_seper", folder), *more, "--set", f"labeler.label={other}"]) == 2
+        assert main([*words("delta_seper", folder), *more, "--label", f"{other}"]) == 2
         assert "labels made otherwise" in capsys.readouterr().err
 
 
@@ -122,7 +122,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert main(words("delta_seper", "out")) == 0
     rows = (tmp_path / "out" / "labels.jsonl").read_bytes()
     capsys.readouterr()
-    assert main([*words("delta_seper", "out"), "--set", "labeler.label=delta_seper_hard"]) == 0
+    assert main([*words("delta_seper", "out"), "--label", "delta_seper_hard"]) == 0
     assert "ΔSePer relevant" in capsys.readouterr().out
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == rows
     hard = [passage["delta_seper_hard"] for row in labels_of(tmp_path / "out") for passage in row["passages"]]
@@ -214,10 +214,10 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
 
 
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
-    token_f1, hard = LabelerConfig(erag_metric="token_f1"), LabelerConfig(label="delta_seper_hard")
+    token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
     for name, options in (
-        ("delta_seper", LabelerConfig()), ("delta_seper", hard), ("erag", token_f1),
-        ("likelihood", LabelerConfig()), ("gold", LabelerConfig()),
+        ("delta_seper", LabelerOptions()), ("delta_seper", hard), ("erag", token_f1),
+        ("likelihood", LabelerOptions()), ("gold", LabelerOptions()),
     ):  # fmt: skip
         labeler = load_labeler(name, lambda: tiny_scorer, options=options)
         labeled = labeler.label(as_query(records(1)[0]))

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from seper_reward import SePerScorer
-from seper_reward.config import LabelerConfig
 from seper_reward.data.rows import BadRowError
 from seper_reward.estimators.draws import drawn_by_mass
 from seper_reward.estimators.seper import Estimator
@@ -22,8 +21,8 @@ from seper_reward.labels.labelers import (
     load_labeler,
 )
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import label_row, labeled_query
+from seper_reward.options import LabelerOptions, SetOptions
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
 
@@ -64,7 +63,7 @@ def test_unknown_labeler(tiny_scorer):
     ("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")]
 )
 def test_the_metric_of_erag_is_a_setting(metric, name, tiny_scorer):
-    labeler = load_labeler("erag", lambda: tiny_scorer, options=LabelerConfig(erag_metric=metric))
+    labeler = load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_metric=metric))
     assert (labeler.name, labeler.fingerprint["metric"]) == (name, metric)
     assert labeler.label(QUERY) == ERAGLabeler(tiny_scorer, metric).label(QUERY)
 
@@ -77,7 +76,7 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_batch([QUERY])
     assert row.baseline_error == utilities[0].baseline.std_error > 0
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerConfig(label="delta_seper_hard")).label(
+    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(
         QUERY
     )
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
@@ -85,7 +84,7 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
 
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_scorer):
     ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [QUERY.answers])
-    found = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerConfig(label="delta_belief")).label(QUERY)
+    found = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_belief")).label(QUERY)
     for judged, row, label, error in zip(
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
@@ -224,7 +223,7 @@ def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer
 
 
 def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
-    options = LabelerConfig(erag_metric="tests.labels.test_labelers:length", erag_preset="paper")
+    options = LabelerOptions(erag_metric="tests.labels.test_labelers:length", labeler_preset="paper")
     labeler = load_labeler("erag", lambda: tiny_scorer, options=options)
     assert labeler.name == "erag_length"
     assert labeler.fingerprint["metric"] == "tests.labels.test_labelers:length"
@@ -241,8 +240,8 @@ def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
     }.items():
         with pytest.raises(ValueError, match=said):
             ERAGLabeler(tiny_scorer, path)
-    with pytest.raises(ValueError, match="erag_preset must be default, paper, official, got 'best'"):
-        load_labeler("erag", lambda: tiny_scorer, options=LabelerConfig(erag_preset="best"))
+    with pytest.raises(ValueError, match="labeler_preset must be default, paper, official, got 'best'"):
+        load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(labeler_preset="best"))
 
 
 def test_passages_that_contain_the_answer_as_words():

@@ -209,11 +209,11 @@ def test_columns_are_those_of_all_rows():
     assert as_dataset([{"a": 1}, {"a": "x"}])["a"] == [1, "x"]
 
 
-def test_the_command_writes_parquet(tmp_path, lane_questions):
+def test_labels_in_parquet(tmp_path, lane_questions):
     words = ["label", "--input", str(lane_questions), "--labeler", "contains", "--output_dir", str(tmp_path / "out")]
     assert main([*words, "--limit", "3"]) == 0
-    assert not (tmp_path / "out" / "labels.parquet").exists()
-    assert main([*words, "--limit", "3", "--output_format", "parquet"]) == 0  # also of a finished folder
+    rows = [json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()]
+    write_parquet(tmp_path / "out" / "labels.parquet", rows)
     from_parquet = load_labels(tmp_path / "out" / "labels.parquet")
     assert from_parquet.labeled() == load_labels(tmp_path / "out").labeled()
     assert from_parquet.labeled()[0].query.passages[0].metadata == {"relevant": True}

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from seper_reward.labels.plans import SetOptions, run_plans, sets_to_label, smallest_sufficient
+from seper_reward.labels.plans import run_plans, sets_to_label, smallest_sufficient
+from seper_reward.options import SetOptions
 from seper_reward.types import Estimate, UnscorableError
 
 

@@ -18,10 +18,9 @@ from seper_reward.labels import folder
 from seper_reward.labels import run as label_run
 from seper_reward.labels.labelers import DeltaSePerLabeler, load_labeler
 from seper_reward.labels.run import LabelRun
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import checked_line
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, launch, write_rows
 
@@ -53,11 +52,11 @@ def label(tiny_reader, tiny_entailment, tmp_path):
             "--input": source,
             "--output_dir": tmp_path / output,
             "--reader": tiny_reader,
-            "--entailment": tiny_entailment,
+            "--judge": tiny_entailment,
             "--num_samples": 4,
             "--max_new_tokens": 6,
         }
-        kind = ["--set", "reader.dtype=float32", "--set", "reader.device=cpu"]
+        kind = ["--dtype", "float32", "--device", "cpu"]
         return ["label", *(str(word) for pair in fixed.items() for word in pair), *kind, *map(str, more)]
 
     return words
@@ -126,7 +125,7 @@ def test_label_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment
         num_samples=4,
         max_new_tokens=6,
         reader_options=ReaderOptions(dtype="float32", device="cpu"),
-        entailment_options=LoadOptions(dtype="float32", device="cpu"),
+        judge_options=LoadOptions(dtype="float32", device="cpu"),
     )
     labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
     assert isinstance(labels, Dataset)
@@ -344,22 +343,21 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
             ["--reader", "no/such-model"],
             "reader='no/such-model' could not be loaded: expected 'embedded', 'plain', a local",
         ),
-        (["--entailment", "no/such-model"], "entailment='no/such-model' could not be loaded"),
+        (["--judge", "no/such-model"], "judge='no/such-model' could not be loaded"),
         (["--prompt", "mine"], "--prompt: invalid choice: 'mine' (choose from"),
-        (["--set", "reader.dtype=int8"], "dtype must be auto, float32, bfloat16, float16, got 'int8'"),
+        (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
         (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--block", "0"], "block must be at least 1"),
-        (["--set", "input.run_depth=0"], "run_depth must be at least 1, got 0"),
-        (["--margin", "-0.1"], "margin must be at least 0, got -0.1"),
+        (["--run_depth", "0"], "run_depth must be at least 1, got 0"),
         (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
-        (["--set", "reader.max_passage_tokens=0"], "max_passage_tokens must be at least 1"),
+        (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
         (
-            ["--set", "reader.passages_prompt={question}"],
+            ["--passages_prompt", "{question}"],
             "passages_prompt must be a text with {question}, {reference}",
         ),
-        (["--set", "reader.chat_template_kwargs=[1]"], "chat_template_kwargs must be a JSON mapping, got '[1]'"),
+        (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be dict or str or nothing, got [1]"),
     ],
 )
 def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, message):
@@ -373,11 +371,11 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("sampling: {seed: many}\n", "argument --seed: invalid int value: 'many'"),
-        ("sampling: {stop: word}\n", "stop must be"),
+        ("seed: many\n", "argument --seed: invalid int value: 'many'"),
+        ("stop: word\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
-        ("reader: {chat_template_kwargs: 3}\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
-        ("reader: {prompt: mine}\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
+        ("chat_template_kwargs: 3\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
+        ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
     ],
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
@@ -389,9 +387,9 @@ def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, 
 
 def test_the_readers_words_come_from_the_settings(label, tmp_path):
     (tmp_path / "config.yaml").write_text(
-        "reader:\n  closed_book_prompt: 'Say it. {question}'\n"
-        "  passages_prompt: 'Read it. {reference} Say it. {question}'\n"
-        "  system_prompt: Be brief.\n  chat_template: template.jinja\n  chat_template_kwargs: {tone: calm}\n"
+        "closed_book_prompt: 'Say it. {question}'\n"
+        "passages_prompt: 'Read it. {reference} Say it. {question}'\n"
+        "system_prompt: Be brief.\nchat_template_kwargs: {tone: calm}\n"
     )
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
@@ -402,8 +400,8 @@ def test_the_readers_words_come_from_the_settings(label, tmp_path):
         "out",
         "--config",
         tmp_path / "config.yaml",
-        "--set",
-        f"reader.chat_template={tmp_path / 'template.jinja'}",
+        "--chat_template",
+        tmp_path / "template.jinja",
     )
     assert main(words) == 0
     decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
@@ -431,7 +429,7 @@ def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
             assert without["responses"] == instead["responses"]
             assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
     capsys.readouterr()
-    assert main(label(source, "placebo", "--baseline", "placebo", "--set", "reader.placebo=The soup is hot.")) == 2
+    assert main(label(source, "placebo", "--baseline", "placebo", "--placebo", "The soup is hot.")) == 2
     assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 

@@ -10,9 +10,9 @@ from seper_reward.estimators.utility import utility
 from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, GoldLabeler, LikelihoodLabeler, load_labeler
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.run import LabelRun
+from seper_reward.options import SetOptions
 from seper_reward.types import Asked, Estimate, Passage, Query, UnscorableError
 
 HOP = Passage("The mill was built by Ann Lee.", id="hop")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from seper_reward.options import EngineOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import load_sampler
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
 
 DEAD = "http://127.0.0.1:9/v1"
@@ -13,7 +13,7 @@ def load(reader, *urls):
     return load_sampler(
         reader,
         options=ReaderOptions(dtype="float32", device="cpu"),
-        engine=EngineOptions(urls, requests=8, retries=0, timeout=30.0),
+        engine=EngineOptions(urls, engine_requests=8, retries=0, timeout=30.0),
         num_samples=4,
         max_new_tokens=8,
     )

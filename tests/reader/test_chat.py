@@ -2,6 +2,7 @@
 
 import copy
 import datetime
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import transformers.utils.chat_template_utils
 import trl
 
 from seper_reward import SePerScorer
-from seper_reward.config import ScorerConfig, load_scorer
-from seper_reward.reader.chat import ChatOptions, ChatTemplate, begins_to_think, with_template
+from seper_reward.options import ChatOptions, ScorerOptions
+from seper_reward.reader.chat import ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.scorer import load_scorer
 from seper_reward.types import Passage, Responses, UnscorableError, unwrap
 from tests.helpers import rebuilt
 
@@ -173,22 +175,21 @@ def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailmen
     path = tmp_path / "mine.jinja"
     turns = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     path.write_text("{{ strftime_now('%Y') }}" + turns + "<{{ tone }} bot>")
-    models = {"reader": str(tiny_reader), "entailment": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
-    config = ScorerConfig(
-        **models, chat_template=str(path), prompt_date="2031-05-06", system_prompt="Be brief.",
+    models = {"reader": str(tiny_reader), "judge": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
+    config = ScorerOptions(
+        **models, chat_template=str(path), system_prompt="Be brief.",
         chat_template_kwargs='{"tone": "calm"}', passages_prompt="Read it. {reference} Say it. {question}",
     )  # fmt: skip
     scorer = load_scorer(config, seed=0)
     prompt = scorer.reader.prompts.build("Who?")
-    start, end = "2031<system>Be brief.<user>", "<calm bot>"
+    start, end = "2024<system>Be brief.<user>", "<calm bot>"
     assert prompt == f"{start}Answer the question in a few words.\nQuestion: Who?{end}"
     shown = scorer.reader.prompts.build("Who?", [Passage("Ann did.")])
     assert shown == f"{start}Read it. Ann did. Say it. Who?{end}"
-    own = load_scorer(ScorerConfig(**models), seed=0)
+    own = load_scorer(ScorerOptions(**models), seed=0)
     assert own.sampler.weights_hash != scorer.sampler.weights_hash  # which covers the template
-    config.chat_template = str(tmp_path / "gone.jinja")
     with pytest.raises(ValueError, match=r"chat_template must be a file with a chat template, got '.*gone.jinja'"):
-        load_scorer(config, seed=0)
+        replace(config, chat_template=str(tmp_path / "gone.jinja"))
 
 
 def test_a_system_prompt_stands_in_front_of_every_prompt(tokenizer):

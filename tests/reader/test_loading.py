@@ -10,6 +10,7 @@ from transformers import AutoTokenizer
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER, READER_ADAPTER
 from seper_reward.judge.entailment import load_entailment
+from seper_reward.options import LoadOptions
 from seper_reward.reader import loading
 from seper_reward.reader.loading import (
     DEFAULTS_FILE,
@@ -25,7 +26,6 @@ from seper_reward.reader.loading import (
 from seper_reward.reward.chat_template import with_tool_template
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.json_files import write_json
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import run
 from tests.reader.in_process.architectures import ARCHITECTURES
 from trainers.models import name_base
@@ -114,7 +114,7 @@ def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
         load_entailment()
 
 
-@pytest.mark.parametrize(("load", "setting"), [(load_reader, "reader"), (load_entailment, "entailment")])
+@pytest.mark.parametrize(("load", "setting"), [(load_reader, "reader"), (load_entailment, "judge")])
 def test_an_unknown_model_names_the_setting_and_offline_mode(load, setting, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(OSError, match=f"{setting}='no/such'.*a local folder or a hub id; offline mode is on"):

@@ -7,10 +7,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_reader
-from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.reader.tokens import encode_prompt, may_end_stop
 from seper_reward.runtime.pretrained import LoadedModel
 from tests.helpers import PROMPTS, engine, prompt_ids

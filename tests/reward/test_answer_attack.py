@@ -9,11 +9,11 @@ import pytest
 from seper_reward import SePerScorer
 from seper_reward.data.demo import CORPUS
 from seper_reward.data.inputs import load_input
-from seper_reward.data.queries import InputOptions
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import decide
 from seper_reward.judge.support import Stated, mutual_supports
+from seper_reward.options import InputOptions
 from seper_reward.types import Pair
 
 TARGETS = [

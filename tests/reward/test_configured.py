@@ -7,12 +7,11 @@ from dataclasses import fields
 import pytest
 import yaml
 
-from seper_reward.commands.serve import ServeConfig
-from seper_reward.config import ScorerConfig
+from seper_reward.commands.serve import ServeOptions
+from seper_reward.options import RewardOptions, ScorerOptions, pick
 from seper_reward.reward import configured
-from seper_reward.reward.configured import CONFIG, RewardConfig, read_reward, read_reward_config
+from seper_reward.reward.configured import CONFIG, read_reward, read_reward_config
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.runtime.parser import parse_settings
 from tests.serving.helpers import ServerThread
 from tests.test_docs import ROOT
 from trainers.policy import PolicyConfig
@@ -46,8 +45,8 @@ def config(tmp_path, monkeypatch):
 def test_the_examples_are_read():
     assert [path.name for path in EXAMPLES] == ["in-process.yaml", "server.yaml"]
     here, there = map(read_reward_config, EXAMPLES)
-    assert (here.weights, here.passage_tag) == (there.weights, there.passage_tag)
-    assert here.weights == RewardWeights()
+    assert here.passage_tag == there.passage_tag
+    assert pick(RewardWeights, here) == pick(RewardWeights, there) == RewardWeights()
     assert (here.url, there.url) == (None, "http://localhost:8100")
 
 
@@ -56,9 +55,9 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
     reward = read_reward(config({"url": "http://localhost:8100/", "answer_weight": 2, "gain_weight": 0.5, **reading}))
     assert (reward.answer_pattern, reward.search_tools.names) == ("= (.*)", ("search",))
     assert reward.weights == RewardWeights(2.0, 0.5, price=0.1)
-    reader = {"name": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu"}
+    reader = {"reader": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu"}
     sampling = {"num_samples": 4, "max_new_tokens": 8, "seed": 3}
-    settings = {"reader": reader, "judge": str(tiny_entailment), "sampling": sampling, "price": 0.2}
+    settings = {**reader, "judge": str(tiny_entailment), **sampling, "price": 0.2}
     reward = read_reward(config(settings))
     with reward._reader.scorer() as scorer:
         assert (scorer.sampler.options.num_samples, scorer.sampler.options.seed) == (4, 3)
@@ -77,13 +76,13 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
         ({"url": "localhost:8100"}, "url must be an address such as http://localhost:8100"),
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
         (
-            {"url": "http://a:1", "reader": "b", "sampling": {"seed": 1}},
-            "with a url the server has the reader; set reader there",
+            {"url": "http://a:1", "reader": "b", "num_samples": 3},
+            "with a url the server has the reader; set num_samples, reader there",
         ),
         ({"answer_pattern": "("}, "answer_pattern must be a regular expression, got '(': missing )"),
         ({"search_tools": "search"}, "search_tools must be"),
-        ("- price: 0.1", "must contain a YAML mapping of settings"),
-        ("price: [", "reward.yaml, line 1: expected YAML in UTF-8, got"),
+        ("- price: 0.1", "must contain a YAML mapping"),
+        ("price: [", "reward.yaml: expected YAML in UTF-8, got"),
     ],
 )
 def test_mistakes_are_named_where_trl_looks_the_name_up(config, settings, message):
@@ -101,20 +100,15 @@ def test_a_file_that_is_not_there(monkeypatch):
 
 def test_no_setting_of_the_reader_is_lost_or_shadowed():
     """A setting of the reward that had the name of a reader's would count as one."""
-    own = {*RewardConfig.__annotations__, *RewardWeights.__annotations__}
-    assert not own & {each.name for each in fields(ScorerConfig)}
+    own = {*RewardOptions.__annotations__, *RewardWeights.__annotations__}
+    assert not own & {each.name for each in fields(ScorerOptions)}
 
 
 def test_one_default_price(monkeypatch):
     """In Python, in YAML, of a server, and of the policy's recipe."""
     monkeypatch.delenv(CONFIG, raising=False)
-    assert RewardConfig().weights == PolicyConfig(init_adapter="none").weights == RewardWeights()
-    for kinds in ((ServeConfig, RewardWeights), (PolicyConfig, RewardWeights), (RewardConfig, RewardWeights)):
-        assert not {each.name for each in fields(kinds[0])} & {each.name for each in fields(RewardWeights)}
-    words = ["--init_adapter", "none"]
-    assert parse_settings((PolicyConfig, RewardWeights), words, "train policy")[1] == RewardWeights(price=0.1)
-    configured._reward.cache_clear()
-    assert configured._reward(None).weights == RewardWeights(price=0.1)
+    for options in (RewardOptions(), ServeOptions(), PolicyConfig(init_adapter="none")):
+        assert pick(RewardWeights, options) == RewardWeights(price=0.1)
 
 
 def trl_grpo(tmp_path, reader):

@@ -3,9 +3,9 @@
 import torch
 from tokenizers.normalizers import Lowercase
 
+from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import load_reader
 from seper_reward.runtime.hashing import content_key, hash_with_tokenizer, identity_hash, weights_hash
-from seper_reward.runtime.pretrained import LoadOptions
 
 
 def test_the_hash_sees_one_changed_weight_and_the_dtype(tiny_reader):

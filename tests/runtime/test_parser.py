@@ -1,6 +1,5 @@
-"""Command lines: help by group, settings of libraries behind ``--help all``, and the nearest of a misspelt one."""
+"""Command lines: TRL's parser with flat names, one-line errors, and the nearest of a misspelt name."""
 
-import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -9,21 +8,19 @@ from typing import Literal
 import pytest
 from transformers import TrainingArguments
 
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.settings import setting
+from seper_reward.options import Options, setting
+from seper_reward.runtime.parser import parse_options
 
 
-@dataclass
-class Reader:
-    """Settings of a reader."""
-
-    help_group = "the reader"
+@dataclass(frozen=True)
+class Reader(Options):
+    """Options of a reader."""
 
     reader: str = setting("embedded", "Name of the reader.")
     num_samples: int = setting(10, "Responses per prompt.")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Command(Reader):
     """Do something with a reader."""
 
@@ -32,8 +29,10 @@ class Command(Reader):
     strict: bool = setting(False, "Whether to stop.")
     share: float = setting(0.5, "Share.")
     stop: list[str] = setting(["\n"], "Strings.")
+    mode: Literal["auto", "fast"] = setting("auto", "Mode.")
 
     def __post_init__(self):
+        super().__post_init__()
         if not self.output:
             raise ValueError("output is required: the file to write")
 
@@ -42,132 +41,102 @@ class Command(Reader):
 class Arguments(TrainingArguments):
     """A trainer's arguments."""
 
-    help_group = "the trainer"
-
     learning_rate: float = setting(1e-3, "Peak learning rate.")
 
 
-@dataclass
-class Shorter(Command):
-    """Do less."""
-
-    unused = ("limit", "num_samples")
-
-
-def shown(words, capsys, kinds=(Command,)):
+def shown(capsys, kinds=(Command,)):
     with pytest.raises(SystemExit, match=r"^0$"):
-        parse_settings(kinds, words, "seper-reward act", Command.__doc__)
+        parse_options(kinds, ["--help"], "seper-reward act")
     return capsys.readouterr().out
 
 
-def groups(text):
-    """Return the flags by group of a help text."""
-    parts = re.split(r"^(\S.*):$", text, flags=re.MULTILINE)
-    return {
-        name: re.findall(r"^  (--\w+)", body, re.MULTILINE)
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
+def flags(text):
+    return re.findall(r"^  (?:-h, )?(--\w+)", text, re.MULTILINE)
 
 
 def test_values():
-    (config,) = parse_settings((Command,), ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b"], "act")
-    assert config == Command("embedded", 10, "x", 3, True, 0.5, ["a", "b"])
+    words = ["--output", "x", "--limit", "3", "--strict", "--stop", "a", "b", "--mode", "fast"]
+    (found,) = parse_options((Command,), words, "act")
+    assert found == Command(output="x", limit=3, strict=True, stop=["a", "b"], mode="fast")
+    assert (found.reader, found.num_samples, found.share) == ("embedded", 10, 0.5)
 
 
-def test_help_is_sorted_by_who_needs_it(capsys):
-    text = shown(["--help"], capsys)
+def test_help_shows_the_commands_own_options_first(capsys):
+    text = shown(capsys)
     assert text.startswith("usage: seper-reward act [--config FILE.yaml] [--setting value ...]\n")
-    assert groups(text) == {
-        "settings of this command": ["--output", "--limit", "--strict", "--share", "--stop"],
-        "the reader": ["--reader", "--num_samples"],
-    }
-    assert re.search(r"--limit N +Number of questions \(default: all\)\.\n", text)  # no "(default: None)"
-    assert "--share X" in text
-    assert "--strict [true|false]" in text
-    assert "--num_samples N       Responses per prompt. (default: 10)" in text
+    assert "Do something with a reader. --config FILE.yaml reads any of these" in text
+    own = ["--output", "--limit", "--strict", "--share", "--stop", "--mode"]
+    assert flags(text) == ["--help", *own, "--reader", "--num_samples"]
+    assert re.search(r"Number of questions \(default: all\)\.\n", text)  # no "(default: None)"
+    assert re.search(r"--num_samples NUM_SAMPLES\n? +Responses per prompt\. \(default: 10\)", text)
     assert "--num-samples" not in text
-    assert "--help all" not in text  # nothing is hidden
 
 
-def test_help_leaves_out_what_does_nothing(capsys):
-    text = shown(["--help"], capsys, (Shorter,))
-    assert not {"--limit", "--num_samples"} & set(itertools.chain(*groups(text).values()))
-    assert "--reader" in text
-    (found,) = parse_settings((Shorter,), ["--output", "x", "--limit", "3"], "seper-reward act")
-    assert found.limit == 3  # refused where it would mislead, by the class itself
-
-
-def test_help_hides_what_libraries_define(capsys):
-    brief, full = (shown(words, capsys, (Command, Arguments)) for words in (["-h"], ["--help", "all"]))
-    assert groups(brief)["the trainer"][0] == "--output_dir"
-    assert {"--learning_rate", "--seed", "--report_to"} <= set(groups(brief)["the trainer"])
-    assert "--adam_beta2" not in brief
-    (hidden,) = re.findall(
-        r"^(\d+) more arguments \(transformers\): seper-reward act --help all$", brief, re.MULTILINE
-    )
-    theirs = groups(full)["TrainingArguments of transformers"]
-    assert "--adam_beta2" in theirs
-    assert len(theirs) == int(hidden) > 80
-    with pytest.raises(ValueError, match="--help trainer: expected nothing or 'all'"):
-        parse_settings((Command,), ["--help", "trainer"], "act")
+def test_arguments_of_libraries_stand_behind_ours(capsys):
+    text = shown(capsys, (Command, Arguments))
+    names = flags(text)
+    assert names.index("--num_samples") < names.index("--learning_rate") < names.index("--adam_beta2")
+    words = ["--output", "x", "--output_dir", "y", "--use_cpu", "true", "--bf16", "false", "--learning_rate", "0.5"]
+    found, arguments = parse_options((Command, Arguments), words, "act")
+    assert (found.output, arguments.output_dir, arguments.learning_rate) == ("x", "y", 0.5)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--outptu", "x"], r"^unknown setting '--outptu', did you mean '--output'\? \(--help explains"),
-        (["--num-sampels=3", "--output", "x"], "unknown setting '--num-sampels', did you mean '--num_samples'"),
+        (["--num-sampels=3", "--output", "x"], "unknown setting '--num-sampels=3', did you mean '--num_samples'"),
         (["--xyzzy", "3"], r"^unknown setting '--xyzzy' \("),
         (["--limt", "3", "--strickt"], "'--limt', did you mean '--limit'.; '--strickt', did you mean '--strict'"),
+        (["--lim", "3", "--output", "x"], "unknown setting '--lim'"),  # no abbreviations
         (["x"], "unknown setting 'x'"),
         ([], "output is required"),
-        (["--limit", "many"], "argument --limit: invalid"),
+        (["--limit", "many"], "argument --limit.*: invalid int value: 'many'"),
+        (["--output", "x", "--mode", "slow"], "invalid choice: 'slow'"),
         (["--config"], "--config needs the path of a YAML file"),
         (["--config", "nowhere.yaml"], "nowhere.yaml: no such file; `seper-reward init` writes the bundled files"),
     ],
 )
-def test_what_is_misspelt_is_named_with_the_nearest(words, message):
-    with pytest.raises((ValueError, OSError), match=message):
-        parse_settings((Command,), words, "act")
+def test_mistakes_are_one_line_with_the_nearest_name(words, message):
+    with pytest.raises((ValueError, OSError), match=message) as caught:
+        parse_options((Command,), words, "act")
+    assert "\n" not in str(caught.value)
 
 
-@dataclass
-class Words:
-    """Settings whose values YAML reads as something else."""
-
-    thinking: Literal["auto", "off", "on"] = setting("auto", "Whether to think.")
-    day: str = setting("", "Date.")
-    strict: bool = setting(False, "Whether to stop.")
-    save: str = setting("epoch", "Time of checkpoints: no, steps or epoch.")
-
-
-def test_words_that_yaml_reads_as_something_else(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("output: a\nlimt: 3\n", r"settings.yaml: unknown setting 'limt', did you mean 'limit'\?"),
+        ("output: a\nnum_samples: many\n", "argument --num_samples.*: invalid int value: 'many'"),
+        ("output: a\nnum_samples: 2.5\n", r"^num_samples must be int, got 2\.5"),
+        ("output: a\nnum_samples: true\n", "^num_samples must be int, got True"),
+        ("output: a\nshare: [1]\n", r"^share must be float, got \[1\]"),
+        ("output: a\nstop: word\n", "^stop must be list"),
+        ("output: a\nstop: [1]\n", "^stop must be list"),
+        ("output: a\nmode: slow\n", "^mode must be auto, fast, got 'slow'"),
+        ("output: 2024-07-26\n", "^output must be str, got datetime.date"),
+        ("output: [a\nlimit: 3\n", "settings.yaml: expected YAML in UTF-8, got .*line 2"),
+        ("- output: a\n", "must contain a YAML mapping"),
+        ("env: 3\n", "`env` field should be a dict"),
+    ],
+)
+def test_mistakes_in_a_file_are_one_line(tmp_path, text, message):
     path = tmp_path / "settings.yaml"
-    for text, expected in (
-        ("thinking: off\nday: 2024-07-26\nstrict: on\n", Words("off", "2024-07-26", True)),
-        ("thinking: on\nday: '2024-07-26'\nstrict: no\n", Words("on", "2024-07-26", False)),
-        ("save: no\nday: 2024-07-26 10:30:00\n", Words(day="2024-07-26 10:30:00", save="no")),
-        ("<<: {save: off}\nday: on\n", Words(day="on", save="off")),
-    ):
-        path.write_text(text)
-        assert parse_settings((Words,), ["--config", str(path)], "act") == (expected,)
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        parse_options((Command,), ["--config", str(path)], "act")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_file_of_settings(tmp_path, monkeypatch):
     path = tmp_path / "settings.yaml"
-    path.write_text("output: a\nlimit: 7\nenv: {SEPER_OF_A_TEST: 5, SEPER_MODE: off}\n")
+    path.write_text("output: a\nlimit: 7\nshare: 1\nstop: []\nenv: {SEPER_OF_A_TEST: 5}\n")
     monkeypatch.setenv("SEPER_OF_A_TEST", "")
-    monkeypatch.setenv("SEPER_MODE", "")
-    for words in (["--config", str(path)], [f"--config={path}"]):
-        (config,) = parse_settings((Command,), [*words, "--limit", "8"], "act")
-        assert (config.output, config.limit) == ("a", 8)  # flags win
-    assert (os.environ["SEPER_OF_A_TEST"], os.environ["SEPER_MODE"]) == ("5", "off")
-    path.write_text("env: {SEPER_MODE: [1]}\n")
-    with pytest.raises(ValueError, match=r"expected a text as env\.SEPER_MODE, got \['1'\]"):
-        parse_settings((Command,), ["--config", str(path)], "act")
-    path.write_text("outptu: a\n")
-    with pytest.raises(ValueError, match=rf"^{path}: unknown setting 'outptu', did you mean 'output'\?"):
-        parse_settings((Command,), ["--config", str(path)], "act")
-    path.write_text("env: 3\n")
-    with pytest.raises(ValueError, match="must contain a YAML mapping"):
-        parse_settings((Command,), ["--config", str(path)], "act")
+    (found,) = parse_options((Command,), ["--config", str(path), "--limit", "8"], "act")
+    assert found == Command(output="a", limit=8, share=1, stop=[])  # flags win
+    assert os.environ["SEPER_OF_A_TEST"] == "5"
+    path.write_text("output: a\nlearning_rate: 0.5\n")
+    assert parse_options((Command,), ["--config", str(path)], "act", others=True) == (Command(output="a"),)
+    path.write_bytes(b"output: \xff\n")
+    with pytest.raises(ValueError, match=r"settings.yaml: expected YAML in UTF-8, got "):
+        parse_options((Command,), ["--config", str(path)], "act")

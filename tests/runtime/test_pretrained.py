@@ -7,8 +7,9 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.integrations import deepspeed
 
+from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import load_reader
-from seper_reward.runtime.pretrained import LoadOptions, fast_dtype, resolve_dtype
+from seper_reward.runtime.pretrained import fast_dtype, resolve_dtype
 
 
 def test_dtypes():

@@ -28,7 +28,7 @@ def serving(words):
 def test_sigterm_answers_what_was_accepted_and_exits_with_0(tiny_reader, tiny_entailment, tmp_path):
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    words = ["--reader", tiny_reader, "--entailment", tiny_entailment, "--cache", tmp_path / "cache.sqlite"]
+    words = ["--reader", tiny_reader, "--judge", tiny_entailment, "--cache", tmp_path / "cache.sqlite"]
     words = ["serve", "--port", port, "--prompt", "brief", *words, "--num_samples", 2, "--max_new_tokens", 4]
     server = multiprocessing.get_context("fork").Process(target=serving, args=(list(map(str, words)),))
     server.start()

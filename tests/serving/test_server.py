@@ -12,10 +12,9 @@ import httpx2
 import pytest
 
 from seper_reward.client import SePerClient
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
+from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
 from seper_reward.serving.bodies import Reading
 from seper_reward.serving.scoring import Limits
@@ -379,7 +378,7 @@ def test_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
         prompt="brief",
         engine=EngineOptions((engine.url,), retries=0),
         reader_options=ReaderOptions(dtype="float32", device="cpu"),
-        entailment_options=LoadOptions(dtype="float32", device="cpu"),
+        judge_options=LoadOptions(dtype="float32", device="cpu"),
         num_samples=4,
         max_new_tokens=8,
     )

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from seper_reward.evaluate.judge import Verdict
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.options import LoadOptions
 from seper_reward.runtime.json_files import read_json
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import Pair
 from trainers import entailment as trainer
 
@@ -113,7 +113,7 @@ def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys)
     assert f"divided by {round(scores['temperature'], 3)}" in card
     assert f"Accuracy on 5 dev pairs, entailed or not: {scores['dev']['accuracy']} %." in card
     assert not (folder / "checkpoints").exists()
-    assert "next: seper-reward evaluate judge --entailment" in capsys.readouterr().err
+    assert "next: seper-reward evaluate judge --judge" in capsys.readouterr().err
     with pytest.raises(ValueError, match="other settings; changed: data was"):
         trainer.main([*words, "--pairs", dev])
     with pytest.raises(ValueError, match="other settings; changed: lora_r was 4, is 2"):

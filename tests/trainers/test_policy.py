@@ -15,11 +15,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from seper_reward.data.answers import exact_match
+from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import READER_HUB_ID, load_reader
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.runtime import pretrained
-from seper_reward.runtime.pretrained import LoadOptions, base_of_adapter
+from seper_reward.runtime.pretrained import base_of_adapter
 from seper_reward.types import Query
 from tests.benchmarks.experiments.policy_seeds import main as print_over_seeds
 from tests.helpers import cells, run_block
@@ -33,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def settings(tmp_path, tiny_reader, tiny_entailment):
     reading = {
-        "reader": {"name": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu"},
-        "judge": str(tiny_entailment), "sampling": {"num_samples": 2, "max_new_tokens": 3},
+        "reader": str(tiny_reader), "prompt": "brief", "dtype": "float32", "device": "cpu",
+        "judge": str(tiny_entailment), "num_samples": 2, "max_new_tokens": 3,
     }  # fmt: skip
     (tmp_path / "scorer.yaml").write_text(yaml.safe_dump(reading))
     return [

@@ -248,7 +248,7 @@ def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned(
 def test_held_out_questions_of_the_shipped_policies_are_apart_and_have_room(name, shared_data, monkeypatch, tokenizer):
     monkeypatch.chdir(ROOT)
     task = read_policy_task(f"configs/policy/{name}.yaml")
-    task.input = [each.replace("../shared/data", str(shared_data)) for each in task.input]
+    task = replace(task, input=[each.replace("../shared/data", str(shared_data)) for each in task.input])
     questions = read_policy_questions(task)
     assert len(questions.test) > 10
 

@@ -72,7 +72,7 @@ def test_the_task_is_read_from_a_policys_file(tmp_path):
 
 
 def test_the_file_of_the_scorer_has_the_seed_of_its_sampling(tmp_path):
-    (tmp_path / "scorer.yaml").write_text("sampling: {seed: 7, num_samples: 3}\n")
+    (tmp_path / "scorer.yaml").write_text("seed: 7\nnum_samples: 3\n")
     found = read_scorer_config(str(tmp_path / "scorer.yaml"))
     assert (found.seed, found.num_samples, read_scorer_config(None).seed) == (7, 3, 0)
 

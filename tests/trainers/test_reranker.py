@@ -10,9 +10,10 @@ from sentence_transformers import CrossEncoder
 from seper_reward.judge.entailment import load_entailment
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.targets import quantize
+from seper_reward.options import LoadOptions
 from seper_reward.retrieval import next_query
 from seper_reward.retrieval.embeddings import Embedder
-from seper_reward.runtime.pretrained import EMBEDDED, LoadOptions
+from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers import reranker, retriever
 from trainers.ranking.run import teacher_rows

@@ -19,9 +19,9 @@ from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
 from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, PassageLabeler, load_labeler
-from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
+from seper_reward.options import SetOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
 from seper_reward.retrieval import DenseRetriever
@@ -293,7 +293,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     wanted = {query.id for query in kept}
     lane_questions.write_text("\n".join(row for row in rows if json.loads(row)["id"] in wanted))
     settings += ["--eval_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
-    settings += ["--set", "targets.resolution=0"]
+    settings += ["--resolution", "0"]
     assert retriever.main([*settings, "--per_device_train_batch_size", "16"]) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "two")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]

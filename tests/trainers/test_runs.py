@@ -5,7 +5,7 @@ import torch
 from datasets import Dataset
 from transformers import Trainer, TrainingArguments
 
-from seper_reward.config import JudgeConfig
+from seper_reward.options import JudgeOptions
 from trainers import runs
 from trainers.entailment import EntailmentArguments
 from trainers.policy import PolicyArguments
@@ -63,4 +63,4 @@ def test_a_finished_run_takes_no_further_step(tmp_path):
 def test_a_missing_tracker_is_an_error_before_anything_is_measured(tmp_path):
     arguments = TrainingArguments(str(tmp_path), report_to=["wandb", "no_tracker"], use_cpu=True)
     with pytest.raises(OSError, match=r"--report_to no_tracker: not installed, or unknown to transformers"):
-        runs.tracked_run(JudgeConfig(), arguments, "retriever")
+        runs.tracked_run(JudgeOptions(), arguments, "retriever")

@@ -8,8 +8,8 @@ import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import load_reader
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import cells, run_block
 from trainers import sft
 
@@ -139,8 +139,8 @@ def test_the_shipped_adapter_and_the_plain_reader_differ():
 
 def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path):
     reading = {
-        "reader": {"prompt": "brief", "dtype": "float32", "device": "cpu"},
-        "judge": str(tiny_entailment), "sampling": {"num_samples": 2, "max_new_tokens": 3},
+        "prompt": "brief", "dtype": "float32", "device": "cpu",
+        "judge": str(tiny_entailment), "num_samples": 2, "max_new_tokens": 3,
     }  # fmt: skip
     (tmp_path / "scorer.yaml").write_text(yaml.safe_dump(reading))
     task = {

@@ -2,110 +2,82 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from seper_reward.config import (
-    CORPUS_HELP,
-    INPUT_HELP,
-    LEARN_FROM_HELP,
-    SPLIT_BY_HELP,
-    InputConfig,
-    LabelerConfig,
-    LearnFrom,
-    ScorerConfig,
-    SetsConfig,
-)
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import pool_passages
-from seper_reward.data.splits import SplitBy, clusters, shared_keys, split_by_rank, split_of, spread
+from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of, spread
 from seper_reward.labels.labelers import check_labeler, judgment_options
 from seper_reward.labels.provenance import query_key
+from seper_reward.options import (
+    EmbeddingOptions,
+    FormatOptions,
+    InputOptions,
+    LabelingOptions,
+    LearnFromOptions,
+    LimitOptions,
+    ScorerOptions,
+    SplitBy,
+    SplitByOptions,
+    check_least,
+    pick,
+    setting,
+)
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.settings import check_least, setting
 from seper_reward.types import Passage, Query
 
 #: Files of bundled questions by name, in addition to the demo.
 OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 
 
-@dataclass
-class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
+@dataclass(frozen=True)
+class RankingConfig(
+    LabelingOptions, LearnFromOptions, InputOptions, LimitOptions, EmbeddingOptions, SplitByOptions, ScorerOptions
+):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
-    group_help: ClassVar[Mapping[str, str]] = {"targets": "Conversion of labels to training targets."}
-
-    input: str = setting(
-        "demo",
-        f"{INPUT_HELP} 'unseen_facts' are bundled facts that the embedded reader has not been trained on.",
-        "input.path",
-        common=True,
-    )
-    corpus: str | None = setting(None, f"{CORPUS_HELP} (default: the passages of all questions).")
-    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
     test_share: float = setting(
         0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
     )
     dev_share: float = setting(0.125, "Share of questions for evaluation during training; may be 0.")
-    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
-    labeler: str = setting(
-        "delta_seper",
-        "Labels: delta_seper (change of the reader's belief in the gold answer), erag (labeler.metric of the "
-        "responses), likelihood (change of the answer's log-probability), item (the reader's own judgment), contains "
-        "(whether the passage contains the answer), gold (human marks), or the score of a reranker, given by its "
-        "folder.",
-        "labeler.name",
-        common=True,
-    )
     candidates: Literal["retrieved", "given", "both"] = setting(
         "both", "Passages to label: retrieved by the model, given with the questions, or both."
     )
     top_k: int = setting(8, "Number of passages to retrieve per question and round, >= 1.")
-    embeddings_dir: str | None = setting(
-        None,
-        "Folder for the corpus's embeddings by models that are not in training: each embeds a corpus only once "
-        "(default: embeddings in output_dir).",
-    )
     hops: int = setting(
         1,
         "Number of retrievals per question, >= 1, each with the question and the best passages found so far; 2 for "
         "questions that need two passages.",
     )
-    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP, "targets.learn_from", common=True)
     list_size: int | None = setting(
         None,
         "Maximum number of passages per question in training, >= 2: the best, the worst, and evenly between; not "
         "given: all.",
-        "targets.list_size",
     )
     heterogeneity: float = setting(
         0.1,
         "Maximum p-value, in (0, 1], of the test that a question's labels differ more than by noise; other questions "
         "are left out. 1 keeps all.",
-        "targets.heterogeneity",
     )
     shrink: bool = setting(
         True,
         "Whether to shrink a question's labels towards their mean, by the noise in their differences according to the "
         "standard errors.",
-        "targets.shrink",
     )
     min_spread: float = setting(
         0.05,
         "Difference of best and worst label, >= 0, that a training question must exceed; measured after shrinkage.",
-        "targets.min_spread",
     )
     margin: float = setting(
         0.1,
         "Minimum label of a helpful passage, > 0; the retriever's loss contrastive ignores pairs of passages whose "
         "labels differ by less.",
-        "targets.margin",
     )
     resolution: float = setting(
         0.1,
         "Unit to which labels are rounded, >= 0, since smaller differences are noise; 0 does not round.",
-        "targets.resolution",
     )
     eval_readers: list[str] = setting(
         ["plain"],
@@ -120,7 +92,8 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.eval_readers = [] if self.eval_readers == ["none"] else self.eval_readers
+        if self.eval_readers == ["none"]:
+            object.__setattr__(self, "eval_readers", [])
         check_labeler(self.labeler)
         judgment_options(self)  # raises before models are loaded
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
@@ -138,7 +111,7 @@ class RankingConfig(InputConfig, LabelerConfig, SetsConfig, ScorerConfig):
                 f"sets={self.sets} measures sets of passages, which learn_from=singles does not use; learn from "
                 "paths, or leave sets out"
             )
-        check_least(self, list_size=2, top_k=1, hops=1, eval_top_k=1, limit=1, resolution=0, min_spread=0)
+        check_least(self, list_size=2, top_k=1, hops=1, eval_top_k=1, resolution=0, min_spread=0)
         if not self.margin > 0:
             raise ValueError(f"margin must be above 0, got {self.margin}")
         if not 0 < self.heterogeneity <= 1:
@@ -175,10 +148,10 @@ def read_input(config: RankingConfig) -> tuple[Sequence[Query], dict[str, Passag
 
 
 def read_source(
-    source: str, corpus: str | None, config: InputConfig
+    source: str, corpus: str | None, config: FormatOptions
 ) -> tuple[Sequence[Query], dict[str, Passage] | None]:
     """Read questions, also bundled ones, and a corpus; report unusable rows on standard error."""
-    options = replace(config.input_options, source=str(OURS.get(source, source)), corpus=corpus)
+    options = pick(InputOptions, config, input=str(OURS.get(source, source)), corpus=corpus)
     found = load_input(options, Needs(corpus=True))
     if found.rejected:
         first = found.rejected[0]

@@ -9,11 +9,11 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from seper_reward.config import reader_options
 from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
 from seper_reward.evaluate.win_ratios import relative_win_ratios
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.options import ReaderOptions, pick
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
@@ -62,7 +62,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
         sampler = ResponseSampler.from_pretrained(
             name,
             # settings of the labelling reader alone are reset
-            replace(reader_options(config), revision=None, chat_template=None),
+            pick(ReaderOptions, config, chat_template=None),
             seed=sampling.seed,
             num_samples=sampling.num_samples,
             temperature=defaults.temperature,

@@ -3,19 +3,18 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
-from seper_reward.config import REPORT_TO_HELP, InputConfig, load_scorer
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.labelers import PassageLabeler, load_labeler
-from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
+from seper_reward.options import REPORT_TO_HELP, FormatOptions, setting
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import cell, measures_table
 from seper_reward.reports.tracking import Run
@@ -25,8 +24,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import read_lines, write_json
 from seper_reward.runtime.run_folder import claim_settings
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import LabeledQuery, Query
 
 from ..runs import SETTINGS, ThisMachine, decisive
@@ -39,15 +37,13 @@ Config = TypeVar("Config", bound=RankingConfig)
 _INCIDENTAL = {
     "eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir",
     "engine", "engine_model", "engine_requests", "engine_timeout",  # the labeler's fingerprint has the served model
-    *InputConfig.__dataclass_fields__,
+    *FormatOptions.__dataclass_fields__,
 }  # fmt: skip
 
 
 @dataclass
 class ListArguments(ThisMachine, BaseTrainingArguments):
     """Training arguments with defaults for lists of passages; without an accelerator, the CPU is used."""
-
-    help_group = "the trainer"
 
     per_device_train_batch_size: int = setting(
         8, "Number of questions, each with its list of passages, per step and process."
@@ -76,14 +72,19 @@ class RankingRun(NamedTuple):
     readers: RankingReaders
 
 
+def in_folder(config: Config, folder: Path) -> Config:
+    """Return the settings with the cache and the embeddings in the run's folder, if they have no other place."""
+    return replace(
+        config,
+        cache=config.cache or trainer_cache(folder),
+        embeddings_dir=config.embeddings_dir or str(folder / "embeddings"),
+    )
+
+
 def begin(
     config: Config, arguments: BaseTrainingArguments, read: Callable[[Config], Questions] = read_questions
 ) -> RankingRun:
-    """Read the questions, and load the labelling scorer and the other readers.
-
-    If ``config.cache`` is not given, it is set to ``trainer_cache``, and ``config.embeddings_dir`` to a folder of the
-    run.
-    """
+    """Read the questions, and load the labelling scorer and the other readers."""
     folder = Path(arguments.output_dir)
     fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false") == "true"
     if fsdp or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
@@ -91,8 +92,6 @@ def begin(
             f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process to "
             "rank and be saved; launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
         )
-    config.cache = config.cache or trainer_cache(folder)
-    config.embeddings_dir = config.embeddings_dir or str(folder / "embeddings")
     questions = read(config)
     scorer = load_scorer(config, arguments.seed)
     return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
@@ -100,8 +99,7 @@ def begin(
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
     """Return the configured labeler, of sets of passages if ``sets`` is set."""
-    sets = None if config.set_options is None else SetOptions(**config.set_options)
-    return load_labeler(config.labeler, lambda: scorer, sets, config)
+    return load_labeler(config.labeler, lambda: scorer, config.set_options, config)
 
 
 def training_label(config: RankingConfig) -> str | None:

@@ -13,7 +13,7 @@ from seper_reward.labels.rows import (
     said_responses,
     utility_fields,
 )
-from seper_reward.runtime.settings import check_choice
+from seper_reward.options import check_choice
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Estimate, UnscorableError
 

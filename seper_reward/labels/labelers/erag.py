@@ -10,10 +10,10 @@ from seper_reward.data.answers import AnswerMetric, answer_metric
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import difference, estimate
 from seper_reward.labels.labelers.base import ReaderLabeler
+from seper_reward.options import check_choice
 from seper_reward.reader.prompted import ahead
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.runtime.memory import in_batches
-from seper_reward.runtime.settings import check_choice
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Answers, Asked, Estimate, Passage, Query, Responses, UnscorableError
 
@@ -39,7 +39,7 @@ class ERAGOptions:
         Raises:
             ValueError: There is no such preset.
         """
-        check_choice("erag_preset", name, get_args(ERAGPreset))
+        check_choice("labeler_preset", name, get_args(ERAGPreset))
         return cls() if name == "default" else cls(greedy=True, baseline=False)
 
 

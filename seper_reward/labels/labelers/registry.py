@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from seper_reward.config import LabelerConfig
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import JudgmentOptions, parse_judge
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
@@ -15,13 +14,12 @@ from seper_reward.labels.labelers.gold import GoldLabeler
 from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.plans import SetOptions
 from seper_reward.labels.rows import DELTA_SEPER
-from seper_reward.runtime.settings import check_types
+from seper_reward.options import LabelerOptions, SetOptions
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
-_DEFAULTS = LabelerConfig()
+_DEFAULTS = LabelerOptions()
 
 
 LABELERS: dict[str, type[PassageLabeler]] = {
@@ -38,7 +36,7 @@ def load_labeler(
     name: str,
     load_scorer: LoadScorer,
     sets: SetOptions | None = None,
-    options: LabelerConfig = _DEFAULTS,
+    options: LabelerOptions = _DEFAULTS,
 ) -> PassageLabeler:
     """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
 
@@ -53,14 +51,13 @@ def load_labeler(
         OSError: A model cannot be loaded.
     """
     check_labeler(name)
-    check_types(options)
     judgment_options(options)
     labeler: PassageLabeler
     match name:
         case "delta_seper":
             labeler = DeltaSePerLabeler(load_scorer(), options.label or DELTA_SEPER)
         case "erag":
-            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.erag_preset))
+            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.labeler_preset))
         case "likelihood":
             labeler = LikelihoodLabeler(load_scorer())
         case "item":
@@ -74,22 +71,21 @@ def load_labeler(
     return SetLabeler(labeler, sets)
 
 
-def judgment_options(options: LabelerConfig, judge: str | None = None) -> JudgmentOptions:
+def judgment_options(options: LabelerOptions, judge: str | None = None) -> JudgmentOptions:
     """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``.
 
     Raises ``ValueError`` if there is no such method or option.
     """
     method, changes = parse_judge(judge or options.item_method)
-    return JudgmentOptions.preset(options.item_preset, method, **changes)
+    return JudgmentOptions.preset(options.labeler_preset, method, **changes)
 
 
-def item_labeler(scorer: SePerScorer, options: LabelerConfig, judge: str | None = None) -> ItemLabeler:
+def item_labeler(scorer: SePerScorer, options: LabelerOptions, judge: str | None = None) -> ItemLabeler:
     """Return ITEM's labeler; a judge replaces ``item_method`` and names the labels."""
     return ItemLabeler(
         scorer,
         judgment_options(options, judge),
         JudgmentPrompts.load(options.item_prompts),
-        max_new_tokens=options.item_max_new_tokens,
         name=judge or "item",
     )
 

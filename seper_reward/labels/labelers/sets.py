@@ -7,7 +7,8 @@ from typing import Any
 
 from seper_reward.estimators.draws import difference
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
-from seper_reward.labels.plans import Context, SetOptions, run_plans, sets_to_label, smallest_sufficient
+from seper_reward.labels.plans import Context, run_plans, sets_to_label, smallest_sufficient
+from seper_reward.options import SetOptions
 from seper_reward.types import Asked, Estimate, LabeledQuery, Passage, Query, SetLabel, UnscorableError
 
 

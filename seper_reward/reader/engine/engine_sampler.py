@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.canary import Reading
 from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
@@ -27,7 +28,7 @@ from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions, Sampler, SamplingOptions
+from seper_reward.reader.sampler import Sampler
 from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
@@ -312,7 +313,7 @@ def load_sampler(
         ValueError: An engine is given together with a loaded reader.
         ConnectionError: The engine does not answer.
     """
-    if not engine.urls:
+    if not engine.engine:
         return ResponseSampler.from_pretrained(reader, options, **sampling)
     if isinstance(reader, LoadedModel):
         raise ValueError(f"engine runs the reader itself; pass its name instead of the loaded reader {reader.name!r}")

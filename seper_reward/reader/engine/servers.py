@@ -13,31 +13,18 @@ import time
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
 
+from seper_reward.options import API_KEY, EngineOptions, check_url
 from seper_reward.reader.engine.canary import Canary, Reading, canary_request, read_canary
-from seper_reward.reader.sampler import EngineOptions
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import UnscorableError
 
 T = TypeVar("T")
 
-API_KEY = "SEPER_ENGINE_API_KEY"
 _COOL_DOWN = 60.0  # seconds after a failure in which a server is used last
 _POLICY = "trl-policy-v"  # adapters that AsyncGRPOTrainer loads, a new one after each synchronisation
 _PROMPT_AT_FAULT = (400, 413, 422)  # HTTP statuses of an invalid request
-
-
-def check_url(url: str, name: str = "engine") -> None:
-    """Raise ``ValueError`` for a URL that is not an HTTP address, or has a password or query, which logs show."""
-    parts = urlsplit(url)
-    if set("@?#") & set(url):
-        raise ValueError(
-            f"{name} must not contain a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
-        )
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{name} must be URLs such as http://localhost:8000/v1, got {url!r}")
 
 
 class Server:
@@ -138,15 +125,15 @@ class ServerPool:
     """
 
     def __init__(self, engine: EngineOptions) -> None:
-        if not engine.urls:
+        if not engine.engine:
             raise ValueError("engine must have at least one URL, got none")
-        self.servers = [Server(url, engine.timeout, engine.retries) for url in dict.fromkeys(engine.urls)]
-        self.capacity = engine.requests * len(self.servers)
+        self.servers = [Server(url, engine.timeout, engine.retries) for url in dict.fromkeys(engine.engine)]
+        self.capacity = engine.engine_requests * len(self.servers)
         self._places = asyncio.Semaphore(self.capacity)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="engine", daemon=True).start()
         served = [(server, self.start(server.models()).result()) for server in self.servers]
-        self.model = engine.model if engine.model is not None else _only(*served[0])
+        self.model = engine.engine_model if engine.engine_model is not None else _only(*served[0])
         for server, models in served:
             if self.model not in models:
                 raise ValueError(

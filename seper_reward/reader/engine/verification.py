@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from seper_reward.options import SamplingOptions
 from seper_reward.reader.engine.completions import (
     Completion,
     completion_request,
@@ -12,7 +13,6 @@ from seper_reward.reader.engine.completions import (
     read_forced,
     read_next,
 )
-from seper_reward.reader.sampler import SamplingOptions
 
 PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
 # mean difference in nats; bf16 differs by some hundredths, log-probabilities at temperature 2 by several nats

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from seper_reward.options import Layout
 from seper_reward.reader.in_process.layout import cache_argument, has_lines, new_cache
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.in_process.scored_tokens import Place, forward, has_keep_argument, places_of
-from seper_reward.reader.sampler import Layout
 from seper_reward.reader.tokens import GivenResponse
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf

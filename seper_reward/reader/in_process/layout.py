@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from seper_reward.reader.sampler import Layout
+from seper_reward.options import Layout
 
 
 def choose_layout(model: Any) -> Layout:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.options import Layout, ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.decoding import known_leaves, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, window_of
@@ -30,7 +31,7 @@ from seper_reward.reader.in_process.self_check import (
 )
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
-from seper_reward.reader.sampler import Layout, ReaderOptions, SamplingOptions, isolated
+from seper_reward.reader.sampler import isolated
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, find_tokens
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
@@ -262,7 +263,7 @@ class ResponseSampler:
     def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
         """Return a problem with the reader's log-probabilities, or ``None``; see ``check``."""
         probe = copy.copy(self)
-        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=())
+        probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=[])
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
         ids = probe_ids(self.tokenizer(prompt).input_ids, self._window - PROBE_TOKENS)
         named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names seed the noise

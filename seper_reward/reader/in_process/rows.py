@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.options import SamplingOptions
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus
-from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.reader.tokens import GivenResponse, ResponseEnds
 from seper_reward.runtime.control_tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seper_reward.options import Layout
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
-from seper_reward.reader.sampler import Layout
 from seper_reward.runtime.inference import inference
 from seper_reward.types import Responses, UnscorableError
 

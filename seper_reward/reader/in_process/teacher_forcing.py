@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from seper_reward.options import Layout
 from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
 from seper_reward.reader.in_process.layout import keep_logits
-from seper_reward.reader.sampler import Layout
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.profiling import timed

@@ -26,10 +26,10 @@ from seper_reward.data.splits import split_of
 from seper_reward.evaluate.judge import equivalence, read_verdicts
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge
+from seper_reward.options import setting
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.run_folder import claim_settings
-from seper_reward.runtime.settings import setting
 from seper_reward.types import Pair
 from tests.benchmarks.adapters.entailment_data import (
     CAPS,
@@ -62,8 +62,6 @@ _INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only", "pairs"
 @dataclass
 class StageConfig(EntailmentTrainingConfig):
     """Train a stage of the entailment adapter that ships."""
-
-    unused = ("pairs", "dev_pairs")
 
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
@@ -171,10 +169,10 @@ def _method_rows(columns: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card; return 0."""
-    (stage,) = parse_settings((StageConfig,), argv, "python -m tests.benchmarks.adapters.entailment", __doc__)
+    (stage,) = parse_options((StageConfig,), argv, "python -m tests.benchmarks.adapters.entailment")
     with locked(Path(stage.output_dir)):
         make(stage)
-    suggest(f"python -m tests.benchmarks.judge.texts --entailment {stage.output_dir}")
+    suggest(f"python -m tests.benchmarks.judge.texts --judge {stage.output_dir}")
     return 0
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from seper_reward.options import SamplingOptions, setting
 from seper_reward.reader.loading import (
     PLAIN,
     READER_DEFAULTS,
@@ -22,12 +23,10 @@ from seper_reward.reader.loading import (
     load_tokenizer,
     save_reader_defaults,
 )
-from seper_reward.reader.sampler import SamplingOptions
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import write_json, write_lines
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
-from seper_reward.runtime.settings import setting
 from tests.benchmarks.adapters.reader_data import LICENCES, reader_rows
 from tests.benchmarks.adapters.reader_scores import evaluate, score_table
 from trainers.runs import suggest
@@ -39,8 +38,6 @@ _CARD = Path(__file__).with_name("reader_adapter.md")
 @dataclass
 class ReaderConfig(SftScriptConfig):
     """Train a reader that answers briefly."""
-
-    unused = ("data", "model", "policy")
 
     data_dir: str = field(
         default_factory=lambda: os.environ.get("SEPER_SHARED_DATA", "../shared/data"),
@@ -91,7 +88,7 @@ def score(config: ReaderConfig, adapter: Path, rows: Sequence[dict[str, Any]]) -
 def main(argv: Sequence[str] | None = None) -> int:
     """Train (unless ``--evaluate_only``), score the adapter and write its card; return 0."""
     kinds = (ReaderConfig, SftArguments)
-    config, arguments = parse_settings(kinds, argv, "python -m tests.benchmarks.adapters.reader", __doc__)
+    config, arguments = parse_options(kinds, argv, "python -m tests.benchmarks.adapters.reader")
     adapter = Path(arguments.output_dir)
     rows = examples(config, arguments.seed)
     if not config.evaluate_only:

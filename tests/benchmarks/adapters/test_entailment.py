@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.data.splits import split_of
 from seper_reward.runtime.json_files import read_json
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from tests.benchmarks.adapters import entailment as factory
 from tests.benchmarks.adapters import entailment_data as data
 from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair, read_pairs
@@ -102,7 +102,7 @@ def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
 
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
     words = ["--config", str(CONFIGS / "entailment-second-more.yaml")]
-    (config,) = parse_settings((factory.StageConfig,), words, "entailment")
+    (config,) = parse_options((factory.StageConfig,), words, "entailment")
     written = factory.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
     assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written
 

@@ -13,23 +13,21 @@ from typing import Any
 
 from seper_reward.baselines.erag import answering_labeler, end_to_end
 from seper_reward.baselines.labelled import Labelled, costs_per, label_all
-from seper_reward.command import parse
-from seper_reward.config import CommandConfig, LabelerConfig, load_scorer
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.marks import is_relevant, relevance_of, role_order
-from seper_reward.data.queries import InputOptions
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.labelers import ERAGLabeler, check_labeler, load_labeler, needs_answers
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
+from seper_reward.options import CommandOptions, InputOptions, LabelerOptions, setting
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval import load_reranker
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.run_folder import claim_settings, lock_folder
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import PooledPearson, mean, mean_over_questions, rank_correlation
 from seper_reward.types import LabeledQuery, Passage, Query
 
@@ -37,8 +35,8 @@ Ends = Sequence[Mapping[int, float] | None]  # by question: the reader's score b
 _INCIDENTAL = ("data", "output_dir", "cache")
 
 
-@dataclass
-class CompareConfig(LabelerConfig, CommandConfig):
+@dataclass(frozen=True)
+class CompareConfig(LabelerOptions, CommandOptions):
     """Compare labelers by people's marks, by how well the reader answers, and by their costs, on several data sets."""
 
     data: list[str] = setting(
@@ -200,7 +198,7 @@ class CompareRun:
         settings: Mapping[str, Any],
         load_scorer: Callable[[], SePerScorer],
         labelers: Sequence[str],
-        options: LabelerConfig,
+        options: LabelerOptions,
         *,
         depth: int,
         judging_seed: int,
@@ -354,7 +352,7 @@ def plot_compare(results: Mapping[str, Any], path: Path) -> None:
 
 def run(arguments: list[str]) -> None:
     """Compare labelers as the words of a command line say."""
-    config = parse(CompareConfig, arguments, "python -m tests.benchmarks.experiments.compare")
+    config = parse_options((CompareConfig,), arguments, "python -m tests.benchmarks.experiments.compare")[0]
     for name in config.labelers:
         check_labeler(name)
     run = CompareRun(

@@ -24,14 +24,14 @@ from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.labels.labelers import check_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
+from seper_reward.options import setting
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
-from seper_reward.runtime.parser import parse_settings
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.parser import parse_options
 from seper_reward.statistics import rounded
 from seper_reward.types import Query
 from tests.benchmarks.experiments.label_table import (
@@ -70,11 +70,9 @@ class Parts(NamedTuple):
     label: str | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class CompareConfig(HeadConfig, ExperimentConfig):
     """Compare labelers by the retrievers that their labels train."""
-
-    unused = ("labeler", "label", "sets", "learn_from")
 
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
@@ -466,7 +464,7 @@ def _placed(arguments: RetrieverArguments, folder: Path, seed: str) -> Retriever
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the label table, train a retriever per labeler and seed, measure all, and write the results; return 0."""
     kinds = (CompareConfig, RetrieverArguments)
-    config, arguments = parse_settings(kinds, argv, "python -m tests.benchmarks.experiments.compare_labelers", __doc__)
+    config, arguments = parse_options(kinds, argv, "python -m tests.benchmarks.experiments.compare_labelers")
     with locked(Path(arguments.output_dir)):
         compare(config, arguments)
     return 0

@@ -18,10 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from seper_reward.config import LearnFrom, load_scorer
 from seper_reward.evaluate.rankings import gold_relevance, rank_metrics
+from seper_reward.options import LearnFrom
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
+from seper_reward.scorer import load_scorer
 from seper_reward.types import LabeledQuery, Query
 from tests.benchmarks.common import finish, parser
 from tests.benchmarks.experiments.compare_labelers import CompareConfig
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "true",
             *more,
         ]
-        config, training = parse_settings((CompareConfig, RetrieverArguments), words, "hops", __doc__)
+        config, training = parse_options((CompareConfig, RetrieverArguments), words, "hops")
         questions = read_questions(config)
         found: dict[str, list[dict[str, float]]] = {"untrained": []}
         for seed in options.seeds:

@@ -12,9 +12,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.options import setting
+from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
-from seper_reward.runtime.settings import setting
 from trainers.models import load_encoder
 from trainers.runs import suggest
 
@@ -49,7 +49,7 @@ def with_new_head(model: SentenceTransformer, dimension: int, seed: int) -> Sent
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Save the bi-encoder with its new layer; return 0."""
-    (config,) = parse_settings((NewHeadConfig,), argv, "python -m tests.benchmarks.experiments.new_head", __doc__)
+    (config,) = parse_options((NewHeadConfig,), argv, "python -m tests.benchmarks.experiments.new_head")
     model = with_new_head(load_encoder(config.model), config.dimension, config.seed)
     model.save_pretrained(config.output_dir, create_model_card=False)
     print(f"model: {config.output_dir}")

@@ -11,10 +11,10 @@ from sentence_transformers.base.modules import Dense
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from seper_reward.options import setting
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.dense import build_index
 from seper_reward.retrieval.embeddings import Embedder
-from seper_reward.runtime.settings import setting
 from seper_reward.types import LabeledQuery, Passage
 from trainers.ranking import candidates
 from trainers.ranking.losses import ListCollator, TextVectors, vectors_by_text
@@ -22,7 +22,7 @@ from trainers.ranking.run import teacher_rows
 from trainers.retriever import RetrieverConfig, RetrieverRun, fit
 
 
-@dataclass
+@dataclass(frozen=True)
 class HeadConfig(RetrieverConfig):
     """Settings of a retriever of which perhaps only the last layer learns."""
 

@@ -6,37 +6,33 @@ from typing import Literal
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
-from seper_reward.runtime.settings import setting
+from seper_reward.options import setting
 from seper_reward.types import Query
 from trainers.ranking.data import Questions, RankingConfig, questions_by_split, read_input
 
 
-@dataclass
+@dataclass(frozen=True)
 class ExperimentConfig(RankingConfig):
     """Settings of an experiment's questions, in addition to those of a ranking recipe."""
 
     marked: int | None = setting(
         None,
         "Only questions with this many passages that people marked as supporting (default: all).",
-        "input.marked",
     )
-    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.", "input.yes_no")
+    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
     least_aliases: int = setting(
         1,
         "Only questions whose answer has at least this many aliases, >= 1.",
-        "input.least_aliases",
     )
     known_aliases: Literal["all", "last"] = setting(
         "all",
-        "Aliases of the answers that training and dev questions keep: all, or only the last one, as if one answer "
-        "string was known; test questions keep all.",
-        "input.known_aliases",
+        "Aliases of the answers that training and dev questions keep: all, or only the last one, as if one "
+        "answer string was known; test questions keep all.",
     )
     test_input: str | None = setting(
         None,
         "Other questions to test with, out of the domain of those trained on; their passages join the corpus, and "
         "limit and test_share choose from them, too (default: test questions are from the same input).",
-        "input.test_path",
     )
 
     def __post_init__(self) -> None:

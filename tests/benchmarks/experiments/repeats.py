@@ -19,18 +19,18 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
-from seper_reward.config import load_scorer
+from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.seper import Estimator
-from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
+from seper_reward.evaluate.contexts import marked_contexts, none_asked, with_passages
 from seper_reward.judge.judge import Judge
+from seper_reward.options import PASSAGES_HELP, MarkedOptions, check_choice, setting
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.runtime.settings import check_choice, setting
-from seper_reward.scorer import SePerScorer, beliefs_of
+from seper_reward.runtime.parser import parse_options
+from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
 from seper_reward.statistics import mean, rounded, rounded_or_none
 from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 
@@ -72,8 +72,8 @@ class _Measured:
     truth: Sequence[Estimate]
 
 
-@dataclass
-class RepeatsConfig(MarkedConfig):
+@dataclass(frozen=True)
+class RepeatsConfig(MarkedOptions):
     """Repeat ΔSePer on other samples: spread, error and correlation over N by estimator (SePer, Figure 3, Table 4)."""
 
     passages_per_question: int | None = setting(None, PASSAGES_HELP)
@@ -98,7 +98,7 @@ class RepeatsConfig(MarkedConfig):
                 "repeats must be at least 2 and timed_questions at least 0, got "
                 f"{self.repeats} and {self.timed_questions}"
             )
-        if self.estimator_options != Estimator():
+        if Estimator.preset(self.estimator) != Estimator():
             raise ValueError(
                 "repeats compares estimators itself; leave out the options of SePer, and name --estimators"
             )
@@ -195,7 +195,7 @@ class Repeats(Record):
 
 def command(arguments: list[str]) -> str:
     """Run ``python -m tests.benchmarks.experiments.repeats``."""
-    config = parse(RepeatsConfig, arguments, f"python -m {_NAME}")
+    config = parse_options((RepeatsConfig,), arguments, f"python -m {_NAME}")[0]
     queries = with_passages(marked_questions(config, config.file), config.passages_per_question)
     with reporting("repeats", config) as report:
         found = repeats(

@@ -5,7 +5,7 @@ python -m tests.benchmarks.experiments.robustness --config tests/benchmarks/expe
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,18 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import MarkedConfig, Record, marked_questions, parse, reporting
-from seper_reward.config import entailment_options, load_scorer
-from seper_reward.evaluate.contexts import PASSAGES_HELP, marked_contexts, none_asked, with_passages
+from seper_reward.command import Record, marked_questions, reporting
+from seper_reward.evaluate.contexts import marked_contexts, none_asked, with_passages
 from seper_reward.evaluate.similarity import SIMILARITIES, Similarity, load_similarity
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge, PairModel
+from seper_reward.options import PASSAGES_HELP, LoadOptions, MarkedOptions, pick, setting
 from seper_reward.reader.prompts import PromptStyle, prompt_style
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.runtime.settings import setting
-from seper_reward.scorer import SePerScorer, beliefs_of
+from seper_reward.runtime.parser import parse_options
+from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
 from seper_reward.statistics import PooledPearson, mean
 from seper_reward.types import Asked, Pair, Passage, Query, Responses, UnscorableError, unwrap
 
@@ -33,14 +33,14 @@ _NAME = "tests.benchmarks.experiments.robustness"
 _SOFT, _HARD = "delta_seper_soft", "delta_seper_hard"
 
 
-@dataclass
-class RobustnessConfig(MarkedConfig):
+@dataclass(frozen=True)
+class RobustnessConfig(MarkedOptions):
     """Correlate ΔSePer with people's marks under other entailment models and prompts (SePer, Figure 7)."""
 
     passages_per_question: int | None = setting(None, PASSAGES_HELP)
-    entailments: list[str] = setting(
+    judges: list[str] = setting(
         ["embedded", "lexical", "token_f1", "cosine"],
-        "Entailment models to compare with that of the other settings: as --entailment, or a similarity in the place "
+        "Entailment models to compare with that of the other settings: as --judge, or a similarity in the place "
         "of one: lexical (the response holds the answer), token_f1 or cosine (of MiniLM's embeddings).",
     )
     prompts: list[str] = setting(
@@ -159,21 +159,21 @@ class Robustness(Record):
 
 def command(arguments: list[str]) -> str:
     """Run ``python -m tests.benchmarks.experiments.robustness``."""
-    config = parse(RobustnessConfig, arguments, f"python -m {_NAME}")
+    config = parse_options((RobustnessConfig,), arguments, f"python -m {_NAME}")[0]
     file = config.file
     styles = {name: prompt_style(name, baseline=config.baseline, placebo=config.placebo) for name in config.prompts}
     queries = with_passages(marked_questions(config, file), config.passages_per_question)
 
     def loader(name: str, scorer: SePerScorer) -> Callable[[], Any]:
-        if name == config.entailment:
+        if name == config.judge:
             return lambda: scorer.entailment
         if name in SIMILARITIES:
             return lambda: SimilarityKernel(name, load_similarity(name, scorer.entailment.device))
-        return lambda: EntailmentScorer.from_pretrained(name, replace(entailment_options(config), revision=None))
+        return lambda: EntailmentScorer.from_pretrained(name, pick(LoadOptions, config))
 
     with reporting("robustness", config) as report:
         scorer = load_scorer(config, config.seed)
-        report(robustness(scorer, queries, {name: loader(name, scorer) for name in config.entailments}, styles))
+        report(robustness(scorer, queries, {name: loader(name, scorer) for name in config.judges}, styles))
     return f"seper-reward label --input {config.file} --reader plain --seed 1 --output_dir runs/plain"
 
 

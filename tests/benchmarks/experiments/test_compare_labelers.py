@@ -90,7 +90,7 @@ def test_a_label_of_delta_seper_is_compared_by_its_name():
 def test_labels_of_sets_are_compared_with_those_of_single_passages(settings, tmp_path):
     settings = [*settings, "--eval_gains", "false", "--eval_strategy", "no", "--max_steps", "2", "--dev_share", "0.2"]
     settings += ["--labelers", "conditional_delta_seper", "gold", "--seeds", "0", "--hops", "2", "--eval_top_k", "2"]
-    settings += ["--set", "sets.given_top=1", "--set", "targets.min_spread=0", "--set", "targets.heterogeneity=1"]
+    settings += ["--given_top", "1", "--min_spread", "0", "--heterogeneity", "1"]
     settings += ["--tune", "learning_rate=1e-5,1e-3"]
     assert compare_labelers.main(settings) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())

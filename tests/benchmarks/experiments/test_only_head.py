@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.embeddings import Embedder
-from seper_reward.runtime.parser import parse_settings
+from seper_reward.runtime.parser import parse_options
 from seper_reward.types import Passage
 from tests.benchmarks.experiments import new_head
 from tests.benchmarks.experiments.label_table import shared_store
@@ -53,7 +53,7 @@ def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder, tiny_scorer)
     each_step = ["--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1", "--save_total_limit", "9"]
     best = ["--load_best_model_at_end", "true", "--metric_for_best_model", "eval_ndcg@5", "--save_strategy", "steps"]
     words = [*settings, "--warmup_steps", "0", *each_step, *best]
-    config, arguments = parse_settings((HeadConfig, RetrieverArguments), words, "head")
+    config, arguments = parse_options((HeadConfig, RetrieverArguments), words, "head")
     trained = HeadRun(config, arguments, read_questions(config), tiny_scorer).train()
     before, after = weights(weak), trained.state_dict()
     changed = [name for name in before if not torch.equal(before[name], after[name])]

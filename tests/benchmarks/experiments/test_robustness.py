@@ -78,7 +78,7 @@ def test_a_question_too_long_for_one_prompt_is_left_out_of_all(tiny_scorer, caps
 
 def test_the_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     (tmp_path / "qa.jsonl").write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    words = ["--entailments", str(tiny_entailment), "lexical", "--prompts", "paper"]
+    words = ["--judges", str(tiny_entailment), "lexical", "--prompts", "paper"]
     words += ["--plot", str(tmp_path / "plot.svg"), "--passages_per_question", "2"]
     words += arguments(tiny_reader, tiny_entailment, tmp_path / "qa.jsonl", tmp_path / "out.json")
     assert main(words) == 0

@@ -14,12 +14,13 @@ from typing import Any, Literal
 from tqdm.auto import tqdm
 
 from seper_reward.cli import run
-from seper_reward.command import Record, ResultConfig, by_name, parse, reporting
+from seper_reward.command import Record, by_name, reporting
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.options import ResultOptions, check_types, setting
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.runtime.json_files import write_lines
-from seper_reward.runtime.settings import check_types, setting
+from seper_reward.runtime.parser import parse_options
 from seper_reward.statistics import interval_over_questions, rounded_or_none
 from tests.benchmarks.experiments.agreement import NoisyLabels, TrueSigns, correlation, pairs_within, sign_shares
 from tests.benchmarks.experiments.reader_labels import Key, ReaderLabels, read_reader
@@ -47,8 +48,8 @@ _COLORS = {
 }
 
 
-@dataclass
-class TransferConfig(ResultConfig):
+@dataclass(frozen=True)
+class TransferConfig(ResultOptions):
     """Do labels hold for other readers? Agreement of their labels, corrected for sampling noise."""
 
     labels: list[str] = setting(
@@ -169,7 +170,7 @@ class Transfer(Record):
 
 def command(arguments: list[str]) -> str:
     """Run ``python -m tests.benchmarks.experiments.transfer``."""
-    config = parse(TransferConfig, arguments, f"python -m {_NAME}")
+    config = parse_options((TransferConfig,), arguments, f"python -m {_NAME}")[0]
     with reporting("transfer", config) as report:
         found = transfer(
             [read_reader(folder, name) for name, folder in by_name(config.labels).items()],

@@ -14,7 +14,7 @@ from seper_reward.evaluate.judge import read_verdicts
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge, decide
-from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.options import LoadOptions
 from seper_reward.types import Pair
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS, texts
@@ -200,8 +200,8 @@ def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):
     near_cases, facts = texts.near_cases, list(itertools.islice(fact_cases(), 100))
     monkeypatch.setattr(texts, "near_cases", lambda seed, golds: near_cases(seed, 2))  # fewer, for time
     monkeypatch.setattr(texts, "fact_cases", lambda: facts)
-    words = ["--entailment", tiny_entailment, "--seed", "3"]
-    words += ["--set", "judge.dtype=float32", "--set", "judge.device=cpu"]
+    words = ["--judge", tiny_entailment, "--seed", "3"]
+    words += ["--dtype", "float32", "--device", "cpu"]
     words += ["--json", tmp_path / "out.json", "--plot", tmp_path / "plot.svg"]
     texts.command(list(map(str, words)))
     result = json.loads((tmp_path / "out.json").read_text())

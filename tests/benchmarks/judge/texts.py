@@ -3,7 +3,7 @@
 The judge is measured as labels and rewards use it: labels use the forward entailment of the gold answer by a
 response, and rewards the mutual support of the answer that a completion states last.
 
-    python -m tests.benchmarks.judge.texts --json runs/judge.json    # --entailment FOLDER for another judge
+    python -m tests.benchmarks.judge.texts --json runs/judge.json    # --judge FOLDER for another judge
 """
 
 import itertools
@@ -15,15 +15,16 @@ from typing import Any
 
 from seper_reward.batching import measure_shared
 from seper_reward.cli import run
-from seper_reward.command import Record, ResultConfig, parse, reporting
-from seper_reward.config import JudgeConfig, entailment_options
+from seper_reward.command import Record, reporting
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
+from seper_reward.options import JudgeOptions, ResultOptions, setting
 from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
-from seper_reward.runtime.settings import setting
+from seper_reward.runtime.parser import parse_options
+from seper_reward.scorer import judge_options
 from seper_reward.statistics import mean
 from seper_reward.types import Pair
 from tests.benchmarks.judge.cases import SHIFTS, Case, fact_cases, near_cases, own_cases
@@ -45,8 +46,8 @@ _COLUMNS = {
 _COLORS = ("#c0392b", "#e08e3a")
 
 
-@dataclass
-class JudgeTextsConfig(JudgeConfig, ResultConfig):
+@dataclass(frozen=True)
+class JudgeTextsConfig(JudgeOptions, ResultOptions):
     """Measure how often the judge supports or rewards wrong answers and rejects right ones, by kind of text."""
 
     seed: int = setting(0, "Seed of the values near gold answers.")
@@ -177,11 +178,11 @@ class JudgeErrors(Record):
 
 def command(arguments: list[str]) -> str:
     """Measure the judge of the settings, and return what to run next."""
-    config = parse(JudgeTextsConfig, arguments, "python -m tests.benchmarks.judge.texts")
+    config = parse_options((JudgeTextsConfig,), arguments, "python -m tests.benchmarks.judge.texts")[0]
     with reporting(_NAME, config) as report:
-        scorer = EntailmentScorer.from_pretrained(config.entailment, entailment_options(config))
+        scorer = EntailmentScorer.from_pretrained(config.judge, judge_options(config))
         report(measure_judge(Judge(scorer), seed=config.seed))
-    return f"seper-reward label --entailment {config.entailment} --input QUESTIONS.jsonl"
+    return f"seper-reward label --judge {config.judge} --input QUESTIONS.jsonl"
 
 
 def measure_judge(judge: Judge, *, seed: int = 0) -> JudgeErrors:

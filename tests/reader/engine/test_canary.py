@@ -184,4 +184,4 @@ def test_weights_that_a_trainer_replaces_are_refused(tiny_sampler, serve):
     server.adapters, server.vllm_config = ("trl-policy-v7",), None
     server.model = "trl-policy-v7"
     with pytest.raises(ValueError, match="is a policy in training, which its trainer replaces; name the base"):
-        engine(tiny_sampler, server, model="trl-policy-v7")
+        engine(tiny_sampler, server, engine_model="trl-policy-v7")

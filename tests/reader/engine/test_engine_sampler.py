@@ -15,13 +15,12 @@ import torch
 from seper_reward import SePerReward, SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
+from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
 from seper_reward.runtime.cache import Cache
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.types import UnscorableError, unwrap
 from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run, write_rows
 
@@ -209,7 +208,7 @@ def test_the_less_busy_server_is_asked(tiny_sampler, serve):
             go_on.set()
 
     fast, slow = serve(fault=nearly_done), serve(fault=lambda body: go_on.wait(60) and None)
-    sampler = engine(tiny_sampler, fast, slow, requests=2)
+    sampler = engine(tiny_sampler, fast, slow, engine_requests=2)
     go_on.clear()  # the slow one answers when the fast one has done most
     prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
     same(sampler.sample(prompts), tiny_sampler.sample(prompts))
@@ -263,7 +262,12 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for urls, options, error, message in [
         ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
-        ([server.url], {"model": "mine"}, ValueError, "engine_model='mine' is not on engine=.*, which serves tiny"),
+        (
+            [server.url],
+            {"engine_model": "mine"},
+            ValueError,
+            "engine_model='mine' is not on engine=.*, which serves tiny",
+        ),
         ([server.url, other.url], {}, ValueError, "engine_model='tiny' is not on engine='.*', which serves other"),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
         (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),
@@ -275,7 +279,7 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         ),
         (["localhost/v1?token=secret"], {}, ValueError, r"a query \(on None\)"),
         ([], {}, ValueError, "at least one URL"),
-        ([server.url], {"requests": 0}, ValueError, "requests=0"),
+        ([server.url], {"engine_requests": 0}, ValueError, "engine_requests must be at least 1, got 0"),
     ]:
         with pytest.raises(error, match=message) as raised:
             EngineSampler(EngineOptions(tuple(urls), **options), tiny_sampler.tokenizer)
@@ -344,7 +348,7 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
     queries = [
         as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(8)
     ]
-    scorer = SePerScorer(engine(tiny_sampler, server, requests=16), tiny_judge, prompt="brief")
+    scorer = SePerScorer(engine(tiny_sampler, server, engine_requests=16), tiny_judge, prompt="brief")
     batches = ahead(scorer.reader, [[query] for query in queries])
     found = [(query.id, scorer.utilities([query])[0]) for (query,) in batches]
     alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
@@ -399,8 +403,8 @@ def label(tiny_reader, tiny_entailment, tmp_path):
 
     def words(output, *more):
         fixed = f"--input {source} --output_dir {tmp_path / output} --reader {tiny_reader} --prompt brief"
-        rest = f"--entailment {tiny_entailment} --num_samples 4 --max_new_tokens 8"
-        kind = "--set reader.device=cpu --set reader.dtype=float32"
+        rest = f"--judge {tiny_entailment} --num_samples 4 --max_new_tokens 8"
+        kind = "--device cpu --dtype float32"
         return ["label", *fixed.split(), *rest.split(), *kind.split(), *more]
 
     return words
@@ -428,7 +432,7 @@ def alike(texts, others):
 
 
 def test_label_on_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
+    assert main(label("local", "--max_batch_tokens", "1")) == 0
     assert main(label("engine", "--engine", serve().url, serve().url)) == 0
     lines = {name: labels_of(tmp_path / name) for name in ("local", "engine")}
     assert [row["id"] for row in lines["local"]] == [row["id"] for row in lines["engine"]]
@@ -440,7 +444,7 @@ def test_label_on_an_engine(label, tmp_path, serve):
 
 @pytest.mark.slow
 def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
-    assert main(label("local", "--set", "reader.max_batch_tokens=1")) == 0
+    assert main(label("local", "--max_batch_tokens", "1")) == 0
     words = label("engine", "--engine", serve().url, "--block", "4")
     two = run(words, launcher=("-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "seper_reward"))
     assert two.returncode == 0, two.stderr
@@ -466,7 +470,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
     dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url, "--set", "engine.requests=1")) == 2
+    assert main(label("out", "--engine", dying.url, "--engine_requests", "1")) == 2
     error = capsys.readouterr().err
     assert "no engine answered" in error
     assert "Traceback" not in error

@@ -16,11 +16,10 @@ from seper_reward.cli import main
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.reader.sampler import EngineOptions, ReaderOptions
-from seper_reward.runtime.pretrained import LoadOptions
 from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
@@ -125,7 +124,7 @@ def test_labels_are_the_same_in_distribution(local, url):
 
 def test_the_command_labels_on_it(url, tmp_path):
     words = f"label --limit 3 --output_dir {tmp_path} --engine {url} --num_samples 4"
-    assert main([*words.split(), "--set", "reader.device=cpu", "--set", "reader.dtype=float32"]) == 0
+    assert main([*words.split(), "--device", "cpu", "--dtype", "float32"]) == 0
     assert json.loads((tmp_path / "summary.json").read_text())["questions"] == 3
     assert json.loads((tmp_path / "provenance.json").read_text())["decides"]["reader"] == "reader"
 
@@ -161,7 +160,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
         before = engine.sample(PROMPTS)
         for version in range(2):
             client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
-            policies = EngineOptions((url,), model=f"trl-policy-v{version}")
+            policies = EngineOptions((url,), engine_model=f"trl-policy-v{version}")
             with pytest.raises(ValueError, match="is a policy in training"):
                 EngineSampler(policies, local.tokenizer)
             played = requests.post(

@@ -8,9 +8,9 @@ import torch
 import transformers
 
 from seper_reward import SePerScorer
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
-from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.pretrained import LoadedModel
 from tests.helpers import prompt_ids, teacher_forced
 from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, long_rope, tokenizer
@@ -192,7 +192,7 @@ def test_the_check_by_hand():
 
 
 def test_a_layout_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or None, got 'forest'"):
+    with pytest.raises(ValueError, match="layout must be tree, repeat, alone, reread or nothing, got 'forest'"):
         ReaderOptions(layout="forest")
     with pytest.raises(ValueError, match="max_batch_tokens must be at least 1, got 0"):
         ReaderOptions(max_batch_tokens=0)

@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
+from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process import decoding
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.sampler import ReaderOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Asked, Leaf, Passage, Responses, UnscorableError

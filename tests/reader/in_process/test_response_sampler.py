@@ -10,12 +10,12 @@ import pytest
 import torch
 from scipy.stats import chisquare, kstest
 
+from seper_reward.options import ReaderOptions, SamplingOptions
 from seper_reward.reader.in_process import decoding, gumbel
 from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.gumbel import draw, noise, nucleus, uniform
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.rows import Row
-from seper_reward.reader.sampler import ReaderOptions, SamplingOptions
 from seper_reward.runtime import memory
 from seper_reward.types import UnscorableError, unwrap
 from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced

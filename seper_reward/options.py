@@ -1,0 +1,1210 @@
+"""All options: settings of commands, and arguments of classes. Defaults, help texts and ranges stand here only.
+
+A command's options inherit the options of its parts, and ``pick`` takes them out. Names are flat; commands and
+trainers read them from flags and YAML files with TRL's parser (``runtime.parser``).
+"""
+
+import datetime
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+T = TypeVar("T")
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Layout = Literal["tree", "repeat", "alone", "reread"]
+Prompt = Literal["paper", "brief", "few_shot"]
+Baseline = Literal["none", "placebo"]
+EstimatorPreset = Literal["default", "paper", "official"]
+Tracking = Literal["none", "wandb"]
+LearnFrom = Literal["singles", "paths"]
+SplitOrAll = Literal["train", "dev", "test", "all"]
+SplitBy = Literal["question", "passage", "title", "name", "entity"]
+MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
+API_KEY = "SEPER_ENGINE_API_KEY"
+INPUT_HELP = (
+    "Questions: JSON, JSONL, CSV, Parquet or Arrow, a folder of datasets or BEIR, or the id of a dataset on the hub "
+    "(org/name@revision/configuration; revision and configuration are optional), followed by :split if there are "
+    "several splits; or 'demo' (for trainers also 'unseen_facts'). Layouts of SQuAD, HotpotQA and MS MARCO are "
+    "recognised."
+)
+MARKED_HELP = f"{INPUT_HELP} Their passages have the field 'relevant': true, false or a grade. Required."
+SPLIT_HELP = "Split of the questions to use, by SHA-1 of their ids: 3/4 train, 1/8 dev, 1/8 test; or all."
+LEARN_FROM_HELP = (
+    "Labels to learn from: singles (labels of single passages) or paths (labels of each hop along the best measured "
+    "set: the query is the question followed by the given passages, and a label is the greatest utility of a "
+    "measured set with the passage). paths needs labels of sets, or people's marks."
+)
+SPLIT_BY_HELP = (
+    "Unit that splits keep together: question, or all questions that share a passage, or a passage's title (of a "
+    "document or entity), or a passage or a name in the question (name; only relevant passages count if passages are "
+    "marked), or any passage or a name in the question (entity)."
+)
+READERS_HELP = (
+    "Readers to compare: embedded, plain, hub ids or folders, or TOKENIZER@URL for the model of a "
+    "server (default: the reader of --reader and --engine)."
+)
+RETRIEVER_HELP = (
+    "Names: bm25, minilm (dense, embedded), hub ids or folders of bi-encoders, or several joined by plus signs, whose "
+    "results are merged: bm25+minilm."
+)
+PASSAGES_HELP = "Number of passages per question: the relevant ones, then the first of the rest (default: all)."
+TRACKING_HELP = (
+    "Tracker to log to: none, or wandb (also with WANDB_MODE=offline; a resumed run continues there). Only trainers "
+    "take the other trackers of transformers."
+)
+REPORT_TO_HELP = (
+    "Tracker to log to: none, wandb (also with WANDB_MODE=offline; a resumed run continues there), another one of "
+    "transformers, such as tensorboard or trackio, for the trainer's own log, or all that are installed."
+)
+ANSWER_PATTERN_HELP = (
+    "Regular expression of the policy's answer: the first group (or the whole match) of the last match; texts without "
+    "a match have no answer (default: the usual marks, such as \\boxed{} and Answer:, else the last line)."
+)
+_RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # of ``ChatTemplate``
+
+
+def setting(default: Any, text: str) -> Any:
+    """Return a dataclass field with a help text; a list or mapping as default is copied for each object."""
+    metadata = {"help": text}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def pick(kind: type[T], options: object, **changes: Any) -> T:
+    """Return the options of a part, with values of the fields that ``options`` has, and changes.
+
+    >>> pick(LoadOptions, JudgeOptions(dtype="float32", judge_revision="v1"), revision="v1")
+    LoadOptions(dtype='float32', device=None, trust_remote_code=False, revision='v1', max_batch_tokens=None)
+    """
+    names = [each.name for each in fields(kind) if each.init and hasattr(options, each.name)]  # type: ignore[arg-type]
+    return kind(**{**{name: getattr(options, name) for name in names}, **changes})
+
+
+def check_types(options: Any) -> None:
+    """Check the types of values from YAML, which argparse has not checked: `seed: abc`, `strict: 3`, `dtype: int8`.
+
+    Raises ``ValueError`` with the name and the type of the field.
+    """
+    hints = get_type_hints(type(options))
+    for name, value in ((each.name, getattr(options, each.name)) for each in fields(options)):
+        alternatives = _alternatives(hints[name])
+        if not any(_fits(value, kind) for kind in alternatives):
+            raise ValueError(f"{name} must be {' or '.join(map(_type_name, alternatives))}, got {value!r}")
+
+
+def check_least(options: object, **least: float) -> None:
+    """Raise ``ValueError`` if an option of this name is below its least value; ``None`` is allowed."""
+    for name, bound in least.items():
+        value = getattr(options, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
+
+
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def check_url(url: str, name: str = "engine") -> None:
+    """Raise ``ValueError`` for a URL that is not an HTTP address, or has a password or query, which logs show."""
+    parts = urlsplit(url)
+    if set("@?#") & set(url):
+        raise ValueError(
+            f"{name} must not contain a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
+        )
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{name} must be URLs such as http://localhost:8000/v1, got {url!r}")
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in parts
+    if origin in (list, tuple):
+        return isinstance(value, (list, tuple)) and all(_fits(item, parts[0]) for item in value)
+    if kind is Any or isinstance(value, bool):
+        return kind in (Any, bool)
+    return isinstance(value, (int, float) if kind is float else origin or kind)
+
+
+def _type_name(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return ", ".join(map(str, get_args(kind)))
+    return "nothing" if kind is type(None) else getattr(kind, "__name__", str(kind))
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of options, whose types are checked; a value of another type raises ``ValueError``."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True)
+class ModelOptions(Options):
+    """Options of loading all models of a command."""
+
+    dtype: Dtype = setting(
+        "auto", "dtype of the models' weights; auto: bfloat16 if it is fast on the device, else float32."
+    )
+    device: str | None = setting(
+        None, "Device of the models: cpu, cuda, cuda:1, ... (default: this process's accelerator, else the CPU)."
+    )
+    trust_remote_code: bool = setting(False, "Whether to run Python code that comes with a model.")
+
+
+@dataclass(frozen=True)
+class LoadOptions(ModelOptions):
+    """Options of loading one model from the hub or a folder.
+
+    Pin a commit as ``revision`` for reproducible labels. A batch has at most ``max_batch_tokens`` >= 1 tokens
+    (default: that of the class that uses the model).
+    """
+
+    revision: str | None = None
+    max_batch_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, max_batch_tokens=1)
+
+    @property
+    def hub(self) -> dict[str, Any]:
+        """Keyword arguments of transformers' ``from_pretrained`` for a model on the hub."""
+        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+
+
+@dataclass(frozen=True)
+class ReaderOptions(LoadOptions):
+    """Options of loading and running a reader.
+
+    ``layout`` is how samples share their prompt's computation: ``"tree"`` uses one line of the cache for all samples,
+    ``"repeat"`` copies the line after prefill, ``"alone"`` prefills the prompt for each sample, and ``"reread"`` uses
+    no cache, which is slow and works with any causal model (default: chosen by the architecture). ``chat_template`` is
+    a template (Jinja), or a file with one, in place of the tokenizer's own.
+    """
+
+    layout: Layout | None = None
+    chat_template: str | None = None
+
+
+@dataclass(frozen=True)
+class ResponseOptions(Options):
+    """Options of sampling responses without their seed, which trainers take from their training arguments."""
+
+    num_samples: int = setting(10, "Number of responses per prompt (N of the paper), >= 1.")
+    temperature: float | None = setting(
+        None, "Sampling temperature, >= 0 (default: 0.5 for plain, 1.0 for other readers)."
+    )
+    top_p: float = setting(1.0, "Probability mass of nucleus sampling, in (0, 1].")
+    max_new_tokens: int | None = setting(
+        None,
+        "Maximum length of a response in tokens, >= 1 (default: 16 for embedded and plain, 32 for other readers).",
+    )
+    stop: list[str] = setting(["\n"], "Strings that end a response and are cut from it.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, num_samples=1, max_new_tokens=1, temperature=0)
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
+        if "" in self.stop:
+            raise ValueError("stop must not contain an empty string")
+
+
+@dataclass(frozen=True)
+class SamplingOptions(ResponseOptions):
+    """Options of a sampler; all of them decide the responses.
+
+    A ``temperature`` of 0 is greedy decoding (all N responses are then equal). Stop strings are ignored before the
+    first visible character of a response.
+    """
+
+    temperature: float = 1.0
+    max_new_tokens: int = 32
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ServedOptions(Options):
+    """The servers of the reader."""
+
+    engine: list[str] = setting(
+        [],
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1 (default: "
+        "the reader runs in this process).",
+    )
+    engine_model: str | None = setting(None, "Name of the reader on the servers (default: the only served model).")
+    engine_requests: int = setting(
+        64, "Number of concurrent requests per server, >= 1; one request is a prompt with all its samples."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, engine_requests=1)
+        for url in self.engine:  # validate even unused URLs: they end up in provenance and logs
+            check_url(url)
+
+
+@dataclass(frozen=True)
+class EngineOptions(ServedOptions):
+    """The servers of the reader, and options of requests.
+
+    All servers in ``engine`` serve the same ``engine_model``. Without an answer within ``timeout`` > 0 seconds, a
+    request is retried ``retries`` >= 0 times with exponential back-off; then the next server is tried.
+    """
+
+    timeout: float = 300.0
+    retries: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, retries=0)
+        if not self.timeout > 0:
+            raise ValueError(f"timeout must be above 0, got {self.timeout}")
+
+
+@dataclass(frozen=True)
+class TemplateOptions(Options):
+    """Options of the reader's chat template; a reserved variable raises ``ValueError``."""
+
+    system_prompt: str | None = setting(
+        None,
+        "System prompt before every prompt, which may be empty (default: the one in the reader's chat template, if "
+        "any).",
+    )
+    chat_template_kwargs: dict[str, Any] | str | None = setting(
+        None,
+        'Variables for the reader\'s chat template, a mapping in YAML or JSON, such as {"reasoning_effort": "low"}; '
+        "enable_thinking is false by default.",
+    )
+
+    def __post_init__(self) -> None:
+        variables = self.chat_template_kwargs
+        if variables is None:
+            object.__setattr__(self, "chat_template_kwargs", {})
+        if isinstance(variables, str):  # from the command line
+            try:
+                object.__setattr__(self, "chat_template_kwargs", json.loads(variables))
+            except ValueError:
+                raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {variables!r}") from None
+        super().__post_init__()
+        if isinstance(self.chat_template_kwargs, str):
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {variables!r}")
+        if reserved := sorted(_RESERVED_ARGUMENTS & set(self.variables)):
+            raise ValueError(
+                f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
+                "it (use prompt_date for the date, and chat_template for a template)"
+            )
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """The variables of the template."""
+        return cast(Mapping[str, Any], self.chat_template_kwargs)
+
+    @property
+    def needs_template(self) -> str:
+        """Names of the given options that need a chat template, joined; empty if there are none."""
+        given = {
+            "system_prompt": self.system_prompt is not None,
+            "chat_template_kwargs": bool(self.variables),
+        }
+        return " and ".join(name for name, is_given in given.items() if is_given)
+
+
+@dataclass(frozen=True)
+class ChatOptions(TemplateOptions):
+    """Options of rendering the reader's chat template; all of them decide the prompts.
+
+    Templates that print today's date (such as Llama 3's) get ``prompt_date``, ``YYYY-MM-DD``: prompts then do not
+    depend on the day. An invalid date raises ``ValueError``.
+    """
+
+    prompt_date: str = "2024-07-26"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            datetime.date.fromisoformat(self.prompt_date)
+        except ValueError:
+            raise ValueError(f"prompt_date must be a date such as 2024-07-26, got {self.prompt_date!r}") from None
+
+
+@dataclass(frozen=True)
+class JudgeOptions(ModelOptions):
+    """The judge, which decides whether responses state the same answer, and options of loading models."""
+
+    judge: str = setting(
+        "embedded",
+        "Judge of responses: 'embedded' (MiniLM with the bundled adapter), the hub id or folder of an entailment "
+        "model or of a causal language model, TOKENIZER@URL for the model of a server, or 'reader' (the reader "
+        "itself).",
+    )
+    judge_revision: str | None = setting(None, "Branch, tag or commit of the judge on the hub.")
+
+
+@dataclass(frozen=True)
+class ReaderNameOptions(Options):
+    """Options of commands with a reader."""
+
+    reader: str = setting(
+        "embedded",
+        "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with the bundled "
+        "adapter), 'plain' (without the adapter), a hub id, or a folder with a model or a PEFT adapter; with "
+        "--engine, the model whose tokenizer is used.",
+    )
+    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
+
+
+@dataclass(frozen=True)
+class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOptions, TemplateOptions):
+    """Options of a scorer, the reader and how its beliefs are measured, shared by all commands with a reader."""
+
+    prompt: Prompt | None = setting(
+        None, "Style of the prompt (default: brief for embedded, few_shot for plain, paper for other readers)."
+    )
+    closed_book_prompt: str | None = setting(
+        None, "Prompt without passages, with the field {question} (default: the wording of the style)."
+    )
+    passages_prompt: str | None = setting(
+        None,
+        "Prompt with passages, with the fields {reference} and {question}; several passages are numbered (default: "
+        "the wording of the style).",
+    )
+    baseline: Baseline = setting(
+        "none",
+        "Context that a passage is compared with: none (the question without a passage) or placebo (a passage that "
+        "answers nothing, which removes the effect of the mere presence of a passage).",
+    )
+    placebo: str | None = setting(
+        None,
+        "Text of the placebo passage, such as one in the language of the corpus (default: a built-in text).",
+    )
+    chat_template: str | None = setting(
+        None, "File with a chat template (Jinja) for the reader (default: the one of its tokenizer)."
+    )
+    max_passage_tokens: int | None = setting(
+        None, "Maximum length of a passage in tokens; longer ones are cut (default: the limit of the reader's window)."
+    )
+    max_batch_tokens: int | None = setting(
+        None,
+        "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
+        "runs out, raise it on a large GPU (default: 32768).",
+    )
+    estimator: EstimatorPreset = setting(
+        "default",
+        "Preset of the options of SePer: default, paper, or official (the authors' code); single ones are in Python.",
+    )
+    cache: str | None = setting(
+        None,
+        "SQLite file that caches responses and entailment scores between runs (default: none; for trainers a "
+        "file in output_dir, or on several machines in the temporary folder of each).",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, max_passage_tokens=1, max_batch_tokens=1)
+        read_template(self.chat_template)
+        for name, needed in (("closed_book_prompt", ["question"]), ("passages_prompt", ["question", "reference"])):
+            if (text := getattr(self, name)) is not None:
+                check_template(name, text, needed)
+        if self.placebo is not None and not self.placebo.strip():
+            raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
+
+
+def read_template(template: str | None) -> str | None:
+    """Return a chat template, or the one in a file of this name; a file that cannot be read raises ``ValueError``."""
+    if template is None or "{" in template:
+        return template
+    try:
+        return Path(template).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"chat_template must be a file with a chat template, got {template!r}: {error}") from error
+
+
+def check_template(name: str, template: str, fields: Sequence[str]) -> None:
+    """Raise ``ValueError`` if a template has not exactly the given fields (sorted), or has another brace."""
+    found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
+    if found != fields:
+        wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
+        raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {template!r}")
+
+
+@dataclass(frozen=True)
+class CommandOptions(ScorerOptions):
+    """Options of commands that measure beliefs. Trainers use the seed of their training arguments."""
+
+    seed: int = setting(0, "Seed of sampling.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatOptions(Options):
+    """The format of questions, and where their passages and marks are."""
+
+    columns: list[str] = setting(
+        [],
+        "Columns of the questions that are not recognised, such as question=q answers=gold passages=ctx id=key; a "
+        "dotted name goes into a column (answers=answer.aliases), and several columns of answers or passages are "
+        "joined (passages=first passages=second).",
+    )
+    separator: str | None = setting(
+        None,
+        "Text between the aliases in a cell of answers, such as | in A|B (default: a cell is one alias, or a list).",
+    )
+    streaming: bool = setting(
+        False,
+        "Whether to read a dataset on the hub row by row instead of downloading it first; limit then selects the "
+        "first questions.",
+    )
+    corpus: str | None = setting(
+        None,
+        "Corpus, rows {id, title?, text} from a file or dataset as for questions: passages that questions, run or "
+        "qrels name by id, or that a retriever finds (default: the corpus of the demo or of BEIR's folder, else the "
+        "questions' passages).",
+    )
+    run: str | None = setting(
+        None,
+        "TREC run with the passages of the questions, from the corpus; questions without a ranking are left out. Not "
+        "given: passages come with the questions, or from retrieval.",
+    )
+    run_depth: int = setting(10, "Number of passages from each ranking of run, >= 1.")
+    qrels: str | None = setting(
+        None,
+        "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
+        "without judgments are left out (default: marks come with the questions, or from BEIR's folder).",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, run_depth=1)
+        if self.separator == "":
+            raise ValueError("separator must be a text such as '|', got an empty one")
+
+
+@dataclass(frozen=True)
+class InputOptions(FormatOptions):
+    """The questions and their format."""
+
+    input: str = setting("demo", INPUT_HELP)
+
+
+@dataclass(frozen=True)
+class LabelerOptions(Options):
+    """Options of labelers, shared by commands and trainers."""
+
+    label: Literal["delta_seper", "delta_seper_hard", "delta_belief", "seper_gain"] | None = setting(
+        None,
+        "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
+        "(mean of delta_seper and the change of the gold answer's likelihood; rejects answers that are lists) or "
+        "seper_gain (delta_seper plus the weighted gain of the question's likelihood; not on an engine). Rows contain "
+        "all four labels, labels of sets only this one (default: delta_seper; trainers learn from delta_belief if all "
+        "rows have it, and from delta_seper in labels of sets).",
+    )
+    labeler_preset: Literal["default", "paper", "official"] = setting(
+        "default",
+        "Preset of the labelers erag and item. erag: default (mean of the metric over the responses, less the mean "
+        "without a passage), paper and official (metric of one greedy response; nothing is subtracted). item: default "
+        "and paper (3 rounds, the 5 first passages), official (5 rounds, 6 with ar_s and ar_r; the 10 first ones).",
+    )
+    erag_metric: str = setting(
+        "exact_match",
+        "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal except for case), "
+        "contains_answer, or package.module:name of a callable of a response and the gold answer that returns a "
+        "number in [0, 1].",
+    )
+    item_method: str = setting(
+        "a_s",
+        "Method of the labeler item: ITEM by a pseudo-answer (a_s, a_r), optionally with an order by relevance (ar_s, "
+        "ar_r), which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
+        "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
+        "relevance (rank_gpt). It can have options that override the preset: a_s:form=pointwise,rounds=1 or "
+        "ar_r:top_k=3; also samples (orders), pseudo_answer=implicit, and same_answer (ROUGE-L of two successive "
+        "answers at which ITEM stops).",
+    )
+    item_prompts: str | None = setting(
+        None, "YAML file with prompts of the labeler item that override those in labels/judgment_prompts.yaml."
+    )
+
+
+@dataclass(frozen=True)
+class SetOptions(Options):
+    """Which sets of passages are measured: each passage next to the best passages (``conditional``).
+
+    Raises:
+        ValueError: An option is out of range.
+    """
+
+    given_top: int = setting(3, "Number of sets of each size that are given, the sets with the highest labels, >= 1.")
+    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.given_top < 1 or self.depth not in (2, 3):
+            raise ValueError(f"expected given_top >= 1 and depth 2 or 3, got {self.given_top} and {self.depth}")
+
+
+@dataclass(frozen=True)
+class LabelingOptions(LabelerOptions, SetOptions):
+    """Options of a labeler, and whether it labels sets of passages."""
+
+    labeler: str = setting(
+        "delta_seper",
+        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of "
+        "the responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs "
+        "no gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of "
+        "a reranker, whose score is the label.",
+    )
+    sets: Literal["none", "conditional"] = setting(
+        "none",
+        "Labels of passages next to other passages: conditional (gain of each passage next to the best ones, for "
+        "answers that need several) or none.",
+    )
+
+    @property
+    def set_options(self) -> SetOptions | None:
+        """The sets to label; ``None`` if only single passages are labelled."""
+        return None if self.sets == "none" else pick(SetOptions, self)
+
+
+@dataclass(frozen=True)
+class WeightOptions(Options):
+    """The weights of a reward; a weight or price below 0 raises ``ValueError``."""
+
+    answer_weight: float = setting(1.0, "Weight of the policy's answer, >= 0; 0 pays for the searches only.")
+    gain_weight: float = setting(1.0, "Weight of the ΔSePer of the searches, >= 0; 0 pays for the answer only.")
+    price: float = setting(0.1, "Price of a search or a failed call, in units of belief, >= 0.")
+    closed_book: bool = setting(
+        False, "Subtraction of the belief without a search from the answer, for trainers that compare questions."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, answer_weight=0, gain_weight=0, price=0)
+
+
+def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
+    """Compile the setting ``answer_pattern``, whose first group (or whole match) is the answer; ``None`` for ``None``.
+
+    Raises:
+        ValueError: It is not a regular expression; the message has the pattern and the reason.
+    """
+    if pattern is None:
+        return None
+    if not isinstance(pattern, str) or not pattern:
+        raise ValueError(f"answer_pattern must be a regular expression, a non-empty text, got {pattern!r}")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"answer_pattern must be a regular expression, got {pattern!r}: {error}") from error
+
+
+@dataclass(frozen=True)
+class CompletionOptions(Options):
+    """Options of reading completions: where the searches are, and the answer."""
+
+    passage_tag: str | None = setting(
+        None,
+        "Tag around the passages of a search in completions that are texts, such as information; a policy that can "
+        "write the tag itself can fake passages (default: no tag, only the field `passages` counts).",
+    )
+    search_tools: list[str] = setting(
+        [],
+        "Names of the tools whose results are searches, in completions as messages (default: the only tool).",
+    )
+    answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        compile_answer_pattern(self.answer_pattern)
+
+
+@dataclass(frozen=True)
+class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
+    """Options of a reward: its weights, and its reader, in this process or behind a URL."""
+
+    url: str | None = setting(
+        None, "Address of `seper-reward serve`, whose models are then used (default: models in this process)."
+    )
+    timeout: float = setting(600.0, "Longest wait for the server, in seconds, > 0.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plain = ScorerOptions()
+        given = [each.name for each in fields(plain) if getattr(self, each.name) != getattr(plain, each.name)]
+        if self.url is not None and given:
+            raise ValueError(f"with a url the server has the reader; set {', '.join(given)} there, not here")
+
+
+@dataclass(frozen=True)
+class LimitOptions(Options):
+    """How many questions of the input are used."""
+
+    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, limit=1)
+
+
+@dataclass(frozen=True)
+class SplitOptions(Options):
+    """Which split of the input is used."""
+
+    split: SplitOrAll = setting("all", SPLIT_HELP)
+
+
+@dataclass(frozen=True)
+class SelectOptions(SplitOptions, LimitOptions):
+    """Which questions of the input are used."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if getattr(self, "streaming", False) and self.limit is not None and self.split != "all":
+            raise ValueError(
+                f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
+                "them; set --split all, or omit limit or streaming"
+            )
+
+
+@dataclass(frozen=True)
+class MarginOptions(Options):
+    """From which distance from 0 a label matters."""
+
+    margin: float = setting(MARGIN, "Value above which a label means help (harm: below -margin), >= 0.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, margin=0)
+
+
+@dataclass(frozen=True)
+class PlotOptions(Options):
+    """Options of commands that can plot their result."""
+
+    plot: str | None = setting(None, "Image file to plot the result into: svg, png or pdf (default: none).")
+
+
+@dataclass(frozen=True)
+class ReadersOptions(Options):
+    """Options of commands that measure with several readers."""
+
+    readers: list[str] = setting([], READERS_HELP)
+
+
+@dataclass(frozen=True)
+class RetrieverOptions(Options):
+    """Options of commands with one retriever."""
+
+    retriever: str = setting(
+        "bm25", f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service."
+    )
+
+
+@dataclass(frozen=True)
+class EmbeddingOptions(Options):
+    """Options of commands that embed a corpus."""
+
+    embeddings_dir: str | None = setting(
+        None,
+        "Folder for a corpus's embeddings, by the bi-encoder's weights (default: none; for trainers one in "
+        "output_dir).",
+    )
+
+
+@dataclass(frozen=True)
+class KnownOptions(Options):
+    """Options of commands that can leave out questions."""
+
+    leave_out_known: bool = setting(
+        False,
+        "Whether to leave out questions whose likeliest response without passages is an exact match, as in the paper.",
+    )
+
+
+@dataclass(frozen=True)
+class TrackingOptions(Options):
+    """Options of commands that can log to a tracker."""
+
+    report_to: Tracking = setting("none", TRACKING_HELP)
+
+
+@dataclass(frozen=True)
+class ResultOptions(TrackingOptions):
+    """Options of commands that write a result."""
+
+    json: str | None = setting(None, "JSON file for the result, in addition to standard output (default: none).")
+
+
+@dataclass(frozen=True)
+class EvaluationOptions(ResultOptions, SelectOptions, FormatOptions, CommandOptions):
+    """Options of commands that evaluate on questions."""
+
+
+@dataclass(frozen=True)
+class MarkedOptions(EvaluationOptions):
+    """Options of commands that compare ΔSePer to people's marks on passages."""
+
+    file: str = setting("", MARKED_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.file:
+            raise ValueError("--file is required: questions whose passages have the field 'relevant'")
+
+
+@dataclass(frozen=True)
+class GradedOptions(MarkedOptions):
+    """Options of commands that use relevant passages and grades."""
+
+    relevant_from: int = setting(
+        1, "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, relevant_from=1)
+
+
+@dataclass(frozen=True)
+class RetrievalOptions(MarkedOptions):
+    """Options of commands that retrieve for each question from one corpus."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.run:  # judged passages that the run lacks would count as not relevant
+            raise ValueError("run names passages, but here retrievers find them; leave it out")
+
+
+@dataclass(frozen=True)
+class LabelOptions(
+    LabelingOptions, InputOptions, RetrieverOptions, EmbeddingOptions, SelectOptions, TrackingOptions, CommandOptions
+):
+    """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
+
+    top_k: int = setting(
+        5,
+        "Number of passages to retrieve for a question without passages, or in addition to marked passages, >= 1.",
+    )
+    output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
+    block: int | None = setting(
+        None,
+        "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
+        "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
+    )
+    strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
+    dry_run: bool = setting(
+        False,
+        "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, top_k=1, block=1)
+
+
+@dataclass(frozen=True)
+class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
+    """Find mined hard negatives that help the reader to answer, and list or drop them."""
+
+    input: str = setting(
+        "",
+        "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
+        "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
+    )
+    answers: str | None = setting(
+        None,
+        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the file "
+        "that the negatives were mined for (default: the answers are in the input's rows).",
+    )
+    answers_column: str = setting("answers", "Field of a question's gold answers, a text or a list.")
+    action: Literal["list", "drop"] = setting(
+        "list",
+        "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
+        "without them).",
+    )
+    label: Literal["delta_seper", "delta_seper_hard"] = setting(
+        "delta_seper_hard",
+        "Label that marks a false negative: delta_seper_hard (more certain) or delta_seper (finds more, but also "
+        "flags more passages without an answer).",
+    )
+    output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.input:
+            raise ValueError("input is required: the file of mined negatives")
+
+
+@dataclass(frozen=True)
+class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, CommandOptions):
+    """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
+
+    input: str = setting(
+        "",
+        "Log of rollouts: JSON, JSONL (also .gz), CSV or Parquet. Rows {question, answers, searches: [{query, "
+        "passages}], answer}, or prompt and completion (or all in messages) as messages (TRL, verifiers, prime-rl, "
+        "OpenAI), or as text with tags (Search-R1). Required; --input can be omitted in front of the first argument.",
+    )
+    answers: str | None = setting(
+        None, "File with gold answers (rows of question and answers), for logs without answers, such as TRL's tables."
+    )
+    searches: str | None = setting(None, "JSONL file for searches: query, ΔSePer, interval, kind; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.input:
+            raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
+        if self.plot and self.plot.lower().endswith((".html", ".htm")):
+            raise ValueError(
+                f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
+                "FILE.jsonl writes all searches"
+            )
+
+
+@dataclass(frozen=True)
+class LabelFolderOptions(Options):
+    """Options of commands that read labels."""
+
+    labels: str = setting("runs/label", "Folder written by `seper-reward label`.")
+
+
+@dataclass(frozen=True)
+class LearnFromOptions(Options):
+    """Options of commands that learn from labels, or export them for it."""
+
+    learn_from: LearnFrom = setting("singles", LEARN_FROM_HELP)
+
+
+@dataclass(frozen=True)
+class SplitByOptions(Options):
+    """Options of commands that split questions."""
+
+    split_by: SplitBy = setting("question", SPLIT_BY_HELP)
+
+
+@dataclass(frozen=True)
+class ExportOptions(LabelFolderOptions, LearnFromOptions):
+    """Write labels in the format of another trainer or an evaluation tool."""
+
+    format: str = setting(
+        "sentence-transformers",
+        "sentence-transformers (query, docs, labels: listwise losses), sentence-transformers-triplets (anchor, "
+        "positive, negative, label: MarginMSE), sentence-transformers-pairs (anchor, positive: in-batch negatives), "
+        "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
+        "scores), or trec (qrels).",
+    )
+    output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required.")
+    label: str | None = setting(
+        None,
+        "Field of the labels, such as delta_seper, delta_seper_hard, delta_belief or seper_gain (default: "
+        "delta_belief if the labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or "
+        "the sets' label).",
+    )
+    margin: float = setting(
+        0.1, "Least label of a positive passage, and least distance of a negative below the positives."
+    )
+    heterogeneity: float = setting(
+        1.0,
+        "Largest p-value, in (0, 1], of the test that all passages of a question are equally good; questions above it "
+        "are dropped; 0.1 suits training; 1 keeps all questions.",
+    )
+    shrink: bool = setting(
+        False,
+        "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
+        "listwise losses.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.output:
+            raise ValueError("output is required: the file to write")
+        if not 0 < self.heterogeneity <= 1:
+            raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
+
+
+@dataclass(frozen=True)
+class InitOptions(Options):
+    """Write the bundled configurations into a folder: those used in the documentation, and recipes to adapt."""
+
+    to: str = setting("configs", "Folder to write into; existing files of the same names must have the same content.")
+
+
+@dataclass(frozen=True)
+class MergeReaderOptions(ReaderNameOptions, ModelOptions):
+    """Save a reader as a plain model folder, with its adapter merged, to be served by an engine.
+
+    Weights are saved in bfloat16 unless dtype names another type.
+    """
+
+    output_dir: str = setting("", "Folder to create. Required.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.output_dir:
+            raise ValueError("output_dir is required: the folder to create")
+
+
+@dataclass(frozen=True)
+class ReportOptions(LabelFolderOptions, MarginOptions):
+    """Show labels on a page (.html), or plot the beliefs in one question (.svg, .png, .pdf)."""
+
+    question: str | None = setting(
+        None, "Id of the question to plot (default: the question whose labels differ most)."
+    )
+    output: str = setting(
+        "runs/belief.svg", "File to write: .html for a page; svg, png or pdf for a plot of one question."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.page and self.question is not None:
+            raise ValueError(f"question needs a plot as output (svg, png or pdf), got output={self.output!r}")
+
+    @property
+    def page(self) -> bool:
+        """Whether the output is a page."""
+        return Path(self.output).suffix.lower() in (".html", ".htm")
+
+
+@dataclass(frozen=True)
+class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
+    """Serve the scorer over HTTP; the variable SEPER_SERVER_TOKEN sets a token that clients must send."""
+
+    host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
+    port: int = setting(8100, "Port to listen on, in [1, 65535].")
+    block: int | None = setting(
+        None,
+        "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
+        "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
+    )
+    deadline: float = setting(
+        600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late requests get 504."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, block=1)
+        if not self.deadline > 0:
+            raise ValueError(f"deadline must be above 0, got {self.deadline}")
+        if not 1 <= self.port <= 65535:
+            raise ValueError(f"port must be in [1, 65535], got {self.port}")
+
+
+@dataclass(frozen=True)
+class CorrelationOptions(KnownOptions, PlotOptions, EvaluationOptions):
+    """Correlate ΔSePer and other measures with people's marks of relevance (SePer, arXiv:2503.01478, Table 2)."""
+
+    file: list[str] = setting([], f"One or more files, each a column of the table. {MARKED_HELP}")
+    passages_per_question: int | None = setting(None, PASSAGES_HELP)
+    llm_judge: str = setting(
+        "none",
+        "Language model whose verdicts on the responses are a further measure: none, reader (the reader itself), a "
+        "hub id, a folder, or TOKENIZER@URL for the model of a server.",
+    )
+
+
+@dataclass(frozen=True)
+class CounterfactualOptions(MarkedOptions):
+    """Compare ΔSePer of passages with a planted wrong answer ('counterfactual': true) to relevant ones (RGB)."""
+
+
+@dataclass(frozen=True)
+class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
+    """Compare the judge, and other scores of responses, with people's verdicts."""
+
+    file: list[str] = setting(
+        [],
+        "Files with people's verdicts: EVOUNA's JSON, or JSON, JSONL or Parquet of {question, answers, response, "
+        "equivalent (or right), system (or kind)?}, with a column of results per system; of several files, columns "
+        "are named after file and system. Required.",
+    )
+    threshold: float | None = setting(
+        None,
+        "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
+        "with the best F1 on a train split by SHA-1 of the question, and results on the test split only).",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.file:
+            raise ValueError(
+                "--file is required: people's verdicts, rows of {question, answers, response, equivalent} or EVOUNA; "
+                "in a checkout, `python -m tests.benchmarks.judge.texts` measures a judge on our own traps"
+            )
+
+
+@dataclass(frozen=True)
+class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
+    """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
+
+    labels: list[str] = setting(
+        [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
+    )
+    weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
+    against: str | None = setting(
+        None, "Measure whose lead over all others is shown (default: the recommended label of the rows)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.labels:
+            raise ValueError("labels is required: folders written by `seper-reward label`")
+
+
+@dataclass(frozen=True)
+class DepthsOptions(Options):
+    """Options of commands that measure several numbers of passages."""
+
+    depths: list[int] = setting([1, 5], "Numbers of first passages in the reader's context, each >= 1.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.depths or min(self.depths) < 1:
+            raise ValueError(f"depths must be whole numbers of at least 1, got {self.depths}")
+
+
+@dataclass(frozen=True)
+class RetrieverNamesOptions(Options):
+    """Options of commands with several retrievers."""
+
+    retrievers: list[str] = setting(["bm25", "minilm"], f"Retrievers. {RETRIEVER_HELP}")
+
+
+@dataclass(frozen=True)
+class RetrieversOptions(
+    DepthsOptions, RetrieverNamesOptions, PlotOptions, ReadersOptions, RetrievalOptions, GradedOptions
+):
+    """Compare retrievers by relevance, by ΔSePer and by the reader's answers (SePer, Tables 10 and 11)."""
+
+
+@dataclass(frozen=True)
+class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOptions, RetrievalOptions):
+    """Measure the value of depth, reranking and prompt compression to readers, by ΔSePer (SePer, Figures 4, 5)."""
+
+    candidates: int = setting(20, "Number of passages to retrieve and rerank for each question, >= 1.")
+    rerankers: list[str] = setting(
+        ["none", "minilm"],
+        "Rerankers of the candidates: none, minilm (by the embedded bi-encoder), or folders or hub ids of "
+        "cross-encoders; none is always measured.",
+    )
+    compressions: list[str] = setting(
+        ["none", "selective_context", "longllmlingua"],
+        "Prompt compression by the reader's log-probabilities: none, selective_context (keeps words that the reader "
+        "could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none is "
+        "always measured.",
+    )
+    keep: float = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.candidates < max(self.depths):
+            raise ValueError(f"candidates must be at least the greatest of depths, got {self.candidates}")
+
+
+@dataclass(frozen=True)
+class EoROptions(PlotOptions, RetrievalOptions):
+    """Compare votes over the answers with several retrievers' passages with the best single retriever (EoR)."""
+
+    sources: list[str] = setting(
+        ["none", "bm25@1", "bm25@5", "minilm@1", "minilm@5"],
+        "Sources of passages: none (nothing is retrieved), background (written by the reader), or a retriever and the "
+        "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are reranked by @RR "
+        "(bm25@RR@5: of 20), cut by @NUMBER, joined by & and compressed by @CP, which bind in this order.",
+    )
+    folds: int = setting(
+        5, "Number of folds of the questions, >= 2: weights of a vote for each fold are searched on all other folds."
+    )
+    pooling: Literal["mean", "max", "majority", "plurality"] = setting(
+        "mean",
+        "How EoR pools an answer's similarities to the other answers: mean, max, or 1 if at least half of the other "
+        "answers (majority) or most of them (plurality) are similar, else 0.",
+    )
+    metric: Literal["exact_match", "entailment"] = setting(
+        "exact_match", "Criterion of a right answer: exact_match, or entailment of the gold answer by 0.8 or more."
+    )
+    save: str | None = setting(
+        None, "Folder for the sources and the weights, searched on all questions (default: they are not saved)."
+    )
+    load: str | None = setting(
+        None,
+        "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
+        "pooling, metric and prompts are the saved ones (default: votes are compared).",
+    )
+    vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
+    answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
+    background_prompt: str | None = setting(
+        None, "Prompt of the source background, with {question} (default: the wording of this project)."
+    )
+    compress_prompt: str | None = setting(
+        None, "Prompt of @CP, with {passages} and {question} (default: the wording of this project)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.folds < 2 or len(set(self.sources)) < 2:
+            raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
+        if self.load and self.save:
+            raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
+
+
+@dataclass(frozen=True)
+class ERAGEvaluationOptions(
+    DepthsOptions, RetrieverNamesOptions, PlotOptions, MarginOptions, LabelerOptions, RetrievalOptions
+):
+    """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
+
+    labelers: list[str] = setting(
+        ["erag", "delta_seper", "likelihood", "item", "contains", "gold"],
+        "Labelers of single passages, by their names in `seper-reward label`.",
+    )
+
+
+@dataclass(frozen=True)
+class ItemOptions(MarginOptions, LabelerOptions, GradedOptions):
+    """Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM)."""
+
+    judges: list[str] = setting(
+        ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
+        "Judges: methods of item as in item_method, which then has no effect, such as vanilla or "
+        "ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
+    )
+    reference: str = setting(
+        "delta_seper",
+        "Labeler whose labels are compared with the judges' labels; 'none' compares with marks only.",
+    )
+
+
+@dataclass(frozen=True)
+class SearchOptions(Options):
+    """How much a workflow searches."""
+
+    top_k: int = setting(3, "Number of passages per search, >= 1.")
+    max_searches: int = setting(3, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, top_k=1, max_searches=1)
+
+
+@dataclass(frozen=True)
+class WorkflowsOptions(PlotOptions, RetrieverOptions, SearchOptions, RetrievalOptions):
+    """Compare workflows that search, reason and refuse, with ΔSePer credited to each step (SePer, Table 12)."""
+
+    workflows: list[str] = setting(
+        ["closed_book", "retrieve", "ret_robust", "flare", "ircot", "iter_retgen"],
+        "Workflows: closed_book (no search), retrieve (one search), ret_robust (drops passages that do not entail "
+        "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
+        "iter_retgen (each answer is part of the next query).",
+    )

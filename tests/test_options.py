@@ -1,0 +1,101 @@
+"""Options: each has a help text and one default, and the parts of a command's options are taken out unchanged."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+from seper_reward import options
+from seper_reward.cli import find_commands
+from seper_reward.options import (
+    CommandOptions,
+    EngineOptions,
+    JudgeOptions,
+    LabelOptions,
+    LoadOptions,
+    ReaderOptions,
+    SamplingOptions,
+    ScorerOptions,
+    SetOptions,
+    pick,
+)
+
+SOURCE = Path(options.__file__)
+COMMANDS = {name: getattr(options, found.options) for name, found in find_commands().items() if found.options}
+
+
+def test_the_parts_of_a_commands_options():
+    given = LabelOptions(dtype="float32", reader_revision="v1", max_batch_tokens=7, engine=["http://a/v1"], depth=3)
+    assert pick(ReaderOptions, given, revision=given.reader_revision) == ReaderOptions(
+        dtype="float32", revision="v1", max_batch_tokens=7
+    )
+    assert pick(EngineOptions, given) == EngineOptions(["http://a/v1"])
+    assert pick(SetOptions, given) == SetOptions(depth=3)
+    assert given.set_options is None
+    assert LabelOptions(sets="conditional", given_top=1).set_options == SetOptions(given_top=1)
+    assert pick(LoadOptions, JudgeOptions(device="cpu"), revision="v2") == LoadOptions(device="cpu", revision="v2")
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_option_of_a_command_has_a_default_and_a_help_text(name):
+    for each in fields(COMMANDS[name]):
+        assert each.default is not MISSING or each.default_factory is not MISSING, each.name
+        text = each.metadata["help"]
+        assert text[0].isupper() or text.startswith("dtype") or each.name == "format", text
+        assert "%" not in text, text  # argparse formats it
+
+
+def test_only_these_defaults_replace_an_inherited_one():
+    """A value has one default: a class that inherits an option does not write it again."""
+    classes = [node for node in ast.parse(SOURCE.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+    again = set()
+    for node in classes:
+        inherited = (
+            {each.name for base in getattr(options, node.name).__bases__ for each in fields(base)}
+            if (node.name != "Options")
+            else set()
+        )
+        own = {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+        again |= {f"{node.name}.{name}" for name in own & inherited}
+    # None is the reader's own value in the options of a command
+    assert again == {"SamplingOptions.temperature", "SamplingOptions.max_new_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (SamplingOptions, {"num_samples": 0}, "num_samples must be at least 1, got 0"),
+        (SamplingOptions, {"top_p": 0.0}, r"top_p must be in \(0, 1\], got 0.0"),
+        (SamplingOptions, {"temperature": "hot"}, "temperature must be float, got 'hot'"),
+        (ScorerOptions, {"dtype": "int8"}, "dtype must be auto, float32, bfloat16, float16, got 'int8'"),
+        (ScorerOptions, {"engine": ["localhost"]}, "engine must be URLs such as"),
+        (ScorerOptions, {"chat_template_kwargs": "[1]"}, "chat_template_kwargs must be dict"),
+        (ScorerOptions, {"chat_template_kwargs": "{a"}, "chat_template_kwargs must be a JSON mapping, got '{a'"),
+        (ScorerOptions, {"chat_template": "gone.jinja"}, "chat_template must be a file with a chat template"),
+        (ScorerOptions, {"passages_prompt": "{question}"}, r"passages_prompt must be a text with \{question\}, "),
+        (ScorerOptions, {"placebo": " "}, "placebo must be the text of a passage"),
+        (CommandOptions, {"seed": True}, "seed must be int, got True"),
+        (LabelOptions, {"streaming": True, "limit": 2, "split": "test"}, "streaming reads the first 2 questions"),
+    ],
+)
+def test_values_out_of_range(kind, given, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**given)
+
+
+def test_variables_of_a_chat_template_are_a_mapping_or_its_json():
+    assert ScorerOptions(chat_template_kwargs='{"tone": "calm"}').variables == {"tone": "calm"}
+    assert ScorerOptions(chat_template_kwargs={"tone": "calm"}).variables == {"tone": "calm"}
+    assert ScorerOptions().variables == {}
+
+
+@pytest.mark.parametrize("words", ["label --help", "evaluate correlation --help", "serve --help", "label --limt 3"])
+def test_help_and_errors_do_not_import_torch(words):
+    code = (
+        "import sys; from seper_reward.cli import main\n"
+        f"try: main({words.split()!r})\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
