@@ -507,7 +507,7 @@ class LabelerOptions(Options):
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief", "seper_gain"] | None = setting(
         None,
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
-        "(mean of delta_seper and the change of the gold answer's likelihood; rejects answers that are lists) or "
+        "(mean of delta_seper and the change of the gold answer's likelihood) or "
         "seper_gain (delta_seper plus the weighted gain of the question's likelihood; not on an engine). Rows contain "
         "all four labels, labels of sets only this one (default: delta_seper; trainers learn from delta_belief if all "
         "rows have it, and from delta_seper in labels of sets).",

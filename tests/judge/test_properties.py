@@ -9,7 +9,7 @@ from num2words import num2words
 
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge
-from seper_reward.runtime.pretrained import LoadOptions
+from seper_reward.options import LoadOptions
 from seper_reward.types import Pair
 from tests.helpers import ScriptedModel
 

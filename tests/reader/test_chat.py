@@ -111,6 +111,7 @@ def test_dates_are_written_as_transformers_writes_them(tokenizer, another_day):
     another_day()
     source = (
         "\n {%- if strftime_now is defined %} {{ strftime_now(f) }}{% endif %}\n{{ strftime_now('%-d.%-m. (%j)') }}"
+        "{{ messages[-1].content }}"
     )
     for form in ("%d %b %Y", "%A, %B %d, %Y", "%Y-%m-%d %H:%M:%S %p %y"):
         named = with_template(tokenizer, source.replace("(f)", f"({form!r})"))
@@ -267,7 +268,9 @@ def test_a_template_that_fails_is_one_line(tokenizer, source, reason):
 
 
 def test_a_template_that_fails_at_one_prompt_is_one_line(tokenizer):
-    source = "{% if 'mill' in messages[-1].content %}{{ raise_exception('no mills') }}{% endif %}x"
+    source = (
+        "{% if 'mill' in messages[-1].content %}{{ raise_exception('no mills') }}{% endif %}{{ messages[-1].content }}"
+    )
     template = ChatTemplate(with_template(tokenizer, source))
     with pytest.raises(ValueError, match=r"template fails \(TemplateError: no mills\)"):
         template.render(TURNS)
