@@ -1,6 +1,7 @@
 """Decoders: a causal language model, its key-value cache, and batches of samples of several prompts."""
 
 import copy
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -212,6 +213,7 @@ class LineDecoder:
         self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
         self._cache, self._cache_argument = new_cache(model), cache_argument(model) or ""
         self._can_drop = has_lines(self._cache)
+        self._has_positions = self._can_drop or "position_ids" in inspect.signature(model.forward).parameters
 
     def prefill(
         self, prompts: Sequence[Sequence[int]], spans: Sequence[range] = ()
@@ -264,7 +266,7 @@ class LineDecoder:
     def _forward(
         self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any
     ) -> tuple[Tensor, list[float]]:
-        if self._cache_argument != "cache_params":
+        if self._has_positions:
             options["position_ids"] = positions
         else:  # recurrent models have no positions, and their mask covers only the new tokens
             mask = mask[:, -input_ids.shape[1] :]

@@ -47,7 +47,9 @@ def load(architecture, words, layout=None, dtype=torch.float32):
 def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architecture, words):
     """Prompts of unequal length, some with a common start; some shorter, some longer than a window of 12."""
     sampler = load(architecture, words)
-    assert sampler.layout == architecture.layout
+    # since transformers 5.24, these two support any mask
+    any_mask = architecture.family in ("GPT-J", "CodeGen") and architecture.model().is_backend_compatible()
+    assert sampler.layout == ("tree" if any_mask else architecture.layout)
     together = sampler.sample(PROMPTS)
     for prompt, responses in zip(PROMPTS, together, strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
