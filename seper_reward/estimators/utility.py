@@ -64,7 +64,7 @@ def with_question_gain(
     ``None`` if unknown, as is then the result. They are computed exactly, so only ΔSePer contributes an error.
 
     >>> with_question_gain(Estimate(0.5, 0.1, 0.3, 0.7), -1.0, -3.0)
-    Estimate(value=1.0, std_error=0.1, low=0.8, high=1.2)
+    Estimate(value=1.5, std_error=0.1, low=1.3, high=1.7)
     """
     if question_log_prob is None or baseline_log_prob is None:
         return None

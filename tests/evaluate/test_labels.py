@@ -57,7 +57,7 @@ def test_measures_by_hand():
         "delta_belief": 0.25,
         "delta_seper": 0.5,
         "delta_seper_hard": 0.6,
-        "seper_gain": 0.875,
+        "seper_gain": 1.25,
         "delta_seper + 0.25 gain": 0.875,
         "delta_seper + 2 gain_mean": 2.5,
         "delta_seper_hard + 2 gain": 3.6,

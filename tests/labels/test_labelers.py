@@ -97,7 +97,7 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_s
     assert reread.std_errors == pytest.approx(found.std_errors, abs=1e-6)
 
 
-def test_seper_gain_adds_a_quarter_of_the_questions_gain(tiny_scorer):
+def test_seper_gain_adds_half_of_the_questions_gain(tiny_scorer):
     labeler = DeltaSePerLabeler(tiny_scorer, "seper_gain")
     found = labeler.label(QUERY)
     ((bare, *rows),) = tiny_scorer.reader.responses([QUERY])
@@ -105,7 +105,7 @@ def test_seper_gain_adds_a_quarter_of_the_questions_gain(tiny_scorer):
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
         gain = row.question_log_prob - bare.question_log_prob
-        assert label == pytest.approx(judged.delta_seper + gain / 4, abs=1e-4)
+        assert label == pytest.approx(judged.delta_seper + gain / 2, abs=1e-4)
         assert error == judged.std_error
     assert found.baseline_error == found.baseline["std_error"] > 0
     reread = labeled_query(label_row(found, "seper_gain"), "seper_gain")
