@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from seper_reward import SePerScorer
-from seper_reward.reader.in_process.layout import cache_argument
+from seper_reward.reader.in_process.layout import cache_argument, new_cache
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, peak_memory, questions
@@ -125,7 +125,8 @@ def floor(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]) 
     for batch in BATCHES:
         ids = torch.tensor([(line * (length // len(line) + 1))[:length] for line in lines[1 : 1 + batch]])
         prefill.append(_each(len(ids), lambda ids=ids: model(ids, use_cache=True, logits_to_keep=1)))
-        cache = model(ids, use_cache=True, logits_to_keep=1).past_key_values
+        cache = new_cache(model)
+        model(ids, **{cache_argument(model): cache}, use_cache=True, logits_to_keep=1)
         cache.batch_repeat_interleave(sampler.options.num_samples)
         newest = ids[:, -1:].repeat_interleave(sampler.options.num_samples, dim=0)
         decode.append(_each(len(newest), lambda ids=newest, cache=cache: model(ids, **{cache_argument(model): cache})))

@@ -1,5 +1,6 @@
 """The reward: sums by hand, contract with TRL, what can be gamed, and a trainer that does not notice it."""
 
+import functools
 import inspect
 import itertools
 import json
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from seper_reward.data.queries import as_query
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import label_row
+from seper_reward.reader.in_process.layout import cache_argument
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.policy_reader import borrowed_reader
@@ -887,9 +889,20 @@ def test_the_base_keeps_its_identity_and_the_cache(policy, tiny_sampler, tiny_sc
         assert cached.reading_with(base).cache is None
 
 
-def test_the_check_sees_a_lost_cache(policy, tiny_sampler):
+def test_the_check_sees_a_lost_cache(tiny_sampler, tiny_reader, monkeypatch):
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_reader)
+    forward, lost = model.forward, cache_argument(model)
+
+    @functools.wraps(forward)
+    def forget(*args, **options):  # as older versions of transformers do with gradient checkpointing
+        return forward(*args, **{name: None if name == lost else value for name, value in options.items()})
+
+    tiny_sampler.reading_with(model).check("Who built the mill?", tolerance=1e-3)
+    monkeypatch.setattr(model, "forward", forget)
     with torch.no_grad(), pytest.raises(RuntimeError, match="does not decode with a key-value cache"):
-        tiny_sampler.reading_with(policy.get_base_model()).check("Who built the mill?", tolerance=1e-3)
+        tiny_sampler.reading_with(model).check("Who built the mill?", tolerance=1e-3)
 
 
 def test_without_an_adapter_there_is_no_base(tiny_sampler):
