@@ -197,7 +197,7 @@ def equivalence(
             name: mean(support[right]) if support[right] else None
             for name, right in (("wrong", False), ("right", True))
         },
-        errors=error_rates(judge, reported),
+        errors=error_rates(judge, reported, reported_scores["entailment"]),
     )
 
 
@@ -212,10 +212,13 @@ _ERRORS = {
 }
 
 
-def error_rates(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, dict[str, float | None]]:
+def error_rates(
+    judge: Judge, verdicts: Sequence[Verdict], supported: Sequence[float]
+) -> dict[str, dict[str, float | None]]:
     """Return the errors of labels and of rewards by column, and of ``all``; see ``Agreement.errors``.
 
-    Labels use the support of the response, rewards the mutual support of the answer that it states last.
+    Labels use the support of the response, which is ``supported``, rewards the mutual support of the answer that it
+    states last.
     """
 
     def rewards(chunk: Sequence[Verdict]) -> list[float]:
@@ -223,12 +226,7 @@ def error_rates(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, dict[str
             judge, [Stated(row.question, extract_answer(row.response), row.answers) for row in chunk]
         )
 
-    def supports(chunk: Sequence[Verdict]) -> list[float]:
-        found: list[float] = best_alias_probs(judge, chunk)[:, 0].tolist()
-        return found
-
     paid = measure_shared(verdicts, rewards, "judging rewards", size=_CHUNK, unit="response")
-    supported = measure_shared(verdicts, supports, "judging labels", size=_CHUNK, unit="response")
     columns: dict[str, list[int]] = {"all": list(range(len(verdicts)))}
     for at, row in enumerate(verdicts):
         columns.setdefault(row.column, []).append(at)

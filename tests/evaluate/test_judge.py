@@ -141,12 +141,13 @@ def test_errors_of_labels_and_rewards_by_hand():
     said = [("It is Ann", True, "a"), ("Anna", True, "b"), ("Ann", True, "b")]
     said += [("Ben", False, "a"), ("Bob", False, "a"), ("Cy", False, "b")]
     verdicts = [Verdict("Which?", ("Ann",), text, right, column) for text, right, column in said]
-    found = error_rates(judge, verdicts)
+    supported = best_alias_probs(judge, verdicts)[:, 0].tolist()
+    found = error_rates(judge, verdicts, supported)
     assert found["all"] == pytest.approx(
         {"right": 3, "missed": 1 / 3, "unpaid": 2 / 3, "wrong": 3, "passed": 2 / 3, "paid": 1 / 3}, abs=1e-4
     )
     assert found["b"] == {"right": 2, "missed": 0.5, "unpaid": 0.5, "wrong": 1, "passed": 0, "paid": 0}
-    assert error_rates(judge, verdicts[1:2])["all"]["passed"] is None
+    assert error_rates(judge, verdicts[1:2], supported[1:2])["all"]["passed"] is None
 
 
 def test_the_command(tiny_entailment, tiny_reader, tmp_path, capsys):
