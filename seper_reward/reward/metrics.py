@@ -9,7 +9,7 @@ from typing import Any
 
 from seper_reward.data.answers import exact_match
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score
-from seper_reward.reward.tools import SearchTools, counted
+from seper_reward.reward.tools import SearchTools, counted, unread_results
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import KNOWN, Belief
 
@@ -103,6 +103,18 @@ class RewardLog:
                 f"no search is seen in any of {len(seen)} completions, so each has the reward 0 with answer_weight=0: "
                 "searches are read from environments, a column passages, results of tools, or text between the tags "
                 f"of passage_tag={passage_tag!r}"
+            )
+
+    def warn_of_unread(self, completions: Sequence[Any], passage_tag: str | None) -> None:
+        """Warn once if a completion seems to have results of searches that are not read."""
+        if "unread" in self._warned:
+            return
+        places = [place for each in completions if (place := unread_results(each, passage_tag))]
+        if places:
+            self._warn_once(
+                f"{len(places)} of {len(completions)} completions seem to have results of searches that are not read, "
+                f"so these searches have neither gain nor price: {places[0]}",
+                "unread",
             )
 
     def warn_of_no_spread(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:

@@ -136,8 +136,10 @@ class SePerReward:
             rollouts = agreed(read)
         else:
             rollouts = read()
-        if environments is None and passages is None and not self.weights.answer_weight:
-            self.log.warn_of_blindness(rollouts, self.passage_tag)
+        if environments is None and passages is None:
+            self.log.warn_of_unread(completions or (), self.passage_tag)
+            if not self.weights.answer_weight:
+                self.log.warn_of_blindness(rollouts, self.passage_tag)
         self.log.warn_of_tools(self.search_tools)
         if self.weights.price:
             self.log.warn_of_scaling(log_metric or log_extra)

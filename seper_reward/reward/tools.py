@@ -26,6 +26,18 @@ _ERROR = re.compile(
     r"|Tool ['\"`]?[\w.-]{1,80}['\"`]? (?:was |is )?(?:not found|does not exist|not available)"
     r"|(?i:unknown|no such) (?:tool|function)(?::| ['\"`]|\s*$)"
 )
+#: Roles of messages with results: OpenAI's, its former one, and Llama's.
+_RESULT_ROLES = ("tool", "function", "ipython")
+_ROLES = ("assistant", "user", "system", "developer", *_RESULT_ROLES)
+#: Qwen's chat template shows results to the model as the user's text between these tags.
+_TOOL_RESPONSE = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
+#: Tags around results in the texts of agents that search while they write.
+_RESULT_TAGS = re.compile(
+    r"<(information|tool_response|observation|results?|search_results?|documents?|passages?|context)>.*?</\1>",
+    re.DOTALL,
+)
+#: Fields of a JSON object that has no content but an error.
+_ERROR_FIELDS = {"error", "errors", "detail", "message", "status", "code", "status_code", "type", "title"}
 #: Texts of errors about a tool that does not exist.
 _MISSING = re.compile(
     r"\btool\b[^\n]{0,80}?\b(?:not found|(?:does not|doesn't) exist|not available)"
@@ -119,17 +131,21 @@ def as_messages(completion: Iterable[Any]) -> list[Any]:
     [{'role': 'assistant', 'tool_calls': [{'id': '1', 'name': 'search', 'arguments': '{}'}]}]
     >>> as_messages([{"type": "function_call_output", "call_id": "1", "output": "Rain."}])
     [{'role': 'tool', 'tool_call_id': '1', 'content': 'Rain.'}]
+    >>> as_messages([{"role": "user", "content": "<tool_response>Rain.</tool_response>"}])
+    [{'role': 'tool', 'content': 'Rain.'}]
     """
-    return [_as_message(each) for each in completion if not _is_of_type(each, "reasoning")]
+    return [message for each in completion if not _is_of_type(each, "reasoning") for message in _as_message(each)]
 
 
-def _as_message(item: Any) -> Any:
+def _as_message(item: Any) -> list[Any]:
     if _is_of_type(item, "function_call"):
         call = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
-        return {"role": "assistant", "tool_calls": [call]}
+        return [{"role": "assistant", "tool_calls": [call]}]
     if _is_of_type(item, "function_call_output"):
-        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
-    return item
+        return [{"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}]
+    if isinstance(item, Mapping) and item.get("role") == "user" and (found := _TOOL_RESPONSE.findall(text_of(item))):
+        return [{"role": "tool", "content": text.strip()} for text in found]
+    return [item]
 
 
 def _is_of_type(item: Any, name: str) -> bool:
@@ -152,7 +168,7 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
             results.append([])
             waiting = list(read_calls(message))
             by_id |= {call.id: call for call in waiting if call.id}
-        elif message.get("role") == "tool":
+        elif message.get("role") in _RESULT_ROLES:
             name = message.get("name") or None
             call = by_id.get(str(message.get("tool_call_id"))) or next(
                 (each for each in waiting if name in (None, each.tool)), None
@@ -162,6 +178,29 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
             tool, query = (None, "") if call is None else (call.tool, call.query)
             results[-1].append(Result(str(name) if name else tool, query, text_of(message), _is_error(message)))
     return results
+
+
+def unread_results(completion: Any, passage_tag: str | None) -> str | None:
+    """Return where a completion seems to have results that are not read as searches; ``None`` if it has none.
+
+    >>> unread_results("<search>mill</search><information>Ida runs it.</information> Ida", None)
+    "text between <information> tags (passage_tag='information' reads it)"
+    """
+    messages = [{"role": "assistant", "content": completion}] if isinstance(completion, str) else completion
+    if not is_list(messages) or not all(isinstance(each, Mapping) for each in messages):
+        return None
+    messages = as_messages(messages)
+    roles = [each.get("role") for each in messages]
+    for role in roles:
+        if isinstance(role, str) and role not in _ROLES:
+            return f"messages of the role {role!r} (name it 'tool')"
+    if "assistant" in roles and "user" in roles[roles.index("assistant") :]:
+        return "messages of the user behind the policy's (results need the role 'tool')"
+    for message in messages:
+        for tag in _RESULT_TAGS.finditer(text_of(message)) if message.get("role") == "assistant" else ():
+            if tag[1] != passage_tag:
+                return f"text between <{tag[1]}> tags (passage_tag={tag[1]!r} reads it)"
+    return None
 
 
 def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
@@ -201,9 +240,16 @@ def _is_error(message: Mapping[str, Any]) -> bool:
     text = text_of(message).strip()
     content = unpacked(text) if text.startswith("{") else None
     objects = [message, *(each for each in (content, message.get("content")) if isinstance(each, Mapping))]
-    if any(each.get("error") for each in objects[1:]):
+    if any(each.get("error") or _is_only_error(each) for each in objects[1:]):
         return True
     flags = ("isError", "is_error")
     if any(each.get("status") == "error" or any(each.get(flag) is True for flag in flags) for each in objects):
         return True
     return bool(_ERROR.match(text))
+
+
+def _is_only_error(content: Mapping[str, Any]) -> bool:
+    """Return whether an object has errors and no content, as ``{"detail": "no such index"}``."""
+    return bool(content.get("errors") or content.get("detail")) and not any(
+        value for name, value in content.items() if name not in _ERROR_FIELDS
+    )

@@ -8,6 +8,13 @@ from seper_reward.types import Passage
 
 NO_MORE = "No more searches. Answer now."
 NOTHING_FOUND = "Nothing was found."
+#: Messages of search tools that found nothing, and empty lists or objects in JSON.
+_EMPTY = re.compile(
+    r"(?:there (?:are|were) )?no (?:\w+ )?(?:results?|passages?|documents?|matches|hits)"
+    r"(?: (?:were |was )?(?:found|available))?(?: for [^\n]*)?[.!]?|nothing (?:was |is )?found[.!]?|null|none"
+    r"|[\[{]\s*[\]}]|\{\s*\"\w+\"\s*:\s*(?:\[\s*\]|null|0)(?:\s*,\s*\"\w+\"\s*:\s*(?:\[\s*\]|null|0))*\s*\}",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(r"\[(\d+)\] (.*)")
 
 
@@ -25,14 +32,16 @@ def tool_message(passages: Sequence[Passage]) -> str:
 
 
 def read_tool_message(text: str) -> tuple[Passage, ...]:
-    r"""Return the passages of a message of ``tool_message``, without ids; any other text is one passage.
+    r"""Return the passages of a message of ``tool_message``, without ids; "No results found." and empty JSON are none.
+
+    Any other text is one passage.
 
     >>> read_tool_message("[1] Ida runs it.\n[2] Rain fell.")
     (Passage(text='Ida runs it.', title='', id=''), Passage(text='Rain fell.', title='', id=''))
     >>> read_tool_message("[1] Ida runs it.")
     (Passage(text='[1] Ida runs it.', title='', id=''),)
     """
-    if not text or text == NOTHING_FOUND:
+    if not text.strip() or _EMPTY.fullmatch(text.strip()):
         return ()
     lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
     if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:

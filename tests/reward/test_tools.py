@@ -222,6 +222,9 @@ ERRORS = [
     "Tool 'find' not found",
     "Unknown tool: find",
     "Error: find is not a valid tool, try one of [search].",
+    '{"errors": [{"message": "no"}]}',
+    '{"detail": "no such index"}',
+    '{"detail": [{"loc": ["query"], "msg": "field required", "type": "missing"}], "status": 422}',
 ]
 NO_ERRORS = [
     "Error analysis is the study of kinds of error.",
@@ -246,7 +249,23 @@ NO_ERRORS = [
     '{"isError": false, "content": [{"type": "text", "text": "Ida"}]}',
     '{"status": "error',
     "",
+    '{"errors": [], "results": ["Ida"]}',
+    '{"errors": ["one shard is down"], "results": ["Ida"]}',
+    '{"detail": "Ida Voss runs it.", "name": "mill"}',
 ]
+EMPTY = [
+    "[]",
+    "{}",
+    "null",
+    '{"results": []}',
+    '{"documents": [], "total": 0}',
+    "No results found.",
+    "no documents were found for 'mill'",
+    "No relevant passages found",
+    "Nothing was found.",
+    "There were no matches.",
+]
+NOT_EMPTY = ["No results of the vote were published.", "[1]", "No one runs the mill.", '{"results": ["Ida"]}']
 
 
 @pytest.mark.parametrize("text", ERRORS)
@@ -259,6 +278,62 @@ def test_errors_are_failed_calls(text):
 def test_prose_is_no_error(text):
     (rollout,) = read(play("search", text))
     assert (len(rollout.turns), rollout.failed) == (1, 0)
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_a_search_that_found_nothing(text):
+    (rollout,) = read(play("search", text))
+    assert (len(rollout.turns), rollout.passages, rollout.failed) == (1, (), 0)
+
+
+@pytest.mark.parametrize("text", NOT_EMPTY)
+def test_texts_that_look_like_nothing_found(text):
+    (rollout,) = read(play("search", text))
+    assert found(rollout) == [text]
+
+
+@pytest.mark.parametrize("role", ["function", "ipython"])
+def test_results_in_other_roles(role):
+    (rollout,) = read([called("search"), {"role": role, "content": MILL}, LAST])
+    assert (found(rollout), rollout.turns[0].query) == ([MILL], "mill")
+
+
+def test_results_as_the_chat_template_of_qwen_shows_them():
+    shown = f"<tool_response>\n{MILL}\n</tool_response>\n<tool_response>\nRain fell.\n</tool_response>"
+    (rollout,) = read([called("search", "search"), {"role": "user", "content": shown}, LAST])
+    assert found(rollout) == [MILL, "Rain fell."]
+
+
+UNREAD = {
+    "text between <information> tags": f"<search>mill</search><information>{MILL}</information> Ida Voss",
+    "text between <tool_response> tags": [
+        {"role": "assistant", "content": f"<tool_response>{MILL}</tool_response> Ida"}
+    ],
+    "messages of the role 'observation'": [called("search"), {"role": "observation", "content": MILL}, LAST],
+    "messages of the user": [called("search"), {"role": "user", "content": MILL}, LAST],
+}
+
+
+@pytest.mark.parametrize("place", UNREAD)
+def test_results_that_are_not_read_are_warned_of_once(tiny_scorer, place):
+    reward = SePerReward(tiny_scorer, price=0.1)
+    columns = {"question": [QUESTION] * 2, "answers": [ANSWERS] * 2}
+    with pytest.warns(UserWarning, match=f"1 of 2 completions seem to have results.* {place}"):
+        reward(completions=[UNREAD[place], play("search")], **columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reward(completions=[UNREAD[place], play("search")], **columns)
+
+
+def test_no_warning_if_all_results_are_read(tiny_scorer):
+    text = f"<search>mill</search><information>{MILL}</information> Ida Voss"
+    prompted = [{"role": "system", "content": "Search."}, {"role": "user", "content": QUESTION}, *play("search")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for tag, completion in (("information", text), (None, prompted), (None, "In <b>Hallow</b>: Ida Voss")):
+            SePerReward(tiny_scorer, price=0.1, passage_tag=tag)(
+                completions=[completion], question=[QUESTION], answers=[ANSWERS]
+            )
 
 
 @pytest.mark.parametrize(
