@@ -7,6 +7,7 @@ before the module is imported: help and errors need no torch.
 """
 
 import difflib
+import errno
 import io
 import os
 import re
@@ -122,7 +123,9 @@ def run(name: str, command: Callable[[list[str]], str], arguments: list[str]) ->
         ours = is_ours(traceback.extract_tb(error.__traceback__)[-1].filename)
         if name.startswith(_TRAIN) and isinstance(error, ValueError) and not ours:
             raise
-        print(f"seper-reward {name}: {error}", file=sys.stderr)
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "; finished work is kept: free some space and run the same command again" if full else ""
+        print(f"seper-reward {name}: {error}{hint}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         hint = "; finished work stays on disk, and the same command resumes" if name in _RESUMING else ""

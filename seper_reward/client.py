@@ -60,6 +60,9 @@ class SePerClient:
             raise ValueError(f"timeout must be above 0 seconds, got {timeout}")
         self.url, self.timeout = url.rstrip("/"), timeout
 
+    def __repr__(self) -> str:
+        return f"SePerClient({self.url!r})"
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave open connections out of a pickle; a copy opens its own."""
         return {"url": self.url, "timeout": self.timeout}

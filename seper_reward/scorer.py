@@ -1,7 +1,9 @@
 """SePerScorer: composes reader and estimators."""
 
 import copy
+import difflib
 import functools
+import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -26,6 +28,7 @@ from seper_reward.options import (
     LoadOptions,
     ReaderOptions,
     ResponseOptions,
+    SamplingOptions,
     ScorerOptions,
     pick,
 )
@@ -119,8 +122,20 @@ class SePerScorer:
         Raises:
             OSError: A model cannot be loaded; the message names the fix.
             ConnectionError: A server does not answer.
+            TypeError: A keyword is neither an argument nor a field of ``SamplingOptions``.
             ValueError: An option is out of range, or a server cannot be used as this reader.
         """
+        for name in set(sampling) - {each.name for each in fields(SamplingOptions)}:
+            known = [
+                *inspect.signature(cls.from_pretrained).parameters,
+                *(each.name for each in fields(SamplingOptions)),
+            ]
+            nearest = difflib.get_close_matches(name, known, n=1)
+            raise TypeError(
+                f"SePerScorer.from_pretrained has no argument {name!r}"
+                + (f"; did you mean {nearest[0]!r}?" if nearest else "")
+                + (f"; pass reader_options=ReaderOptions({name}=...)" if hasattr(ReaderOptions, name) else "")
+            )
         cache = open_cache(cache)  # fail early: loading the models is slow
         defaults = reader_defaults(reader.name if isinstance(reader, LoadedModel) else reader)
         sampler = load_sampler(
@@ -137,6 +152,15 @@ class SePerScorer:
             estimator=estimator,
             max_passage_tokens=max_passage_tokens,
             cache=cache,
+        )
+
+    def __repr__(self) -> str:
+        """Return the names of the models, the number of samples, the estimator's weighting, layout and device."""
+        sampler = self.sampler
+        return (
+            f"SePerScorer(reader={sampler.name!r}, judge={self.entailment.name!r}, "
+            f"num_samples={sampler.options.num_samples}, weighting={self.estimator.weighting!r}, "
+            f"layout={sampler.layout!r}, device={str(sampler.device)!r})"
         )
 
     @property
@@ -178,8 +202,11 @@ class SePerScorer:
 
         Raises:
             BadRowError: A dict is not a usable query.
+            TypeError: ``queries`` is one record instead of a list.
             UnscorableError: A question is longer than the reader's window.
         """
+        if isinstance(queries, Query | Mapping):
+            raise TypeError("utilities needs a list of records, got one record; write utilities([record])")
         records = list(map(as_query, queries))
         asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
         measured = (unwrap(found).beliefs for found in self.measure(asked))

@@ -26,7 +26,7 @@ def copy_configs(folder: Path) -> list[Path]:
 
     Identical files in it are kept. Raises ``ValueError`` if a file exists with other content.
     """
-    sources = sorted(path for path in configs_folder().rglob("*") if path.is_file())
+    sources = sorted(path for path in configs_folder().rglob("*") if path.is_file() and path.suffix != ".pyc")
     copies = {source: folder / source.relative_to(configs_folder()) for source in sources}
     for source, copy in copies.items():
         if copy.is_file() and copy.read_bytes() != source.read_bytes():

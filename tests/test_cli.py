@@ -61,6 +61,7 @@ def test_another_command_that_is_interrupted_promises_nothing(monkeypatch, capsy
         ),
         (b"seed: \xff\n", "config.yaml: expected YAML in UTF-8, got "),
         (b"seed: \x00\n", "config.yaml: expected YAML in UTF-8, got "),
+        (b"seed: 1\nlimit: 3\nseed: 2\n", "config.yaml: seed stands twice, in lines 1 and 3; remove one"),
     ],
 )
 def test_a_broken_config_file_is_named(words, tmp_path, capsys, text, message):
@@ -84,7 +85,7 @@ def test_a_full_disk_is_named(words, tmp_path, monkeypatch, capsys, calls, name)
     assert cli.main(words) == 2
     error = capsys.readouterr().err
     assert "No space left on device: '" in error
-    assert error.splitlines()[-1].endswith(f"{name}'")
+    assert f"{name}'; finished work is kept: free some space and run the same command again" in error.splitlines()[-1]
     monkeypatch.undo()
     assert cli.main(words) == 0
     assert len(labels_of(tmp_path / "out")) == 3
@@ -148,10 +149,15 @@ def test_one_process_says_what_to_run_next(monkeypatch, capsys, rank, said):
 
 def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    compiled = configs_folder() / "scripts" / "__pycache__" / "grpo.cpython-311.pyc"  # as pip writes it
+    if not compiled.exists():
+        compiled.parent.mkdir(exist_ok=True)
+        compiled.write_bytes(b"compiled")
     assert cli.main(["init"]) == 0
     shown = capsys.readouterr()
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert shown.out.splitlines() == files
+    assert not [name for name in files if "__pycache__" in name]
     assert {"configs/label/demo.yaml", "configs/scripts/grpo.py", "configs/scripts/retriever.py"} <= set(files)
     assert shown.err == "next: seper-reward train retriever --config configs/retriever/demo.yaml\n"
     assert Path("configs/label/demo.yaml").read_bytes() == (configs_folder() / "label" / "demo.yaml").read_bytes()

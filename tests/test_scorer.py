@@ -1,11 +1,12 @@
 """SePerScorer against a slow loop over its parts, and what the definition promises."""
 
 import itertools
+import re
 
 import pytest
 
 import seper_reward.scorer as scorers
-from seper_reward import Estimator, Passage, SePerScorer
+from seper_reward import Estimator, Passage, SePerReward, SePerScorer
 from seper_reward.options import ScorerOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Pair
@@ -156,3 +157,27 @@ def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
     assert scorers.load_scorers(settings, [], 0) == {"mine": ("mine", ["http://one/v1"], "served")}
     found = scorers.load_scorers(settings, ["a@http://two/v1", "b"], 0)
     assert list(found.values()) == [("a", ["http://two/v1"], None), ("b", [], None)]
+
+
+def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):
+    for given, hint in {
+        "readr": "has no argument 'readr'; did you mean 'reader'",
+        "device": "has no argument 'device'; pass reader_options=ReaderOptions(device=...)",
+        "num_sample": "did you mean 'num_samples'",
+    }.items():
+        with pytest.raises(TypeError, match=re.escape(hint)):
+            SePerScorer.from_pretrained(**{given: 1})
+    with pytest.raises(TypeError, match=re.escape("write utilities([record])")):
+        tiny_scorer.utilities({"question": "Who?", "answers": ["Ida"], "passages": ["Ida."]})
+
+
+def test_a_scorer_and_a_reward_name_their_models_and_settings(tiny_scorer):
+    shown = repr(tiny_scorer)
+    assert shown.startswith(f"SePerScorer(reader={tiny_scorer.sampler.name!r}, judge=")
+    assert "layout='tree'" in shown
+    assert f"num_samples={tiny_scorer.sampler.options.num_samples}" in shown
+    assert repr(SePerReward("http://scorer:1", price=0.2)) == (
+        "SePerReward(SePerClient('http://scorer:1'), reader='separate', answer_weight=1.0, gain_weight=1.0, "
+        "price=0.2, closed_book=False)"
+    )
+    assert repr(SePerReward(tiny_scorer)).startswith(f"SePerReward({shown}, reader='separate'")

@@ -6,9 +6,10 @@ from typing import TypeVar
 from tqdm.auto import tqdm
 
 from seper_reward.batching import beliefs_of
+from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
+from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError, unwrap
 
 Context = tuple[Passage, ...]
 T = TypeVar("T")
@@ -43,6 +44,12 @@ def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float | 
     other = scorer.with_sampling(seed=scorer.sampler.options.seed + 1)
     beliefs = measured(other, queries, [[()]] * len(queries), title="measuring what the reader knows")
     return [None if found is None else found[()].seper for found in beliefs]
+
+
+def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool]:
+    """Return whether the judge finds the answer of each rollout equal to the gold answer: support above .5."""
+    asked = [Asked(each.question, each.answers, (), (each.answer,)) for each in rollouts]
+    return [unwrap(found).supports[0] > 0.5 for found in scorer.measure(asked)]
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:

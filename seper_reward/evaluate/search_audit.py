@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.command import Record
-from seper_reward.data.answers import exact_match
 from seper_reward.estimators.utility import utility
-from seper_reward.evaluate.measuring import known_before, measured
+from seper_reward.evaluate.measuring import known_before, measured, right_answers
 from seper_reward.options import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table
@@ -19,7 +18,7 @@ from seper_reward.types import KNOWN, Query
 
 KINDS = ("helpful", "useless", "harmful")
 _TITLES = {
-    "accuracy": "accuracy of the answers (exact match)",
+    "accuracy": "accuracy of the answers (judge)",
     "searches_per_rollout": "searches a rollout",
     "failed_calls_per_rollout": "failed calls a rollout",
     "needed": "questions that need a search",
@@ -189,7 +188,7 @@ def audit_searches(
         left_out=len(rollouts) - len(kept),
         needed_below=needed,
         margin=margin,
-        measures=_measures(kept, needs, rows, margin),
+        measures=_measures(kept, needs, right_answers(scorer, kept), rows, margin),
         kinds=_kinds(rows),
         by_search=rows,
     )
@@ -200,7 +199,7 @@ def _kind(gain: float, margin: float) -> str:
 
 
 def _measures(
-    rollouts: Sequence[Rollout], needs: Sequence[bool], rows: Sequence[Search], margin: float
+    rollouts: Sequence[Rollout], needs: Sequence[bool], right: Sequence[bool], rows: Sequence[Search], margin: float
 ) -> dict[str, Any]:
     ids = [each.question for each in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
@@ -215,9 +214,9 @@ def _measures(
     highest: dict[str, float] = {}
     for row in of_need[True]:
         highest[row.id] = max(row.high, highest.get(row.id, row.high))
-    right = over_rollouts(lambda each, _: (exact_match(each.answer, each.answers), 1.0))
+    accuracy = ratio_over_questions(ids, [(each, 1.0) for each in right])
     return {
-        **({"accuracy": right} if any(each.answer for each in rollouts) else {}),
+        **({"accuracy": accuracy} if any(each.answer for each in rollouts) else {}),
         "searches_per_rollout": over_rollouts(lambda each, _: (len(each.turns), 1.0)),
         "failed_calls_per_rollout": over_rollouts(lambda each, _: (each.failed, 1.0)),
         "needed": over_rollouts(lambda _, need: (need, 1.0)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_finished, check_labels
-from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, labeler_of
+from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, recommended_label
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
@@ -47,8 +47,8 @@ class Labels:
         return len(self.rows)
 
     def __repr__(self) -> str:
-        """Return the numbers of questions and passages, and the range and mean of the labels."""
-        column = labeler_of(self.rows)
+        """Return the numbers of questions and passages, and the range and mean of the labels of ``to_dataset``."""
+        column = recommended_label(self.rows)
         passages = [passage for row in self.rows for passage in row["passages"]]
         labels = [passage[column] for passage in passages if passage.get(column) is not None]
         text = f"{len(self)} questions, {len(passages)} passages"
@@ -58,7 +58,7 @@ class Labels:
         return f"Labels({text})"
 
     def _repr_html_(self) -> str:
-        column = labeler_of(self.rows)
+        column = recommended_label(self.rows)
         pairs = ((row, passage) for row in self.rows for passage in row["passages"])
         rows = []
         for row, passage in itertools.islice(pairs, _SHOWN):

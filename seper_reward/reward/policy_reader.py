@@ -37,6 +37,10 @@ class PolicyReader:
         self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
         self._lent_as = ""  # how those weights were sharded
 
+    def __repr__(self) -> str:
+        """Return the scorer, if it is loaded, and whose weights it reads with."""
+        return f"{self._scorer or 'the embedded models'}, reader={self.weights!r}"
+
     @property
     def remote(self) -> bool:
         """Whether the reader is behind a server."""

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.client import SePerClient
@@ -98,6 +98,11 @@ class SePerReward:
         self.log = RewardLog()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
         self._beliefs = BeliefMemory()
+
+    def __repr__(self) -> str:
+        """Return the weights and the reader."""
+        weights = ", ".join(f"{name}={value!r}" for name, value in asdict(self.weights).items())
+        return f"SePerReward({self._reader!r}, {weights})"
 
     def __call__(
         self,

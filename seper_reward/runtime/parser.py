@@ -5,6 +5,7 @@ import copy
 import difflib
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -48,6 +49,8 @@ def parse_options(
     path = "".join(words[at + 1 : at + 2])
     if at < len(words) and not path:
         raise ValueError("--config needs the path of a YAML file")
+    if path:
+        _refuse_twice(path)
     # before the objects are made: otherwise a misspelt flag is reported as a missing required one
     _refuse("", parser.parse_known_args(words[:at] + words[at + 2 :])[1], parser)
     try:
@@ -61,6 +64,23 @@ def parse_options(
     if not others:
         _refuse(f"{path}: ", more[::2], parser)
     return tuple(found)
+
+
+def _refuse_twice(path: str) -> None:
+    """Raise for a name that stands twice in a YAML file, of which the parser would use the last."""
+    import yaml
+
+    try:
+        settings = yaml.compose(Path(path).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError):
+        return  # the parser reports it
+    if not isinstance(settings, yaml.MappingNode):
+        return
+    names = [(name.value, name.start_mark.line + 1) for name, _ in settings.value]
+    for place, (name, line) in enumerate(names):
+        for other, first in names[:place]:
+            if name == other:
+                raise ValueError(f"{path}: {name} stands twice, in lines {first} and {line}; remove one")
 
 
 def _refuse(where: str, words: Iterable[str], parser: argparse.ArgumentParser) -> None:

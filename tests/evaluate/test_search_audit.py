@@ -45,7 +45,12 @@ def scripted(monkeypatch):
         return [None if query.id == "late" else KNOWN.get((query.id, ()), 0) + 0.05 for query in queries]
 
     monkeypatch.setattr(search_audit, "measured", measured)
+
+    def right_answers(scorer, rollouts):
+        return [each.answer in each.answers for each in rollouts]
+
     monkeypatch.setattr(search_audit, "known_before", known_before)
+    monkeypatch.setattr(search_audit, "right_answers", right_answers)
 
 
 ROLLOUTS = [

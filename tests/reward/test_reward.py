@@ -653,10 +653,11 @@ def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
 
 
 def test_searches_that_cannot_be_seen(tiny_scorer, recwarn):
-    """Text in tags, and no name of the tag: every reward would be 0, without a word."""
-    columns = {"question": ["Who?"], "answers": [["Ida"]], "completions": ["<information>Ida did.</information> Ida"]}
+    """No search is seen, and answers are not paid: every reward would be 0, without a word."""
+    columns = {"question": ["Who?"], "answers": [["Ida"]], "completions": ["(found: Ida did) Ida"]}
     SePerReward(tiny_scorer, price=0.0)(**columns)  # pays for the answer
-    SePerReward(tiny_scorer, answer_weight=0.0, passage_tag="information", price=0.0)(**columns)
+    tagged = {**columns, "completions": ["<information>Ida did.</information> Ida"]}
+    SePerReward(tiny_scorer, answer_weight=0.0, passage_tag="information", price=0.0)(**tagged)
     of_gains(tiny_scorer)(**columns, environments=[SimpleNamespace(turns=())])  # it has not searched
     reward = of_gains(tiny_scorer)
     reward(question=[], answers=[], completions=[])
