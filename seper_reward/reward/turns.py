@@ -41,7 +41,7 @@ def read_tool_message(text: str) -> tuple[Passage, ...]:
     >>> read_tool_message("[1] Ida runs it.")
     (Passage(text='[1] Ida runs it.', title='', id=''),)
     """
-    if not text.strip() or _EMPTY.fullmatch(text.strip()):
+    if not text or _EMPTY.fullmatch(text.strip()):
         return ()
     lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
     if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:
