@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,9 +158,14 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
     """Return the warnings and notes that come first on the page."""
     notes = [sets_line(summary["sets"])] if "sets" in summary else []
     if (folder / PLACEBO).is_file():
-        notes.append(
-            placebo_line(placebo_effect([row for _, row in read_valid_rows(folder / PLACEBO)], column), column)
-        )
+        rows = [row for _, row in read_valid_rows(folder / PLACEBO)]
+        notes.append(placebo_line(placebo_effect(rows, column), column))
+        if len(rows) > 1:
+            noise = statistics.stdev(row["passages"][0][column] for row in rows)
+            notes.append(
+                f"labels of that passage vary by {noise:.3f} (standard deviation) over questions, and smaller "
+                "differences between passages may be noise"
+            )
     return notes + summary_warnings(summary)
 
 
@@ -198,6 +204,7 @@ def _example(row: Mapping[str, Any], passage: LabeledPassage) -> dict[str, Any]:
         "answer": row["answers"][0] if row["answers"] else "",
         "title": fields.get("title"),
         "text": fields["text"],
+        "question_gain": fields.get("question_gain"),
         "beliefs": [
             {"name": name, "seper": context.get("seper"), **_clusters(context["responses"])}
             for name, context in contexts

@@ -162,6 +162,9 @@ class LabelTracker:
         if baselines := baseline_sepers(rows):
             self._run.histogram("baseline_seper", baselines)
         self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
+        gains = [passage.get("question_gain") for row in rows for passage in row["passages"]]
+        if known := [gain for gain in gains if gain is not None]:
+            self._run.histogram("question_gain", known)
         shown = [(row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"]]
         self._run.table("examples", [_example(row, passage, self._column) for row, passage in shown])
         self._run.summary(summary)
@@ -181,7 +184,11 @@ def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) ->
         "std_error": passage["std_error"],
     }
     if "seper" in passage:
-        example |= {"baseline": row["baseline"]["seper"], "seper": passage["seper"]}
+        example |= {
+            "baseline": row["baseline"]["seper"],
+            "seper": passage["seper"],
+            "question_gain": passage.get("question_gain"),
+        }
         example["clusters"] = clusters_text(passage["responses"])
     return example
 

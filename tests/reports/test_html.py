@@ -30,6 +30,7 @@ def passage(place, label, role, text="A plain text."):
         "title": "Atlas",
         "text": text,
         "metadata": {"role": role},
+        "question_gain": 1.25,
         "delta_seper": label,
         "std_error": 0.05,
         "low": max(label - 0.1, -1.0),
@@ -103,6 +104,19 @@ def test_the_page_holds_everything(page):
     assert "Most helpful" in text
     assert "0.88 Ida" in text  # two responses of one cluster
     assert "the whole passage" in text
+
+
+def test_the_page_has_question_gains_and_the_noise_of_the_placebo(labels, tmp_path):
+    write_page(tmp_path / "page.html", labels)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.count("question gain +1.25") == 8  # four helpful and four harmful examples
+    assert "Placebo" not in text
+    rows = [{"passages": [{"delta_seper": label}]} for label in (0.1, -0.1, 0.0)]
+    (labels / "placebo.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_page(tmp_path / "page.html", labels)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Placebo, a passage that answers nothing: ΔSePer +0.000" in text
+    assert "Labels of that passage vary by 0.100 (standard deviation) over questions" in text
 
 
 def test_the_page_loads_nothing(page):
