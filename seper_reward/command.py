@@ -21,9 +21,10 @@ from seper_reward.runtime.json_files import leaves, without_nan, write_json
 C = TypeVar("C")
 
 
-def marked_questions(config: EvaluationOptions, file: str) -> list[Any]:
+def marked_questions(config: EvaluationOptions, file: str, *, answers_needed: bool = True) -> list[Any]:
     """Read the questions of the split; raise if a row is unusable."""
-    return list(_input(config, file, Needs(strict=True, split=config.split, limit=config.limit)).queries)
+    needs = Needs(answers=answers_needed, strict=True, split=config.split, limit=config.limit)
+    return list(_input(config, file, needs).queries)
 
 
 def by_name(paths: Sequence[str]) -> dict[str, str]:

@@ -1144,6 +1144,7 @@ class EoROptions(PlotOptions, RetrievalOptions):
     )
     vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
+    reranker: str = setting("minilm", "Reranker of @RR: minilm, or a cross-encoder's folder or hub id.")
     background_prompt: str | None = setting(
         None, "Prompt of the source background, with {question} (default: the wording of this project)."
     )
@@ -1182,7 +1183,8 @@ class ItemOptions(MarginOptions, LabelerOptions, GradedOptions):
     )
     reference: str = setting(
         "delta_seper",
-        "Labeler whose labels are compared with the judges' labels; 'none' compares with marks only.",
+        "Labeler whose labels are compared with the judges' labels; 'none' compares with marks only, as do questions "
+        "without gold answers (TREC DL, WebAP) if it needs them.",
     )
 
 

@@ -47,7 +47,7 @@ class ConsistencyResult:
     left_out: int  # questions that are too long for the reader
     sources: dict[str, SourceResult]
     win_ratio: Ratios  # share of the second source's wrong answers that the first answers right
-    error_win_ratio: dict[str, Ratios]  # by error: share of the second source's errors that the first does not make
+    error_win_ratio: dict[str, Ratios]  # by kind of error (`error_win_ratios`)
     upper_bound: Mean  # share of questions that at least one source answers right
     upper_bound_by_size: list[Mean]  # the same for pools of 1, 2, .. sources, mean over all pools of a size
 
@@ -76,8 +76,10 @@ class ConsistencyResult:
     def plot(self, path: Path) -> None:
         """Plot the win ratios, of answers and of each error, as heat maps."""
         names = list(self.sources)
-        figure = new_figure(1.8 * len(names) + 6, 1.2 * len(names) + 4)
-        for axes, (title, ratios) in zip(figure.subplots(2, 2).flat, self._win_ratios.items(), strict=True):
+        figure = new_figure(2.7 * len(names) + 6, 1.2 * len(names) + 4)
+        panels = figure.subplots(2, 3)
+        panels[1, 2].set_axis_off()
+        for axes, (title, ratios) in zip(panels.flat, self._win_ratios.items(), strict=False):
             values = [[float("nan") if value is None else value for value in row.values()] for row in ratios.values()]
             shown = axes.imshow(values, cmap="Greens", vmin=0, vmax=1)
             for height, row in enumerate(ratios.values()):
@@ -93,8 +95,10 @@ class ConsistencyResult:
 
     @property
     def _win_ratios(self) -> dict[str, Ratios]:
-        errors = {f"makes no {name} error where it does:": row for name, row in self.error_win_ratio.items()}
-        return {"is right where it is wrong:": self.win_ratio, **errors}
+        ratios = dict(self.error_win_ratio)
+        lucky = {"guesses right where it does not:": ratios.pop("lucky guess")}
+        errors = {f"makes no {name} error where it does:": row for name, row in ratios.items()}
+        return {"is right where it is wrong:": self.win_ratio, **errors, **lucky}
 
 
 def consistency(
@@ -106,8 +110,8 @@ def consistency(
     """Compare answers with the passages of several sources, question by question.
 
     Passages contain the answer, or a response, if all of its words (``holds_answer``) are in them.
-    Passages that contain a right response contain the answer. The win ratios of hallucination and extraction
-    leave out responses of more than 5 words.
+    Passages that contain a right response contain the answer. The win ratios of errors leave out questions with a
+    response of more than 5 words.
 
     Args:
         names: Names of R sources.

@@ -34,7 +34,14 @@ from seper_reward.statistics import lead_over_questions, mean_over_questions, ro
 from seper_reward.types import Passage, Query
 
 _SAVED = "eor.json"
-_SAVED_SETTINGS = ("sources", "pooling", "metric", "background_prompt", "compress_prompt")  # settings in it
+_SAVED_SETTINGS = (
+    "sources",
+    "pooling",
+    "metric",
+    "background_prompt",
+    "compress_prompt",
+    "reranker",
+)  # settings in it
 
 
 @dataclass(frozen=True)
@@ -94,12 +101,14 @@ class AnswersResult(Record):
     left_out: int  # questions that are too long for the reader
     chosen: dict[str, int]  # number of answers by source
     accuracy: Mean  # of the answers to questions that have gold answers
+    sources: dict[str, Mean]  # accuracy with the passages of each source alone, on the same questions
     per_question: Costs
 
     def table(self) -> str:
-        """Return the sources of answers, the share of right ones, and the costs of a question."""
-        chosen = [[name, str(count)] for name, count in self.chosen.items()]
-        table = text_table(["answers from", "questions"], [*chosen, ["right", interval_cell(self.accuracy)]])
+        """Return the sources of answers, the share of right ones, alone and voted, and the costs of a question."""
+        rows = [[name, str(self.chosen.get(name, 0)), interval_cell(row)] for name, row in self.sources.items()]
+        rows.append(["the vote", str(self.questions), interval_cell(self.accuracy)])
+        table = text_table(["source", "answers taken from it", "accuracy"], rows)
         return f"{table}\n\n{costs_table({'all sources': self.per_question}, 'a question costs')}"
 
 
@@ -236,17 +245,21 @@ def command(config: EoROptions) -> str:
         prompts = (config.background_prompt or BACKGROUND_PROMPT, config.compress_prompt or COMPRESS_PROMPT)
         with profiling() as profile:
             questions = [query.question for query in queries]
-            sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts)
+            sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts, config.reranker)
             asking = Ensemble(scorer)
             if saved is None:
                 compared = eor(asking, queries, sources, folds=config.folds, pooling=config.pooling, judge=judge)
                 result = replace(compared, per_question=costs_per(total_costs(profile), len(queries)))
             else:
-                rows = _answers(config, saved, _ask(asking, queries, sources, judge))
+                asked = _ask(asking, queries, sources, judge)
+                rows = _answers(config, saved, asked)
                 right = mean_over_questions([row["right"] for row in rows if "right" in row])
+                known = [each for each in asked if each.query.answers]
+                alone = _right(known) if known else [()] * len(sources)
+                accuracies = dict(zip(sources, map(mean_over_questions, alone), strict=True))
                 chosen, left_out = Counter(row["source"] for row in rows), len(queries) - len(rows)
                 costs = costs_per(total_costs(profile), len(queries))
-                result = AnswersResult(len(rows), left_out, dict(chosen), right, costs)
+                result = AnswersResult(len(rows), left_out, dict(chosen), right, accuracies, costs)
                 together(lambda: write_lines(Path(config.answers), rows))
         report(result)
     return _save(config, result) if isinstance(result, EoRResult) else ""

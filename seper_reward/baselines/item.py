@@ -10,12 +10,20 @@ from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.labels.judgments import METHODS
-from seper_reward.labels.labelers import GoldLabeler, check_labeler, item_labeler, judgment_options, load_labeler
+from seper_reward.labels.labelers import (
+    GoldLabeler,
+    check_labeler,
+    item_labeler,
+    judgment_options,
+    load_labeler,
+    needs_answers,
+)
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.tables import cell, interval_cell, text_table
+from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
@@ -110,7 +118,8 @@ def judgments(
 
     Args:
         scorer: Scorer whose reader answers, greedily.
-        queries: Questions with gold answers and marked passages; questions without a relevant passage are left out.
+        queries: Questions with marked passages; those without a relevant one are left out. The scores of the reader's
+            answers are over those with gold answers.
         judges: Labelers by name. They choose passages whose label is above the margin.
         reference: Labeler whose labels are compared with the judges'; ``None`` for no such comparison.
         margin: Label above which a passage is chosen.
@@ -218,15 +227,15 @@ def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
 
 
 def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[Sequence[Passage]]) -> dict[str, Mean]:
-    """Return the scores of the reader's greedy answers, over questions that fit into its window."""
-    texts: list[str | None] = []
+    """Return the scores of the reader's greedy answers, over questions with gold answers that fit into its window."""
+    texts: list[tuple[str, Query]] = []
     for query, passages in zip(queries, shown, strict=True):
-        (found,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
-        texts.append(None if isinstance(found, UnscorableError) else found[0].texts[0])
+        if query.answers:
+            (found,) = reader.responses([Asked(query.question, (), (tuple(passages),))])
+            if not isinstance(found, UnscorableError):
+                texts.append((found[0].texts[0], query))
     return {
-        name: mean_over_questions(
-            [metric(text, query.answers) for text, query in zip(texts, queries, strict=True) if text is not None]
-        )
+        name: mean_over_questions([metric(text, query.answers) for text, query in texts])
         for name, metric in (("exact_match", exact_match), ("token_f1", token_f1))
     }
 
@@ -268,7 +277,13 @@ def command(config: ItemOptions) -> str:
         judgment_options(config)
         for name in {*config.judges, config.reference} - {"none"}:
             judgment_options(config, name) if _is_method(name) else check_labeler(name)
-        queries = marked_questions(config, config.file)
+        queries = marked_questions(config, config.file, answers_needed=False)
+        reference = config.reference
+        lacking = sum(not query.answers for query in queries)
+        if lacking and reference != "none" and not _is_method(reference) and needs_answers(reference):
+            reference = "none"
+            lack = f"{lacking} of {len(queries)} questions have no gold answer"
+            say(f"{lack}: labels are not compared with {config.reference}")
         scorer = load_scorer(config, config.seed)
 
         def judge(name: str) -> Any:
@@ -280,7 +295,7 @@ def command(config: ItemOptions) -> str:
             scorer,
             queries,
             {name: judge(name) for name in config.judges},
-            reference=None if config.reference == "none" else judge(config.reference),
+            reference=None if reference == "none" else judge(reference),
             margin=config.margin,
             relevant_from=config.relevant_from,
         )

@@ -6,7 +6,7 @@
 | `bm25@5` | the 5 best of a retriever (`load_retriever`) |
 | `background` | one that the reader writes about the question |
 | `bm25@5&minilm@5` | the passages of both, equal ones once |
-| `bm25@RR@5` | of the 20 best, the 5 nearest to the question by the embedded encoder |
+| `bm25@RR@5` | of the 20 best, the 5 best by the reranker |
 | `bm25@50@RR@5` | the same for the 50 best |
 | `bm25@5&minilm@5@CP` | one: a summary of all ten for the question, which the reader writes |
 | `(bm25@5&minilm@5)@RR@5` | operations after brackets apply to all passages in them |
@@ -50,6 +50,7 @@ def retrieve_sources(
     reader: PromptedReader,
     background_prompt: str,
     compress_prompt: str,
+    reranker: str = MINILM,
 ) -> dict[str, Passages]:
     """Return the passages of each source of a pool for each question, best first.
 
@@ -62,14 +63,16 @@ def retrieve_sources(
         reader: Reader that writes ``background`` and compresses.
         background_prompt: Prompt for ``background``, with the field ``{question}``.
         compress_prompt: Prompt for ``@CP``, with the fields ``{passages}`` and ``{question}``.
+        reranker: Name of the reranker of ``@RR`` (``load_reranker``).
 
     Raises:
         ValueError: A name or a prompt is invalid.
-        OSError: A retriever cannot be loaded.
+        OSError: A retriever or the reranker cannot be loaded.
     """
     check_template("background_prompt", background_prompt, ["question"])
     check_template("compress_prompt", compress_prompt, ["passages", "question"])
-    pool = _Pool(corpus, questions, reader, {_BACKGROUND: background_prompt, _COMPRESS: compress_prompt})
+    prompts = {_BACKGROUND: background_prompt, _COMPRESS: compress_prompt}
+    pool = _Pool(corpus, questions, reader, prompts, reranker)
     for name in names:
         try:
             pool.expect(name)
@@ -121,8 +124,10 @@ class _Pool:
         questions: Sequence[str],
         reader: PromptedReader,
         prompts: Mapping[str, str],
+        reranker: str,
     ) -> None:
         self._corpus, self._questions, self._reader, self._prompts = corpus, questions, reader, prompts
+        self._reranker = reranker
         self._depths: dict[str, int] = {}
         self._made: dict[str, Passages] = {}
 
@@ -153,7 +158,7 @@ class _Pool:
         if operation == _JOIN:
             return [tuple(dict.fromkeys(each for part in row for each in part)) for row in zip(*made, strict=True)]
         if operation == _RERANK:
-            reranker = load_reranker(MINILM)
+            reranker = load_reranker(self._reranker)
             return [reranker.rerank(*asked) for asked in zip(self._questions, made[0], strict=True)]
         if operation == _COMPRESS:
             return self._write(self._prompts[_COMPRESS], made[0], "compressed")

@@ -13,7 +13,7 @@ Pooling = Literal["mean", "max", "majority", "plurality"]
 VotePreset = Literal["paper", "official", "default"]
 Similarity = Literal["exact_match", "containment", "bertscore", "entailment", "entailment_with_question"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
-_ALIKE = 0.8  # least similarity of answers that vote for each other
+_ALIKE = 0.8  # answers vote for each other above this similarity (Appendix C.4)
 _DROPPED = 0.1  # weight up to which a retriever's answer cannot win; if all are dropped, none is
 _MOST_OF_A_RETRIEVER = 0.6  # upper bound of a weight in the search
 
@@ -24,7 +24,7 @@ class VoteOptions:
 
     The pooling turns an answer's similarities to the other answers into its support: their ``"mean"`` or ``"max"``; or
     1 for an answer with at least half of the votes of the other answers (``"majority"``), or with the most votes
-    (``"plurality"``), else 0. An answer votes for all answers with a similarity of 0.8 or more except itself. If the
+    (``"plurality"``), else 0. An answer votes for all answers with a similarity above 0.8 except itself. If the
     weights of some retrievers are above 0.1, only their answers can win.
 
     Raises:
@@ -134,7 +134,7 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
         return _ratio((alike * others).sum(-1), others.sum(-1))
     if options.pooling == "max":
         return _ratio((alike * others).max(-1), others.max(axis=(-2, -1))[:, None])
-    count = (others * (alike >= _ALIKE)).sum(-1)
+    count = (others * (alike > _ALIKE)).sum(-1)
     if options.pooling == "majority":
         return 1.0 * ((2 * count >= others.sum(-1)) & (count > 0))
     return 1.0 * (count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True))

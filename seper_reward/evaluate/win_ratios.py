@@ -31,9 +31,11 @@ def relative_win_ratios(right: Any, among: Any = True) -> Any:
 def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[str, Any]:
     """Return the share of each source's errors that each other source does not make, by kind of error (eq. 5).
 
-    Hallucination and extraction are errors of a reader whose passages contain the answer. They are compared on
-    questions for which the passages of both sources contain it (Appendix B) and both responses are short, since
-    passages rarely contain a long response word for word.
+    A question with a long response of any source is left out for all of them (Appendix B), since passages rarely
+    contain a long response word for word. Retriever errors (the passages lack the answer) and hallucinations (they
+    lack the response) are compared on all other questions, extraction errors on those for which the passages of both
+    sources contain the answer. Lucky guesses are compared on those for which the passages of both contain neither the
+    answer nor the response: the share of the wrong guesses of one source that the other guesses right.
 
     Args:
         right: ``(R, Q)`` whether each response is right.
@@ -42,14 +44,16 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
         short: ``(R, Q)`` whether the response is short.
 
     Returns:
-        ``retriever``, ``hallucination`` and ``extraction``: ``(R, R)`` each, as in ``relative_win_ratios``.
+        ``retriever``, ``hallucination``, ``extraction`` and ``lucky guess``: ``(R, R)`` each, as in
+        ``relative_win_ratios``.
     """
     rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
-    among = helds & np.asarray(short, dtype=bool)
+    kept = np.asarray(short, dtype=bool).all(axis=0)  # (Q,)
     return {
-        "retriever": relative_win_ratios(helds),
-        "hallucination": relative_win_ratios(rights | groundeds, among),
-        "extraction": relative_win_ratios(rights | ~groundeds, among),
+        "retriever": relative_win_ratios(helds, kept),
+        "hallucination": relative_win_ratios(groundeds, kept),
+        "extraction": relative_win_ratios(rights | ~groundeds, helds & kept),
+        "lucky guess": relative_win_ratios(rights, ~helds & ~groundeds & kept),
     }
 
 

@@ -59,9 +59,9 @@ class JudgmentPrompts:
             name = "given_answer" if kind == "explicit" else "given_information"
             given = self._fill(name, answer=ask.pseudo_answer)
         values = {"question": question, "given": given, "count": str(len(passages))}
-        if ask.task == "point":
+        if ask.task.endswith("point"):
             (passage,) = passages
-            return [_turn("user", self._fill("point", passage=passage, **values))]
+            return [_turn("user", self._fill(ask.task, passage=passage, **values))]
         turns = [_turn("user", self._fill("opening", **values)), _turn("assistant", self._fill("ready"))]
         for number, passage in enumerate(passages, 1):
             shown = {"number": str(number), "passage": passage}
@@ -70,9 +70,9 @@ class JudgmentPrompts:
 
     def again(self, ask: Ask) -> Turn:
         """Return the user's turn after a reply of the wrong form."""
-        both = dict.fromkeys(("answer_set", "information_set"), "again_both")
-        name = {"set": "again_set", "point": "again_point", **both}.get(ask.task, "again_order")
-        first = "Answer" if ask.task == "answer_set" else "Needed"
+        kinds = {"_set": "again_both", "_point": "again_both_point", "set": "again_set", "point": "again_point"}
+        name = next((again for end, again in kinds.items() if ask.task.endswith(end)), "again_order")
+        first = "Answer" if ask.task.startswith("answer_") else "Needed"
         return _turn("user", self._fill(name, count=str(len(ask.shown)), first=first))
 
     def _fill(self, name: str, **values: str) -> str:

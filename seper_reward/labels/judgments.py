@@ -24,7 +24,10 @@ METHODS: tuple[Method, ...] = get_args(Method)
 Form = Literal["listwise", "pointwise"]
 PseudoAnswer = Literal["explicit", "implicit"]
 JudgmentPreset = Literal["default", "paper", "official"]
-Task = Literal["answer", "information", "set", "point", "answer_set", "information_set", "rank", "relevance"]
+Task = Literal[
+    "answer", "information", "set", "point", "answer_set", "information_set", "answer_point", "information_point",
+    "rank", "relevance",
+]  # fmt: skip
 Similarity = Callable[[str, str], float]
 Places = tuple[int, ...]
 
@@ -37,12 +40,14 @@ class Ask:
         task: ``"answer"``: answer the question from the passages; ``"information"``: list the information that is
             needed to answer it; ``"set"``: choose the useful passages; ``"point"``: judge whether the one passage is
             useful; ``"answer_set"`` and ``"information_set"``: the first or second task and the useful passages in one
-            reply; ``"rank"``: order passages by utility; ``"relevance"``: order them by relevance.
+            reply, ``"answer_point"`` and ``"information_point"``: the same for one passage; ``"rank"``: order passages
+            by utility; ``"relevance"``: order them by relevance.
         shown: Positions of the passages, in the order shown.
         pseudo_answer: Reply to ``"answer"`` or ``"information"`` that the reader judges by; blank for none.
 
     The form of a reply depends on the task: a text; the positions of the chosen passages; whether the one passage is
-    useful; a text and positions; or all positions in order. It is ``None`` if the reader's text cannot be parsed.
+    useful; a text with either of these; or all positions in order. It is ``None`` if the reader's text cannot be
+    parsed.
     """
 
     task: Task
@@ -79,6 +84,7 @@ _UNPARSABLE = (
     "instructions, or other item_prompts"
 )
 _BOTH: dict[PseudoAnswer, Task] = {"explicit": "answer_set", "implicit": "information_set"}
+_BOTH_OF_ONE: dict[PseudoAnswer, Task] = {"explicit": "answer_point", "implicit": "information_point"}
 # options that a judge's name may contain
 _SETTINGS: dict[str, Callable[[str], Any]] = {
     "rounds": int, "top_k": int, "samples": int, "same_answer": float, "pseudo_answer": str, "form": str,
@@ -98,7 +104,7 @@ class JudgmentOptions:
             set without an answer; ``"k_sampling"``: votes of several replies with an answer and a set, for several
             orders of the passages; ``"rank_gpt"``: the first passages by relevance, without an answer.
         form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: one passage at a time, for
-            ``vanilla`` and ``a_s`` only: other methods order passages, or answer from all of them in the same reply.
+            ``vanilla``, ``a_s``, ``exp_a`` and ``imp_a`` only: other methods compare passages in one reply.
         pseudo_answer: For ITEM and ``k_sampling``: ``"explicit"``, the reader's answer, or ``"implicit"``, the
             information that is needed to answer.
         rounds: Maximum number of rounds of ITEM, >= 1; it stops early if the same passages are chosen again.
@@ -126,11 +132,10 @@ class JudgmentOptions:
         check_least(self, rounds=1, top_k=1, samples=1)
         if self.same_answer is not None and not 0 < self.same_answer <= 1:
             raise ValueError(f"same_answer must be in (0, 1], got {self.same_answer}")
-        if self.form == "pointwise" and self.method not in ("vanilla", "a_s"):
-            does = "answers from all passages in the same reply" if self.writes_both else "orders the passages"
+        if self.form == "pointwise" and self.method not in ("vanilla", "a_s", "exp_a", "imp_a"):
             raise ValueError(
-                f"form=pointwise judges passages one by one, but method={self.method} {does}; use vanilla or a_s "
-                "(rounds=1 for one judgment by an answer), or form=listwise"
+                f"form=pointwise judges passages one by one, but method={self.method} compares them in one reply; use "
+                "vanilla, a_s, exp_a or imp_a, or form=listwise"
             )
 
     @property
@@ -178,6 +183,14 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
     if options.method == "vanilla":
         chosen = yield from _useful(options.form, everything, "")
         return Judgment(chosen, _first(chosen, everything))
+    if options.writes_both and options.form == "pointwise":
+        replies = yield [Ask(_BOTH_OF_ONE[options.kind], (place,)) for place in everything]
+        votes = [
+            Round(answer, (place,) if useful else ())
+            for place, (answer, useful) in zip(everything, map(_require, replies), strict=True)
+        ]
+        chosen = tuple(place for each in votes for place in each.chosen)
+        return Judgment(chosen, _first(chosen, everything), tuple(votes))
     if options.writes_both:
         (found,) = yield [Ask(_BOTH[options.kind], everything)]
         vote = _vote(_require(found), everything)

@@ -37,6 +37,17 @@ def text_and_numbers(text: str, count: int) -> tuple[str, tuple[int, ...]] | Non
     return None if parts is None or numbers is None else (parts[1], numbers)
 
 
+def text_and_verdict(text: str) -> tuple[str, bool] | None:
+    r"""Return the two parts of a reply, a text and yes or no; ``None`` if it has another form.
+
+    >>> text_and_verdict("Answer: Ann Lee\nUseful: yes"), text_and_verdict("Ann Lee, yes")
+    (('Ann Lee', True), None)
+    """
+    parts = _BOTH.fullmatch(text.strip())
+    verdict = yes_or_no(parts[2]) if parts else None
+    return None if parts is None or verdict is None else (parts[1], verdict)
+
+
 def ordered_numbers(text: str, count: int) -> tuple[int, ...] | None:
     """Return the order of all passages in a reply; ``None`` if it has another form or leaves passages out.
 

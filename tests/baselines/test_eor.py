@@ -154,7 +154,11 @@ def test_consistency_by_hand():
     two_thirds, errors = pytest.approx(2 / 3, abs=1e-4), result["error_win_ratio"]
     assert errors["retriever"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
     nobody = {"none": {"none": None, "one": None}, "one": {"none": None, "one": None}}
-    assert errors["hallucination"] == errors["extraction"] == nobody  # the passages of both have to hold the answer
+    assert errors["extraction"] == nobody  # the passages of both have to hold the answer
+    # in b the passages of both lack it: the first guesses right, and the second does not
+    assert errors["lucky guess"] == {**nobody, "none": {"none": None, "one": 1.0}}
+    # no response is in no passage; two of three are in one
+    assert errors["hallucination"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
 
 
 def test_errors_of_short_responses():
@@ -228,11 +232,17 @@ def test_a_trained_ensemble_answers(lane, vote, capsys):
     assert (result["questions"], result["left_out"]) == (35, 1)
     assert result["accuracy"]["mean"] == pytest.approx(sum(row["right"] for row in rows) / 35, abs=1e-4)
     assert sum(result["chosen"].values()) == 35
+    # the third is right where the first two are not: in c, and they are right in a and b
+    alone = {name: row["mean"] for name, row in result["sources"].items()}
+    assert list(alone) == ["one", "two", "three"]
+    assert max(alone.values()) < result["accuracy"]["mean"]
     # new questions need no gold answers, and have the same answers
     assert main([*words, str(lane / "new.jsonl")]) == 0
     new = list(read_lines(lane / "answers.jsonl"))
     assert new == [{name: value for name, value in row.items() if name != "right"} for row in rows]
-    assert read_json(lane / "out.json")["accuracy"]["mean"] is None
+    result = read_json(lane / "out.json")
+    assert result["accuracy"]["mean"] is None
+    assert {row["mean"] for row in result["sources"].values()} == {None}
 
 
 def test_load_and_save_exclude_each_other(lane, capsys):
@@ -255,6 +265,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
         "vote ",
         "right by at least one: ",
         "makes no extraction error where it does:",
+        "guesses right where it does not:",
         "sources in a pool ",
         "weight of ",
         "a question costs ",

@@ -167,3 +167,30 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
     assert main(["baseline", "item", *words, "--relevant_from", "0"]) == 2
     assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_graded_judgments_without_gold_answers(tiny_reader, tiny_entailment, tmp_path, capsys):
+    """As in TREC DL and WebAP: a collection, a run, graded judgments, and no answer anywhere."""
+    folder = tmp_path / "trec"
+    (folder / "qrels").mkdir(parents=True)
+    passages = {"a": "Ann built the mill.", "b": "Sheep eat grass.", "c": "The mill is old."}
+    corpus = [{"_id": name, "title": "", "text": text} for name, text in passages.items()]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in corpus))
+    questions = [{"_id": "q1", "text": "Who built the mill?"}, {"_id": "q2", "text": "Is the mill old?"}]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions))
+    grades = [("q1", "a", 3), ("q1", "b", 0), ("q1", "c", 1), ("q2", "c", 2), ("q2", "a", 0)]
+    table = "query-id\tcorpus-id\tscore\n" + "".join("\t".join(map(str, row)) + "\n" for row in grades)
+    (folder / "qrels" / "test.tsv").write_text(table)
+    words = arguments(tiny_reader, tiny_entailment, f"{folder}:test", tmp_path / "out.json")
+    words += ["--judges", "gold", "--relevant_from", "2"]
+    assert main(["baseline", "item", *words]) == 0
+    assert "2 of 2 questions have no gold answer: labels are not compared with" in capsys.readouterr().err
+    result = json.loads((tmp_path / "out.json").read_text())
+    found = result["judges"]["gold"]
+    assert (result["questions"], found["precision"], found["recall"]) == (2, 1.0, 1.0)
+    assert found["ndcg@3"]["mean"] == 1.0
+    # the order of the judgments: a (3), b (0), c (1); then c (2), a (0)
+    first = (3 + 1 / 2) / (3 + 1 / np.log2(3))
+    assert result["given_order"]["ndcg@3"]["mean"] == pytest.approx((first + 1) / 2, abs=1e-4)
+    assert found["answers"]["exact_match"] == {"mean": None, "interval": None}
+    assert "reference" not in found["agreement"]

@@ -10,8 +10,8 @@ from seper_reward.types import Passage
 from tests.helpers import FindsThese, ScriptedSampler
 
 
-def sources_of(names, corpus, questions, reader=None, background=BACKGROUND_PROMPT, compress=COMPRESS_PROMPT):
-    return retrieve_sources(names, corpus, questions, reader, background, compress)
+def sources_of(names, corpus, questions, reader=None, background=BACKGROUND_PROMPT, compress=COMPRESS_PROMPT, **own):
+    return retrieve_sources(names, corpus, questions, reader, background, compress, **own)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,14 @@ def test_rerank_is_by_similarity(monkeypatch):
         ["mill ccc c c c", "mill bb b"],
     ]
     assert [len(row) for row in found["bm25@3@RR"]] == [3, 3]
+
+
+def test_the_reranker_is_named(monkeypatch):
+    asked = []
+    monkeypatch.setattr(pool, "load_reranker", lambda name: asked.append(name) or pytest.fail("loaded twice"))
+    with pytest.raises(BaseException, match="loaded twice"):
+        sources_of(["bm25@RR@1"], {"p": Passage("mill")}, ["Who?"], reranker="mine/reranker")
+    assert asked == ["mine/reranker"]
 
 
 def test_rerank_takes_the_best_of_twenty(monkeypatch):

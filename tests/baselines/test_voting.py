@@ -78,7 +78,7 @@ def test_abstentions_are_set_aside():
 
 
 def test_other_poolings_by_hand():
-    alike = np.array([[[1, 0.9, 0.8, 0.1], [0.9, 1, 0.3, 0.2], [0.8, 0.3, 1, 0.85], [0.1, 0.2, 0.85, 1]]])
+    alike = np.array([[[1, 0.9, 0.81, 0.1], [0.9, 1, 0.3, 0.2], [0.81, 0.3, 1, 0.85], [0.1, 0.2, 0.85, 1]]])
     votes, all_win = np.ones((1, 4)), np.ones((1, 4), bool)
 
     def pooled(name, votes=votes, candidates=all_win):
@@ -95,6 +95,8 @@ def test_other_poolings_by_hand():
     # for the third .25 + .5 of 1.5, which is half, and then .25 + .25 of 1.25
     assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.5]])) == [1, 0, 1, 0]
     assert pooled("majority", np.array([[0.25, 0.75, 0.5, 0.25]])) == [1, 0, 0, 0]
+    alike[0, 0, 2] = alike[0, 2, 0] = 0.8  # a vote needs a similarity above .8 (C.4), so now each has one
+    assert pooled("plurality") == [1, 1, 1, 1]
     assert pooled("max", heavy) == pytest.approx([0.2 * 0.9 / 0.6, 0.12 / 0.6, 0.85, 0.085 / 0.6])
 
 

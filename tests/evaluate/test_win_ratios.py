@@ -44,21 +44,31 @@ def test_error_win_ratios_by_hand():
     grounded = [[0, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]]
     short = [[1, 1, 1, 0, 1, 1], [1, 1, 1, 1, 1, 1]]
     found = error_win_ratios(right, held, grounded, short)
-    # passages of the first hold no answer to the last question, nor do those of the second, which lack another
+    # the fourth question has a long response of the first, so it counts for neither
+    # passages of the first lack the answer to the last question, those of the second to the last two
     assert found["retriever"][0, 1] == 1 / 2
     assert found["retriever"][1, 0] == 0.0
-    # of the first three questions the first hallucinates in two, which the second does not; the second in the third,
-    # which the first does not; the fourth has a long response
-    assert found["hallucination"][1, 0] == 1.0
-    assert found["hallucination"][0, 1] == 1.0
+    # responses of the first are not in its passages in questions 1, 2 and 6, those of the second in 3 and 5
+    assert found["hallucination"][1, 0] == found["hallucination"][0, 1] == 1.0
     # the first extracts a wrong answer in the third question, the second in the second
     assert found["extraction"][1, 0] == found["extraction"][0, 1] == 1.0
-    both = error_win_ratios(right, held, grounded, [[1] * 6] * 2)
-    assert both["hallucination"][1, 0] == 2 / 3  # in the fourth the second hallucinates, too
-    assert both["hallucination"][0, 1] == 1 / 2
+    every = error_win_ratios(right, held, grounded, [[1] * 6] * 2)
+    assert every["hallucination"][1, 0] == 3 / 4  # in the fourth the second hallucinates, too
+    assert every["hallucination"][0, 1] == 2 / 3
     assert all(math.isnan(each[at, at]) for each in found.values() for at in range(2))
     nothing = error_win_ratios(right, [[0] * 6] * 2, grounded, short)
     assert math.isnan(nothing["extraction"][0, 1])  # no passages hold the answer
+
+
+def test_lucky_guesses_by_hand():
+    right = [[1, 0, 0, 0, 1], [0, 1, 1, 0, 1]]
+    lacking, grounded = [[0] * 5] * 2, [[0, 0, 0, 0, 1], [0] * 5]
+    found = error_win_ratios(right, lacking, grounded, [[1] * 5] * 2)["lucky guess"]
+    assert found[1, 0] == 2 / 3  # of the wrong guesses of the first, in questions 2 to 4; the fifth is in its passages
+    assert found[0, 1] == 1 / 2  # of those of the second, in questions 1 and 4
+    one_held = [[1, 0, 0, 0, 0], [0] * 5]
+    found = error_win_ratios(right, one_held, grounded, [[1] * 5] * 2)["lucky guess"]
+    assert found[0, 1] == 0.0  # the first is right in question 1 with the answer in its passages
 
 
 @given(st.integers(1, 4), st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=3))

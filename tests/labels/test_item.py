@@ -106,6 +106,21 @@ def test_pointwise_judgments_ask_again_for_their_own_passage_only(make):
     assert "Ann" in asked[1][0]
 
 
+@pytest.mark.parametrize(("method", "first"), [("exp_a", "Answer"), ("imp_a", "Needed")])
+def test_pointwise_judgments_with_an_answer_in_the_reply(make, method, first):
+    labeler, asked = make({}, method=method, form="pointwise")
+
+    def reply(prompt):
+        if "not the form I need" in prompt:
+            return f"{first}: Ann\nUseful: yes"
+        return "Useful: yes" if "Ann" in prompt else f"{first}: nobody\nUseful: no."
+
+    labeler.writer._reader.sampler.reply = reply
+    assert labeler.label(QUERY).labels == (0.0, 1.0, 0.0)
+    assert list(map(len, asked)) == [3, 1]
+    assert f'the first with "{first}:" and its text, the second with "Useful:" and one word' in asked[1][0]
+
+
 def test_an_implicit_answer_is_written_in_the_conversation(make):
     replies = {"information": ["Who built the mill."], "set": ["none"]}
     labeler, asked = make(replies, method="a_s", pseudo_answer="implicit", rounds=1)
@@ -309,7 +324,7 @@ def test_options_reach_the_labeler(tiny_scorer):
     judge = item_labeler(tiny_scorer, options, "a_s:rounds=2,same_answer=0.9")
     assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=10, same_answer=0.9)
     assert judge.name == "a_s:rounds=2,same_answer=0.9"
-    with pytest.raises(ValueError, match="method=ar_s orders the passages"):
+    with pytest.raises(ValueError, match="method=ar_s compares them in one reply"):
         load_labeler("item", lambda: pytest.fail("loaded"), options=LabelerOptions(item_method="ar_s:form=pointwise"))
 
 

@@ -83,6 +83,17 @@ def test_pointwise_judgments_are_asked_side_by_side():
     assert (found.chosen, found.order) == ((1, 3), (1, 3, 0, 2))
 
 
+@pytest.mark.parametrize(("method", "task"), [("exp_a", "answer_point"), ("imp_a", "information_point")])
+def test_pointwise_judgments_with_an_answer_in_the_reply(method, task):
+    replies = [("Bob", False), ("Ann", True), ("no one", False), ("Ann Lee", True)]
+    asked, found = played(JudgmentOptions(method, form="pointwise"), replies)
+    assert asked == [[Ask(task, (place,)) for place in ALL]]
+    assert (found.chosen, found.order) == ((1, 3), (1, 3, 0, 2))
+    assert found.rounds == (("Bob", ()), ("Ann", (1,)), ("no one", ()), ("Ann Lee", (3,)))
+    with pytest.raises(UnscorableError, match="could not be parsed"):
+        played(JudgmentOptions(method, form="pointwise"), [("Bob", False), None, ("Ann", True), ("Ann", True)])
+
+
 def test_rank_based_item_chooses_the_first():
     options = JudgmentOptions("a_r", top_k=2, rounds=4)
     asked, found = played(options, ["Bob"], [(3, 1, 0, 2)], ["Ann"], [(1, 3, 2, 0)])
@@ -210,8 +221,8 @@ def test_presets(method):
         ({"pseudo_answer": "none"}, "pseudo_answer must be one of explicit, implicit"),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
         ({"same_answer": 0.0}, r"same_answer must be in \(0, 1\], got 0.0"),
-        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s orders the passages; use vanilla or a_s"),
-        ({"method": "exp_a", "form": "pointwise"}, "method=exp_a answers from all passages in the same reply; use"),
+        ({"method": "ar_s", "form": "pointwise"}, "method=ar_s compares them in one reply; use"),
+        ({"method": "k_sampling", "form": "pointwise"}, "method=k_sampling compares them in one reply; use vanilla"),
     ],
 )
 def test_options_are_checked(changes, said):

@@ -10,7 +10,7 @@ from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import Ask, Judgment, JudgmentOptions, Reply, judge
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.plans import run_plans
-from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, yes_or_no
+from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, text_and_verdict, yes_or_no
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reader.writer import Turn, Writer, first_text
 from seper_reward.scorer import SePerScorer
@@ -144,8 +144,8 @@ def _read(ask: Ask, text: str) -> Reply:
     """Return the parsed reply, with positions of the question's passages; ``None`` if it is not valid."""
     if ask.task in ("answer", "information"):
         return text
-    if ask.task == "point":
-        return yes_or_no(text)
+    if ask.task.endswith("point"):
+        return (yes_or_no if ask.task == "point" else text_and_verdict)(text)
 
     def places(numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(ask.shown[number - 1] for number in numbers)
