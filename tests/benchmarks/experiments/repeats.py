@@ -32,7 +32,7 @@ from seper_reward.runtime.messages import tell_left_out
 from seper_reward.runtime.parser import parse_options
 from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
 from seper_reward.statistics import mean, rounded, rounded_or_none
-from seper_reward.types import Asked, Estimate, Passage, Query, Responses, UnscorableError, unwrap
+from seper_reward.types import Asked, Belief, Estimate, Passage, Query, Responses, UnscorableError, unwrap
 
 _NAME = "tests.benchmarks.experiments.repeats"
 
@@ -64,11 +64,13 @@ class _Measured:
     """SePer of one question by one way.
 
     Attributes:
-        values: ``(C, N, R)`` by context (first without passages), number of responses, and repeat.
+        values: Soft SePer, ``(C, N, R)`` by context (first without passages), number of responses, and repeat.
+        hard: Hard SePer, ``(C, N, R)``.
         truth: What more and more responses lead to, per context.
     """
 
     values: Tensor
+    hard: Tensor
     truth: Sequence[Estimate]
 
 
@@ -110,9 +112,10 @@ class Repeats(Record):
 
     Attributes:
         ways: By name and N ``pearson`` of ΔSePer with the contexts' relevance, the mean over repeats, and
-            ``pearson_sd`` over them; ``seper_sd``, the standard deviation of SePer over repeats (root of the mean
-            variance over contexts); ``rmse`` and ``bias`` of SePer against the truth; and ``seconds`` per context to
-            sample and judge, ``None`` if not measured.
+            ``pearson_sd`` over them; ``pearson_hard`` of hard ΔSePer; ``seper_sd``, the standard deviation of SePer
+            over repeats (root of the mean variance over contexts); ``seper_cv`` and ``seper_hard_cv``, that of soft
+            and hard SePer divided by their means (the coefficient of variation); ``rmse`` and ``bias`` of SePer
+            against the truth; and ``seconds`` per context to sample and judge, ``None`` if not measured.
         clock: Whether seconds are of the ``processor`` or on the ``wall``.
         pool: Number of responses in the pool.
         unseen_mass: Probability that the pool leaves unseen, mean over contexts.
@@ -138,7 +141,10 @@ class Repeats(Record):
         titles = {
             "pearson": "Pearson with marks, mean over repeats",
             "pearson_sd": "its sd over repeats",
+            "pearson_hard": "Pearson of hard ΔSePer with marks, mean over repeats",
             "seper_sd": "sd of SePer over repeats",
+            "seper_cv": "coefficient of variation of SePer",
+            "seper_hard_cv": "coefficient of variation of hard SePer",
             "rmse": "root mean squared error of SePer",
             "bias": "bias of SePer",
             "seconds": f"seconds per context ({self.clock})",
@@ -313,34 +319,47 @@ class _Drawing:
                 for row in context
                 for sample in row
             ]
-            values = torch.tensor([each.value for each in self._soft(query, samples, way.estimator)])
-            truth = self._soft(query, pools, replace(way.estimator, weighting="mass"))
-            found[name] = _Measured(values.double().view(len(pools), len(self.counts), self._times), truth)
+            beliefs = self._beliefs(query, samples, way.estimator)
+            shape = (len(pools), len(self.counts), self._times)
+            found[name] = _Measured(
+                torch.tensor([each.soft.value for each in beliefs], dtype=torch.float64).view(shape),
+                torch.tensor([each.hard.value for each in beliefs], dtype=torch.float64).view(shape),
+                [each.soft for each in self._beliefs(query, pools, replace(way.estimator, weighting="mass"))],
+            )
         return found
 
     def _cut(self, pool: Responses, count: int) -> list[Responses]:
         """Return the first draws of a pool, as repeats that have none in common."""
         return [pool.at(range(start, start + count)) for start in range(0, count * self._times, count)]
 
-    def _soft(self, query: Query, samples: Sequence[Responses], options: Estimator) -> list[Estimate]:
-        asked = [(query.question, query.answers, sample) for sample in samples]
-        return [belief.soft for belief in beliefs_of(self._scorer.judge, options, asked)]
+    def _beliefs(self, query: Query, samples: Sequence[Responses], options: Estimator) -> list[Belief]:
+        return beliefs_of(self._scorer.judge, options, [(query.question, query.answers, each) for each in samples])
 
 
 def _described(measured: Sequence[_Measured], relevance: Sequence[Tensor], at: int) -> dict[str, float | None]:
-    values = torch.cat([each.values[:, at] for each in measured])  # (contexts, R)
+    values, hard = (torch.cat([each[:, at] for each in kind]) for kind in _kinds(measured))  # (contexts, R)
     truth = torch.tensor([context.value for each in measured for context in each.truth], dtype=torch.float64)
     errors = values - truth[:, None]
-    gains = torch.cat([each.values[1:, at] - each.values[:1, at] for each in measured])
-    pearson = [_pearson(gains[:, repeat], torch.cat(list(relevance))) for repeat in range(gains.shape[1])]
+    marks = torch.cat(list(relevance))
+    gains, gains_hard = (torch.cat([each[1:, at] - each[:1, at] for each in kind]).T for kind in _kinds(measured))
+    pearson, pearson_hard = ([_pearson(row, marks) for row in each] for each in (gains, gains_hard))
+    spread, spread_hard = (math.sqrt(float(each.var(dim=1).mean())) for each in (values, hard))
     found = {
-        "pearson": sum(pearson) / len(pearson),
+        "pearson": mean(pearson),
         "pearson_sd": float(torch.tensor(pearson, dtype=torch.float64).std()),
-        "seper_sd": math.sqrt(float(values.var(dim=1).mean())),
+        "pearson_hard": mean(pearson_hard),
+        "seper_sd": spread,
+        "seper_cv": spread / float(values.mean()) if values.any() else math.nan,
+        "seper_hard_cv": spread_hard / float(hard.mean()) if hard.any() else math.nan,
         "rmse": math.sqrt(float(errors.square().mean())),
         "bias": float(errors.mean()),
     }
     return {name: rounded_or_none(value) for name, value in found.items()}
+
+
+def _kinds(measured: Sequence[_Measured]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return soft and hard SePer of all questions."""
+    return [each.values for each in measured], [each.hard for each in measured]
 
 
 def _truth_error(measured: Sequence[_Measured]) -> float:

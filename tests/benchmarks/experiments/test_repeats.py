@@ -38,10 +38,10 @@ def scorer(tiny_scorer):
     return tiny_scorer.with_sampling(temperature=0.05)
 
 
-def soft(model, options, query, responses):
+def soft(model, options, query, responses, kind="soft"):
     """The slow reference: whole beliefs, clusters and all."""
     (belief,) = beliefs_of(Judge(model), options, [(query.question, query.answers, responses)])
-    return belief.seper
+    return getattr(belief, kind).value
 
 
 @pytest.mark.parametrize("way", ["official", "paper", "uniform", "mass"])
@@ -49,22 +49,23 @@ def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
     options = Estimator.preset(way) if way in ("official", "paper") else Estimator(weighting=way)
     limit = replace(options, weighting="mass")
     count, times = 2, 3
-    values, truth, marks = [], [], []
+    values, hard, truth, marks = [], [], [], []
     for query in QUERIES:
         pooled = scorer.with_sampling(num_samples=4 * times)
         (pools,) = pooled.responses([query])
         truth.append([soft(tiny_judge, limit, query, pool) for pool in pools])
-        values.append(
-            [
+        for kind, rows in (("soft", values), ("hard", hard)):
+            rows.append(
                 [
-                    soft(tiny_judge, options, query, _without_leaves(pool.at(range(first, first + count))))
-                    for first in range(0, count * times, count)
+                    [
+                        soft(tiny_judge, options, query, _without_leaves(pool.at(range(first, first + count))), kind)
+                        for first in range(0, count * times, count)
+                    ]
+                    for pool in pools
                 ]
-                for pool in pools
-            ]
-        )
+            )
         marks += [float(passage.metadata["relevant"]) for passage in query.passages]
-    values, truth = np.array(values), np.array(truth)  # (Q, C, R) and (Q, C)
+    values, hard, truth = np.array(values), np.array(hard), np.array(truth)  # (Q, C, R) twice, and (Q, C)
     found = repeats(scorer, QUERIES, [way], counts=[count, 4], times=times, timed_questions=0)
     row = found.ways[way]["2"]
     gains = (values[:, 1:] - values[:, :1]).reshape(-1, times)
@@ -72,6 +73,12 @@ def test_repeats_are_beliefs_on_parts_of_one_pool(scorer, tiny_judge, way):
     assert row["pearson"] == pytest.approx(np.mean(pearson), abs=1e-3)
     assert row["pearson_sd"] == pytest.approx(np.std(pearson, ddof=1), abs=1e-3)
     assert row["seper_sd"] == pytest.approx(math.sqrt(values.var(axis=-1, ddof=1).mean()), abs=1e-3)
+    assert row["seper_cv"] == pytest.approx(math.sqrt(values.var(axis=-1, ddof=1).mean()) / values.mean(), abs=1e-3)
+    if hard.any():
+        expected = math.sqrt(hard.var(axis=-1, ddof=1).mean()) / hard.mean()
+        assert row["seper_hard_cv"] == pytest.approx(expected, abs=1e-3)
+    else:
+        assert row["seper_hard_cv"] is None
     errors = values - truth[..., None]
     assert row["rmse"] == pytest.approx(math.sqrt((errors**2).mean()), abs=1e-3)
     assert row["bias"] == pytest.approx(errors.mean(), abs=1e-3)
