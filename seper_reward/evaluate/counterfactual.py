@@ -1,47 +1,82 @@
-"""Compare ΔSePer of passages with planted wrong answers to that of relevant passages."""
+"""Compare ΔSePer of passages with planted wrong answers to that of supporting and of neutral passages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.options import CounterfactualOptions
-from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.statistics import mean
-from seper_reward.types import KNOWN, Passage, Query
+from seper_reward.statistics import lead_over_questions, mean, mean_over_questions, ratio_over_questions
+from seper_reward.types import KNOWN, Estimate, Passage, Query
 
 _NAME = "evaluate counterfactual"
+#: Kinds of passages: marked relevant; with a planted wrong answer; and neither.
+KINDS = ("supporting", "planted", "neutral")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """ΔSePer of one kind of passages, with 95 % bootstrap intervals over questions.
+
+    Attributes:
+        questions: Number of questions that have such passages.
+        passages: Number of passages.
+        delta_seper: ``mean`` over questions of their passages' mean ΔSePer, in [-1, 1].
+        harmful: Share of the passages whose whole interval is below 0.
+        helpful: Share of the passages whose whole interval is above 0.
+    """
+
+    questions: int
+    passages: int
+    delta_seper: Mapping[str, Any]
+    harmful: Mapping[str, Any]
+    helpful: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Counterfactual(Record):
-    """Changes of a reader's belief by passages with a planted wrong answer and by supporting passages."""
+    """Changes of a reader's belief by planted wrong answers, by supporting and by neutral passages.
 
-    share_lower: float  # share of questions whose planted passages have a lower mean ΔSePer than the supporting ones
-    # mean over questions of the mean over `supporting` or `counterfactual` passages; `counterfactual_known` over the
-    # questions that the reader knows, None without such questions
-    delta_seper: Mapping[str, float | None]
-    baseline_seper: float  # without passages, mean over questions
-    known_questions: int  # with a baseline SePer of at least 0.5, by other samples (`known_before`)
+    Attributes:
+        kinds: By kind of passage (``KINDS``), over all questions.
+        known: The same over the questions that the reader knows, whose SePer without a passage, by other samples, is
+            at least 0.5: there a wrong passage can harm.
+        lower_than_supporting: Share of questions whose planted passages have a lower mean ΔSePer than the supporting
+            ones; string match says the same of every question, since planted passages lack the answer.
+        lead_over_neutral: Mean ΔSePer of planted less neutral passages, over questions that have both
+            (``lead_over_questions``): below 0 if a wrong answer harms more than a passage that says nothing.
+        baseline_seper: SePer without passages, mean over questions.
+        questions: Number of questions.
+        left_out: Number of questions that lack supporting or planted passages, or are longer than the reader's window.
+    """
+
+    kinds: Mapping[str, Kind]
+    known: Mapping[str, Kind]
+    lower_than_supporting: Mapping[str, Any]
+    lead_over_neutral: Mapping[str, Any]
+    baseline_seper: float
     questions: int
-    left_out: int  # questions that lack passages of one kind or are longer than the reader's window
+    left_out: int
 
     def table(self) -> str:
-        """Return the mean ΔSePer by kind of passage."""
-        means = self.delta_seper
-        known = f"planted, on the {self.known_questions} questions that the reader knows"
+        """Return ΔSePer and the shares of harmful and helpful passages by kind of passage."""
         rows = [
-            ["supporting", cell(means["supporting"])],
-            ["planted", cell(means["counterfactual"])],
-            [known, cell(means["counterfactual_known"])],
+            [f"{name}{among}", str(row.passages), *map(interval_cell, (row.delta_seper, row.harmful, row.helpful))]
+            for among, kinds in (("", self.kinds), (", known questions", self.known))
+            for name, row in kinds.items()
         ]
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
+        columns = ["passages", "n", "mean ΔSePer", "interval below 0", "interval above 0"]
         return (
-            f"{markdown_table(['passages', 'mean ΔSePer'], rows)}\n\n{self.questions} questions{left_out}, baseline "
-            f"SePer {self.baseline_seper:.3f}; planted passages are lower on {self.share_lower:.1%} of the questions"
+            f"{markdown_table(columns, rows)}\n\n{self.questions} questions{left_out}, baseline SePer "
+            f"{self.baseline_seper:.3f}; planted passages are lower than supporting ones on "
+            f"{interval_cell(self.lower_than_supporting)} of them; planted less neutral: "
+            f"{lead_text(self.lead_over_neutral)}"
         )
 
 
@@ -54,58 +89,65 @@ def command(config: CounterfactualOptions) -> str:
 
 
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:
-    """Compare passages with a planted wrong answer to supporting passages (RGB, Chen et al., arXiv:2309.01431).
+    """Compare planted wrong answers (RGB, Chen et al., arXiv:2309.01431) with supporting and neutral passages.
 
     All processes must call this together; they share the questions.
 
     Args:
         scorer: Scorer that measures the beliefs.
         queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an
-            answer was planted; passages without a true mark are left out.
+            answer was planted; passages with neither are neutral.
 
     Raises:
-        ValueError: No question has passages of both kinds.
+        ValueError: No question has supporting and planted passages.
         BadRowError: A question has no mark, or a mark is neither true nor false.
     """
-    kinds = [(query, *_kinds(query)) for query in queries]
-    both = [each for each in kinds if each[1] and each[2]]
-    contexts = [
-        [(), *((passage,) for passage in query.passages if passage in (*right, *wrong))]
-        for query, right, wrong in both
-    ]
-    beliefs = measured(scorer, [query for query, _, _ in both], contexts)
-    supporting: list[float] = []
-    planted: list[float] = []
-    baselines: list[float] = []
-    scored: list[Query] = []
-    for (query, right, wrong), found in zip(both, beliefs, strict=True):
-        if found is None:
-            continue
-        scored.append(query)
-        baseline = found[()]
-        for values, passages in ((supporting, right), (planted, wrong)):
-            values.append(mean([utility(found[passage,], baseline).delta_seper for passage in passages]))
-        baselines.append(baseline.seper)
-    if not planted:
+    kinds = {query.id: _kinds(query) for query in queries}
+    used = [query for query in queries if kinds[query.id]["supporting"] and kinds[query.id]["planted"]]
+    beliefs = measured(scorer, used, [[(), *((passage,) for passage in query.passages)] for query in used])
+    scored = [(query, found) for query, found in zip(used, beliefs, strict=True) if found is not None]
+    if not scored:
         raise ValueError("expected questions with passages marked 'relevant' and passages marked 'counterfactual'")
-    before = known_before(scorer, scored)
-    known = [value for value, seper in zip(planted, before, strict=True) if seper is not None and seper >= KNOWN]
+    gains = [
+        {kind: [utility(found[passage,], found[()]).soft for passage in own] for kind, own in kinds[query.id].items()}
+        for query, found in scored
+    ]
+    before = known_before(scorer, [query for query, _ in scored])
+    known = [row for row, seper in zip(gains, before, strict=True) if seper is not None and seper >= KNOWN]
+    means = [{kind: mean([each.value for each in own]) for kind, own in row.items() if own} for row in gains]
+    both = [row for row in means if "neutral" in row]
     return Counterfactual(
-        share_lower=mean([float(wrong < right) for wrong, right in zip(planted, supporting, strict=True)]),
-        delta_seper={
-            "supporting": mean(supporting),
-            "counterfactual": mean(planted),
-            "counterfactual_known": mean(known) if known else None,
-        },
-        baseline_seper=mean(baselines),
-        known_questions=len(known),
-        questions=len(planted),
-        left_out=len(queries) - len(planted),
+        kinds=_results(gains),
+        known=_results(known),
+        lower_than_supporting=mean_over_questions([row["planted"] < row["supporting"] for row in means]),
+        lead_over_neutral=lead_over_questions([row["planted"] for row in both], [row["neutral"] for row in both]),
+        baseline_seper=mean([found[()].seper for _, found in scored]),
+        questions=len(scored),
+        left_out=len(queries) - len(scored),
     )
 
 
-def _kinds(query: Query) -> tuple[list[Passage], list[Passage]]:
-    """Return a question's supporting passages, and those with a planted answer."""
-    planted = [passage for passage in query.passages if is_counterfactual(passage)]
-    relevant = zip(query.passages, relevance_of(query), strict=True)
-    return [passage for passage, mark in relevant if mark and not is_counterfactual(passage)], planted
+def _results(gains: Sequence[Mapping[str, Sequence[Estimate]]]) -> dict[str, Kind]:
+    """Return the results by kind of passage, of the kinds that occur."""
+    found = {}
+    for kind in KINDS:
+        rows = [row[kind] for row in gains if row[kind]]
+        if rows:
+            numbers = [number for number, row in enumerate(rows) for _ in row]
+            flat = [each for row in rows for each in row]
+            found[kind] = Kind(
+                questions=len(rows),
+                passages=len(flat),
+                delta_seper=mean_over_questions([mean([each.value for each in row]) for row in rows]),
+                harmful=ratio_over_questions(numbers, [(each.high < 0, 1.0) for each in flat]),
+                helpful=ratio_over_questions(numbers, [(each.low > 0, 1.0) for each in flat]),
+            )
+    return found
+
+
+def _kinds(query: Query) -> dict[str, list[Passage]]:
+    """Return a question's passages by kind."""
+    found: dict[str, list[Passage]] = {kind: [] for kind in KINDS}
+    for passage, relevant in zip(query.passages, relevance_of(query), strict=True):
+        found["planted" if is_counterfactual(passage) else "supporting" if relevant else "neutral"].append(passage)
+    return found

@@ -63,6 +63,8 @@ def lead_text(row: Mapping[str, Any]) -> str:
     >>> lead_text({"lead": -0.002, "interval": [-0.02, 0.02]})
     'no difference seen: -0.002 [-0.020, 0.020]'
     """
+    if row["lead"] is None:
+        return "–"
     if row["interval"] is None:
         return f"{row['lead']:+.3f} (no interval)"
     low, high = row["interval"]
