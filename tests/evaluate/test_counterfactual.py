@@ -48,47 +48,42 @@ def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_ent
     assert result["lower_than_supporting"]["mean"] == pytest.approx(lower, abs=1e-3)
     lead = sum(w - n for w, n in zip(wrong, neutral, strict=True)) / 3
     assert result["lead_over_neutral"]["lead"] == pytest.approx(lead, abs=1e-3)
-    assert result["known"] == {}  # a random reader knows nothing
     assert (result["questions"], result["left_out"]) == (3, 2)
     with pytest.raises(ValueError, match="marked 'counterfactual'"):
         counterfactual(tiny_scorer, [as_query(records[-1])])
 
 
 def test_harm_is_by_intervals_and_by_what_the_reader_knows(monkeypatch):
-    """Gains are given: 0.8 without a passage in the first question, which the reader knows, and 0.1 in the second."""
-    given = {
-        "first": {"right": 0.9, "wrong": 0.2, "plain": 0.75},
-        "second": {"right": 0.7, "wrong": 0.1, "plain": 0.1},
-    }
+    """SePer is given: the reader knows the first question, at 0.8 without a passage, and not the second, at 0.1."""
+    names = ("right", "wrong", "plain")
     before = {"first": 0.8, "second": 0.1}
-
-    def belief(seper):
-        return SimpleNamespace(seper=seper)
+    given = {"first": (0.9, 0.2, 0.75), "second": (0.7, 0.1, 0.1)}
 
     def measured(scorer, queries, contexts):
-        return [{(): belief(before[query.id]), **{(each,): belief(given[query.id][each.text]) for each in query.passages}}
-                for query in queries]  # fmt: skip
+        return [
+            {(): before[query.id]}
+            | {(each,): seper for each, seper in zip(query.passages, given[query.id], strict=True)}
+            for query in queries
+        ]
 
     def gain(after, baseline):
         value = after.seper - baseline.seper
         return SimpleNamespace(soft=Estimate(value, 0.03, value - 0.06, value + 0.06))
 
-    monkeypatch.setattr(module, "measured", measured)
+    def beliefs(*asked):
+        return [{key: SimpleNamespace(seper=seper) for key, seper in row.items()} for row in measured(*asked)]
+
+    monkeypatch.setattr(module, "measured", beliefs)
     monkeypatch.setattr(module, "utility", gain)
     monkeypatch.setattr(module, "known_before", lambda scorer, queries: [before[query.id] for query in queries])
-    marks = {
-        "right": {"relevant": True},
-        "wrong": {"relevant": False, "counterfactual": True},
-        "plain": {"relevant": False},
-    }
-    passages = tuple(Passage(name, id=name, metadata=own) for name, own in marks.items())
+    marks = ({"relevant": True}, {"relevant": False, "counterfactual": True}, {"relevant": False})
+    passages = tuple(Passage(name, id=name, metadata=own) for name, own in zip(names, marks, strict=True))
     found = counterfactual(None, [Query(name, name, ("Ann",), passages) for name in given])
     means = {kind: row.delta_seper["mean"] for kind, row in found.kinds.items()}
     assert means == pytest.approx({"supporting": 0.35, "planted": -0.3, "neutral": -0.025})
-    assert {kind: row.harmful["mean"] for kind, row in found.kinds.items()} == {
-        "supporting": 0.0, "planted": 0.5, "neutral": 0.0,
-    }  # fmt: skip
+    harmful = {kind: row.harmful["mean"] for kind, row in found.kinds.items()}
+    assert harmful == {"supporting": 0.0, "planted": 0.5, "neutral": 0.0}
     assert found.kinds["supporting"].helpful["mean"] == 1.0  # .1 and .6, both beyond .06
-    assert {kind: row.harmful["mean"] for kind, row in found.known.items()}["planted"] == 1.0
+    assert found.known["planted"].harmful["mean"] == 1.0
     assert found.lead_over_neutral["lead"] == pytest.approx((-0.55 + 0.0) / 2)
     assert "planted, known questions" in found.table()
