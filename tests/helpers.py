@@ -214,7 +214,6 @@ def launch(act, folder, seconds=120):
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         PartialState._reset_state()
         distributed.process_state.cache_clear()
-        distributed._store.cache_clear()
         with (
             (folder / f"{rank}.out").open("w") as out,
             (folder / f"{rank}.err").open("w") as err,

@@ -21,7 +21,7 @@ from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.labels.rows import LABELS
+from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.options import LoadOptions, check_least, setting
 from seper_reward.retrieval import retrieve_hops

@@ -26,7 +26,7 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import Router
 from torch import Tensor
 
-from seper_reward.labels.rows import LABELS
+from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.options import check_least, setting
 from seper_reward.runtime.distributed import process_state, together

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 def command(config: LabelOptions) -> str:
     """Run ``seper-reward label``."""
-    from seper_reward.data.inputs import Needs, load_input
+    from seper_reward.data.inputs import Needs, input_key, load_input
     from seper_reward.labels.labelers import check_labeler, judgment_options, load_labeler, needs_answers
-    from seper_reward.labels.run import LabelRun
+    from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
     from seper_reward.reports.tables import forecast_lines
     from seper_reward.retrieval import has_own_passages, load_retriever
-    from seper_reward.runtime.distributed import process_state
+    from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.messages import say
 
     # fail early: loading the corpus is slow
@@ -37,7 +38,20 @@ def command(config: LabelOptions) -> str:
         split=config.split,
         limit=config.limit,
         strict=config.strict,
+        on_disk=True,
     )
+    # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
+    scored = replace(config, cache=None) if config.dry_run else config
+    load = partial(load_labeler, config.labeler, lambda: load_scorer(scored, config.seed), config.set_options, config)
+    folder, key = Path(config.output_dir), together(lambda: input_key(config, needs))
+    if not config.dry_run and together(lambda: was_labelled(folder, key)):
+        labeler = load()
+        summary = together(lambda: finished_summary(folder, labeler, key, config.block))
+        if summary is not None:
+            if process_state().is_main_process:
+                say(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
+                show_summary(summary, labeler.name, folder)
+            return after_labels(folder, labeler.name)
     read = load_input(config, needs)
     queries, rejected = read.queries, read.rejected
     if not queries:
@@ -46,25 +60,19 @@ def command(config: LabelOptions) -> str:
     if rejected and process_state().is_main_process:
         print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
-    # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
-    scored = replace(config, cache=None) if config.dry_run else config
-    labeler = load_labeler(config.labeler, lambda: load_scorer(scored, config.seed), config.set_options, config)
+    labeler = load()
     run = LabelRun(
-        config.output_dir,
+        folder,
         labeler,
         queries,
         rejected,
-        settings,
+        {**settings, INPUT_KEY: key},
         block=config.block,
         dry_run=config.dry_run,
     )
     if process_state().is_main_process:
         finished = len(queries) if run.complete else run.finished
-        passages = sum(len(query.passages) for query in queries)
-        say(
-            f"{len(queries)} questions with {passages} passages from {config.input}, {finished} finished; labels by "
-            f"{config.labeler} into {config.output_dir}"
-        )
+        say(_start_line(config, len(queries), run.passages, finished))
     if config.dry_run:
         found = run.forecast()
         if process_state().is_main_process:
@@ -72,6 +80,13 @@ def command(config: LabelOptions) -> str:
         return "the same command without --dry_run"
     _label(run, labeler, config, settings)
     return after_labels(run.folder, labeler.name)
+
+
+def _start_line(config: LabelOptions, questions: int, passages: int, finished: int) -> str:
+    return (
+        f"{questions} questions with {passages} passages from {config.input}, {finished} finished; labels by "
+        f"{config.labeler} into {config.output_dir}"
+    )
 
 
 def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, settings: Mapping[str, Any]) -> None:
@@ -86,7 +101,7 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, set
         tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
         summary = run.run(strict=config.strict, on_label=tracker.progress)
         if main_process and report_to != "none":
-            tracker.finish(run.labels(), summary, run.folder)
+            tracker.finish(summary, run.folder)
     if main_process:
         show_summary(summary, labeler.name, run.folder)
 
@@ -104,7 +119,7 @@ def after_labels(folder: Path, labeler: str) -> str:
 
 def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
-    from seper_reward.labels.rows import LABELS
+    from seper_reward.labels.integrity import label_files
     from seper_reward.labels.summary import summary_warnings
     from seper_reward.reports.tables import coverage_line, placebo_line, sets_line, summary_table
 
@@ -119,6 +134,7 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
         print(sets_line(summary["sets"]))
     if "placebo" in summary:
         print(placebo_line(summary["placebo"], labeler))
-    print(f"labels: {folder / LABELS}")
+    first, *others = label_files(folder)
+    print(f"labels: {first}" + (f" and {len(others)} more files" if others else ""))
     for warning in summary_warnings(summary):
         print(f"warning: {warning}", file=sys.stderr)

@@ -1,20 +1,25 @@
 """The door for questions: ``load_input`` parses them, attaches passages and relevance, and checks them."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.marks import UNMARKED, is_marked
 from seper_reward.data.queries import Input, Rejected, differ, read_corpus, read_queries
 from seper_reward.data.rows import BadRowError
-from seper_reward.data.splits import of_split, spread
+from seper_reward.data.splits import split_of, spread
 from seper_reward.data.trec import beir_files, read_qrels, read_run
 from seper_reward.options import InputOptions
-from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.hashing import content_key, file_hash
 from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.on_disk import OnDisk
 from seper_reward.types import Passage, Query
+
+T = TypeVar("T")
+_RETRIEVED_AT_ONCE = 10_000  # questions; more would hold the passages of all in memory
 
 
 class Retrieving(Protocol):
@@ -39,6 +44,7 @@ class Needs:
     split: str = "all"  # train, dev or test, by the hash of the id (`split_of`); or all
     limit: int | None = None  # questions, evenly spread over the input; of a stream the first ones
     strict: bool = False  # whether a row that cannot be used is an error
+    on_disk: bool = False  # whether questions are kept on disk, and read when they are used
 
 
 class _Files(NamedTuple):
@@ -66,6 +72,19 @@ def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -
     return found
 
 
+def input_key(options: InputOptions, needs: Needs) -> str | None:
+    """Return a hash of a file of questions and of all that decides how it is read, without reading its rows.
+
+    ``None`` for other sources, which may change, and with a corpus, whose retriever may.
+    """
+    files = _files(options)
+    content = None if files.corpus or files.qrels or needs.own_passages else file_hash(Path(files.questions))
+    how = (options.columns, options.separator, options.streaming)
+    return content and content_key(
+        content, *how, needs.answers, needs.relevance, needs.split, needs.limit, needs.strict
+    )
+
+
 def _parse(options: InputOptions, needs: Needs) -> Input:
     files = _files(options)
     if (options.run or files.qrels) and not files.corpus:
@@ -77,6 +96,7 @@ def _parse(options: InputOptions, needs: Needs) -> Input:
         options,
         answers_needed=needs.answers,
         passages_needed=not needs.own_passages,
+        on_disk=needs.on_disk,
         most=needs.limit if options.streaming and not (options.run or files.qrels) else None,
     )
     return replace(found, corpus=corpus, judgments=read_qrels(files.qrels) if files.qrels else None)
@@ -98,10 +118,13 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
     if options.run is None:
         return found
     run, corpus = read_run(options.run), found.corpus or {}
-    ranked = _in_file(found.queries, run, options.run)
+    ranked = _keep(_in_file(found.queries, run, options.run), needs)
+
+    def best(query: Query) -> tuple[Passage, ...]:
+        return tuple([corpus[each] for each in run[query.id] if each in corpus][: options.run_depth])
+
     lacking = {each for query in ranked for each in run[query.id][: options.run_depth] if each not in corpus}
-    best = {query.id: tuple(corpus[each] for each in run[query.id] if each in corpus) for query in ranked}
-    queries = [replace(query, passages=best[query.id][: options.run_depth]) for query in ranked if best[query.id]]
+    queries = _keep((replace(query, passages=given) for query in ranked if (given := best(query))), needs)
     if ranked and not queries:
         raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
     if lacking:
@@ -109,7 +132,7 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
             f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus and are left out, "
             f"with {len(ranked) - len(queries)} questions that have no other"
         )
-    return replace(found, queries=tuple(queries))
+    return replace(found, queries=queries)
 
 
 def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Input:
@@ -120,19 +143,24 @@ def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Inpu
     """
     if found.judgments is None:
         return found
-    queries = []
-    for query in _in_file(found.queries, found.judgments, options.qrels or options.input):
-        grades, corpus = found.judgments[query.id], found.corpus or {}
+    judgments, corpus = found.judgments, found.corpus or {}
+
+    def judged(query: Query) -> Query:
+        grades = judgments[query.id]
         passages = query.passages or [corpus[each] for each in grades if each in corpus]
-        queries.append(replace(query, passages=tuple(_graded(each, grades) for each in passages)))
-    return replace(found, queries=tuple(queries))
+        return replace(query, passages=tuple(_graded(each, grades) for each in passages))
+
+    asked = _in_file(found.queries, judgments, options.qrels or options.input)
+    return replace(found, queries=_keep(map(judged, asked), needs))
 
 
 def _choose(found: Input, options: InputOptions, needs: Needs) -> Input:
     _raise_if_strict(found.rejected, needs)
-    queries = of_split(found.queries, needs.split)
-    chosen = queries[: needs.limit] if options.streaming else spread(queries, needs.limit)
-    return replace(found, queries=tuple(chosen))
+    if needs.split == "all" and needs.limit is None:
+        return found
+    own = [at for at, query in enumerate(found.queries) if needs.split in ("all", split_of(query.id))]
+    chosen = own[: needs.limit] if options.streaming else spread(own, needs.limit)
+    return replace(found, queries=_keep((found.queries[at] for at in chosen), needs))
 
 
 def _agree_with_corpus(found: Input, options: InputOptions, needs: Needs) -> Input:
@@ -144,34 +172,48 @@ def _agree_with_corpus(found: Input, options: InputOptions, needs: Needs) -> Inp
 def _retrieve(found: Input, options: InputOptions, needs: Needs) -> Input:
     """Give passages to questions without; and to all if they are judged, as judgments are of the whole corpus."""
     judgments = None if options.run else found.judgments
-    lacking = [query for query in found.queries if judgments or not query.passages]
-    if needs.retriever is None or not lacking or (found.corpus is None and not needs.own_passages):
+    if needs.retriever is None or (found.corpus is None and not needs.own_passages):
+        return found
+    if not any(judgments or not query.passages for query in found.queries):
         return found
     corpus = found.corpus or {}
-    known = in_corpus(lacking, corpus) if corpus else lacking
-    retrieved = needs.retriever(corpus).retrieve([query.question for query in known], needs.top_k)
-    given = {
-        query.id: add_passages(query, passages, judgments.get(query.id, {}) if judgments else None)
-        for query, passages in zip(known, retrieved, strict=True)
-    }
-    return replace(found, queries=tuple(given.get(query.id, query) for query in found.queries))
+    retriever = needs.retriever(corpus)
+
+    def retrieved() -> Iterator[Query]:
+        for start in range(0, len(found.queries), _RETRIEVED_AT_ONCE):
+            queries = found.queries[start : start + _RETRIEVED_AT_ONCE]
+            lacking = [query for query in queries if judgments or not query.passages]
+            known = in_corpus(lacking, corpus) if corpus else lacking
+            passages = retriever.retrieve([query.question for query in known], needs.top_k) if known else []
+            given = {
+                query.id: add_passages(query, best, judgments.get(query.id, {}) if judgments else None)
+                for query, best in zip(known, passages, strict=True)
+            }
+            yield from (given.get(query.id, query) for query in queries)
+
+    return replace(found, queries=_keep(retrieved(), needs))
 
 
 def _check(found: Input, options: InputOptions, needs: Needs) -> Input:
-    reasons = {}
-    for query in found.queries:
+    def reason(query: Query) -> str:
         if needs.passages and not query.passages:
-            reasons[query.id] = "no passage was found for the question; give it passages, or drop it"
-        elif needs.relevance and not any(map(is_marked, query.passages)):
-            reasons[query.id] = UNMARKED
+            return "no passage was found for the question; give it passages, or drop it"
+        return UNMARKED if needs.relevance and not any(map(is_marked, query.passages)) else ""
+
     rejected = [
-        Rejected(f"{options.input}, id {query.id}", reasons[query.id], {"id": query.id, "question": query.question})
+        Rejected(f"{options.input}, id {query.id}", why, {"id": query.id, "question": query.question})
         for query in found.queries
-        if query.id in reasons
+        if (why := reason(query))
     ]
+    if not rejected:
+        return found
     _raise_if_strict(rejected, needs)
-    queries = tuple(query for query in found.queries if query.id not in reasons)
-    return replace(found, queries=queries, rejected=(*found.rejected, *rejected))
+    queries = _keep((query for query in found.queries if not reason(query)), needs)
+    return replace(found, queries=queries, rejected=_keep(itertools.chain(found.rejected, rejected), needs))
+
+
+def _keep(items: Iterable[T], needs: Needs) -> Sequence[T]:
+    return OnDisk(items) if needs.on_disk else tuple(items)
 
 
 def _raise_if_strict(rejected: Sequence[Rejected], needs: Needs) -> None:
@@ -179,17 +221,20 @@ def _raise_if_strict(rejected: Sequence[Rejected], needs: Needs) -> None:
         raise BadRowError(f"{rejected[0].where}: {rejected[0].reason} ({len(rejected)} unusable rows in all)")
 
 
-def _in_file(queries: Sequence[Query], ids: Mapping[str, object], file: str) -> list[Query]:
-    """Return the questions whose ids a file has; raise if there is none, and say how many are left out."""
-    found = [query for query in queries if query.id in ids]
+def _in_file(queries: Sequence[Query], ids: Mapping[str, object], file: str) -> Iterator[Query]:
+    """Yield the questions whose ids a file has; raise if there is none, and say how many are left out."""
+    found = 0
+    for query in queries:
+        if query.id in ids:
+            found += 1
+            yield query
     if queries and not found:
         raise ValueError(
             f"{file}: expected ids of the questions, such as {queries[0].id!r}, got none of them; use the same ids in "
             "both files"
         )
-    if len(found) < len(queries):
-        say_once(f"{file}: {len(queries) - len(found)} of {len(queries)} questions are not in it and are left out")
-    return found
+    if found < len(queries):
+        say_once(f"{file}: {len(queries) - found} of {len(queries)} questions are not in it and are left out")
 
 
 def _graded(passage: Passage, grades: Mapping[str, int]) -> Passage:

@@ -30,6 +30,7 @@ from seper_reward.data.rows import (
 from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.on_disk import OnDisk
 from seper_reward.types import Answers, Passage, Query
 
 _FIRST_ROWS = 100  # rows whose columns are checked before others are read
@@ -48,8 +49,8 @@ class Rejected:
 class Input:
     """Usable queries in input order, and rejected rows."""
 
-    queries: tuple[Query, ...]
-    rejected: tuple[Rejected, ...]
+    queries: Sequence[Query]
+    rejected: Sequence[Rejected]
     corpus: Mapping[str, Passage] | None = None  # passages by id; None if questions have all of them
     # human relevance judgments of the corpus (qrels), as in BEIR's folders
     judgments: Mapping[str, Mapping[str, int]] | None = None
@@ -63,6 +64,7 @@ def read_queries(
     answers_needed: bool = True,
     passages_needed: bool = True,
     most: int | None = None,
+    on_disk: bool = False,
 ) -> Input:
     """Read questions with answers and passages.
 
@@ -78,6 +80,7 @@ def read_queries(
         answers_needed: Whether each row must have ``answers``.
         passages_needed: Whether each row must have ``passages``, unless there is a corpus.
         most: Most queries to read, the first ones; ``None`` reads all.
+        on_disk: Whether queries and rejected rows are kept on disk (``OnDisk``) instead of in memory.
 
     Raises:
         OSError: The source is missing or cannot be read.
@@ -94,8 +97,9 @@ def read_queries(
     check_columns(objects, name, needed, columns)
     if objects and (layout := layout_of(objects[0])):
         say_once(f"{name}: read as {layout}")
-    queries: dict[str, Query] = {}
-    rejected: list[Rejected] = []
+    queries: list[Query] | OnDisk[Query] = OnDisk() if on_disk else []
+    rejected: list[Rejected] | OnDisk[Rejected] = OnDisk() if on_disk else []
+    ids: set[str] = set()
     empty: Counter[str] = Counter()
     for where, row in itertools.chain(first, rows):
         try:
@@ -105,16 +109,17 @@ def read_queries(
             query = as_query(
                 ours, corpus, answers_needed=answers_needed, passages_needed=passages_needed, left_out=empty
             )
-            if query.id in queries:
+            if query.id in ids:
                 raise BadRowError(f"id {query.id!r} was used by an earlier row; expected unique ids; rename one")
-            queries[query.id] = query
+            ids.add(query.id)
+            queries.append(query)
         except BadRowError as error:
             rejected.append(Rejected(where, str(error), row.text if isinstance(row, BrokenRow) else row))
         if len(queries) == most:
             break
     if empty:
         say_once(f"{name}: left out {' and '.join(f'{count} empty {kind}' for kind, count in sorted(empty.items()))}")
-    return Input(tuple(queries.values()), tuple(rejected))
+    return Input(queries, rejected) if on_disk else Input(tuple(queries), tuple(rejected))
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:

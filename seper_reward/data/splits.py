@@ -34,11 +34,6 @@ def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.1
     return "test" if place >= first_test else "dev" if place >= first_test - dev_share else "train"
 
 
-def of_split(queries: Iterable[Query], split: str) -> list[Query]:
-    """Return the questions of a split; ``"all"`` is every question."""
-    return [query for query in queries if split in ("all", split_of(query.id))]
-
-
 def split_by_rank(identities: Sequence[str], *, test_share: float = 0.125, dev_share: float = 0.125) -> list[Split]:
     """Return the split of each id by its rank among all, so few ids, too, fill each split that has a share.
 

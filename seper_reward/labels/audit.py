@@ -12,8 +12,9 @@ from typing import Any, Literal
 from seper_reward.data.queries import Rejected, as_query
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
+from seper_reward.labels.integrity import label_files
 from seper_reward.labels.mined_negatives import MinedNegatives, write_mined
-from seper_reward.labels.rows import DELTA_SEPER, LABELS, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import MARGIN
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_json, write_lines
@@ -144,7 +145,7 @@ def write_audit(
     """
     check_action(mined, action)
     folder = Path(folder)
-    labels = list(read_lines(folder / LABELS))
+    labels = [row for file in label_files(folder) for row in read_lines(file)]
     found = [
         {
             "question": row["question"],

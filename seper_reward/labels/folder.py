@@ -1,25 +1,37 @@
-"""The folder of a label run, with a lock and checksums: killed runs can resume, and changed files are detected.
+"""The folder of a label run: killed runs can resume, and changed files are detected.
 
-Finished questions are appended to ``progress/`` as they come, one file per process, each line with a checksum.
+A block of questions is a file in ``progress/``, written whole: its checksum, a line with rejected questions and the
+sums of the summary, then its label rows. A process takes a block by creating its unfinished file. At the end, the rows
+of all blocks are copied to ``labels.jsonl``, or to several such files if there are many.
 """
 
-import os
+import hashlib
+import itertools
+import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, folder_hashes
-from seper_reward.labels.rows import LABELS
-from seper_reward.labels.summary import placebo_effect, summarize
-from seper_reward.runtime.distributed import process_state
+from seper_reward.labels.integrity import (
+    LABELS,
+    PROVENANCE,
+    SUMMARY,
+    changed_files,
+    folder_hashes,
+    label_files,
+    written_hashes,
+)
+from seper_reward.labels.summary import Sums, placebo_effect, sum_rows, summary_of
 from seper_reward.runtime.json_files import (
-    checked_line,
-    naming,
-    read_checked_lines,
+    json_line,
     read_json,
     read_lines,
-    write_checked_lines,
+    unfinished,
+    write_chunks,
+    write_json,
+    write_lines,
 )
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.profiling import timed
@@ -27,13 +39,31 @@ from seper_reward.runtime.run_folder import check_settings, claim_settings, lock
 
 _OTHER_LABELS = "labels made otherwise"
 REJECTED, PLACEBO, PROGRESS = "rejected.jsonl", "placebo.jsonl", "progress"
+_ROWS_PER_FILE = 100_000
+
+
+class Names(NamedTuple):
+    """Names of a run's blocks, in the order of the input: hashes of their questions."""
+
+    labels: Sequence[str]
+    placebo: Sequence[str]  # none for labelers without a reader
+
+    @property
+    def all(self) -> set[str]:
+        """The names of all blocks."""
+        return {*self.labels, *self.placebo}
 
 
 class LabelFolder:
-    """The files of one run in a folder, made if absent; ``files`` are the row files that the run publishes."""
+    """The files of one run in a folder, made if absent.
 
-    def __init__(self, path: Path, files: Sequence[str]) -> None:
-        self.path, self.files = path, files
+    Labels are in the field ``column`` of the rows, and count as help or harm from a distance of ``margin`` from 0.
+    Only the main process calls methods other than ``take`` and ``write``: network disks show the files of another
+    machine late.
+    """
+
+    def __init__(self, path: Path, names: Names, column: str, margin: float) -> None:
+        self.path, self._names, self._column, self._margin = path, names, column, margin
         self._progress = path / PROGRESS
         self._lock: IO[str] | None = None
 
@@ -47,18 +77,13 @@ class LabelFolder:
         if self._lock is not None:
             self._lock.close()
 
-    def claim(
-        self, provenance: dict[str, Any], keys: Set[str], *, dry_run: bool
-    ) -> tuple[bool, Set[str], dict[str, Any]]:
-        """Lock the folder, compare provenance, and collect the entries that earlier processes finished.
+    def claim(self, provenance: dict[str, Any], *, dry_run: bool) -> tuple[bool, set[str], dict[str, Any]]:
+        """Lock the folder, compare provenance, and find the blocks that earlier processes finished.
 
-        Args:
-            provenance: Provenance of the run.
-            keys: Keys of all its entries.
-            dry_run: Whether nothing is locked or written.
+        ``dry_run`` neither locks nor writes.
 
         Returns:
-            Whether all the work is done, the keys that an interrupted run finished, and the folder's provenance.
+            Whether all the work is done, else the finished blocks (``finished``), and the folder's provenance.
 
         Raises:
             OSError: The folder cannot be made or written.
@@ -69,75 +94,116 @@ class LabelFolder:
         path = self.path / PROVENANCE
         if not path.is_file():
             self._refuse_unknown()
-        complete = (self.path / SUMMARY).is_file() and (self.path / LABELS).is_file()
+        complete = (self.path / SUMMARY).is_file() and bool(label_files(self.path))
         if dry_run:
             if path.is_file():
                 check_settings(path, provenance, ["decides"], holds=_OTHER_LABELS)
-            return complete, set(self.finished(keys)), provenance
+            return complete, set() if complete else self.finished(), provenance
         claim_settings(path, provenance, ["decides"], holds=_OTHER_LABELS)
-        self._progress.mkdir(exist_ok=True)
-        if complete and self._verify(keys):
-            self.clear()
+        if complete and self._is_unchanged():
+            shutil.rmtree(self._progress, ignore_errors=True)
             return True, set(), read_json(path)
-        finished = self.finished(keys)
-        write_checked_lines(self._progress / "done.jsonl", finished.values())
-        for file in self._progress.glob("process-*.jsonl"):
-            file.unlink()
-        for index in range(process_state().num_processes):
-            # in this process: a network disk may show it the new files of other processes late
-            self._file_of(index).touch()
-        return False, set(finished), read_json(path)
+        return False, self.finished(), read_json(path)
 
-    def done(self) -> Iterator[dict[str, Any]]:
-        """Yield the entries that were finished when the run began, from a file that no process writes to now."""
-        return _entries(self._progress / "done.jsonl")
+    def finished(self, known: Set[str] = frozenset()) -> set[str]:
+        """Return the names of the finished blocks; ``known`` ones are not read again."""
+        return {*known, *(name for name in self._names.all - known if self._read(name) is not None)}
 
-    def finished(self, keys: Set[str]) -> dict[str, dict[str, Any]]:
-        """Return the entries in ``progress/`` with these keys, by key."""
-        entries = (entry for file in sorted(self._progress.glob("*.jsonl")) for entry in _entries(file))
-        return {entry["key"]: entry for entry in entries if entry["key"] in keys}
+    def begin(self, known: Set[str], *, strict: bool) -> set[str]:
+        """Return the finished blocks, and remove all else: claims of killed processes, and damaged or other blocks.
 
-    def append(self, entry: Mapping[str, Any]) -> None:
-        """Write an entry to disk."""
-        path = self._file_of(process_state().process_index)
-        with timed("io"), naming(path), path.open("a", encoding="utf-8") as file:
-            file.write(checked_line(entry))
-            file.flush()
-            os.fsync(file.fileno())
+        With ``strict``, blocks with a rejected question are not finished: it must raise its error again.
+        """
+        self._progress.mkdir(exist_ok=True)
+        done = {name for name in self.finished(known) if not (strict and self._head(name)["rejected"])}
+        for file in self._progress.iterdir():
+            if file.suffix != ".jsonl" or file.stem not in done:
+                file.unlink()
+        return done
 
-    def summary(self, column: str, margin: float) -> dict[str, Any]:
-        """Return the summary of the published files: ``summarize``, ``placebo_effect``, and their SHA-256."""
-        rejected = sum(1 for _ in read_lines(self.path / REJECTED))
-        summary = summarize(list(read_lines(self.path / LABELS)), column, rejected=rejected, margin=margin)
-        if PLACEBO in self.files:
-            summary["placebo"] = placebo_effect(list(read_lines(self.path / PLACEBO)), column)
-        return {**summary, "sha256": folder_hashes(self.path, self.files)}
+    def take(self, name: str) -> bool:
+        """Claim a block for this process; return whether no other has claimed or written it."""
+        self._progress.mkdir(exist_ok=True)
+        claim = unfinished(self._file(name))
+        try:
+            claim.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        if self._file(name).is_file():
+            claim.unlink()
+            return False
+        return True
 
-    def clear(self) -> None:
-        """Remove ``progress/``."""
+    def write(self, name: str, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Mapping[str, Any]]) -> None:
+        """Write a block, whole or not at all; rows must be strict JSON, without NaN."""
+        sums = sum_rows(rows, self._column, self._margin)
+        head = {
+            "rejected": rejected,
+            "summed": [self._column, self._margin],
+            "sums": [[*key, sums[key]] for key in sums],
+        }
+        text = "".join(json_line(row, default=str, allow_nan=False) for row in (head, *rows)).encode()
+        with timed("io"):
+            write_chunks(self._file(name), [_checksum(text), text])
+
+    def publish(self, rejected: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Copy the rows of all blocks to the files of a finished run, ``summary.json`` last; return the summary.
+
+        ``rejected`` are the input's unusable rows; the unscorable questions of the blocks are written after them.
+        """
+        sums: Sums = Counter()
+        for name in self._names.labels:
+            sums.update(self._sums_of(name))
+        unscorable = (each for name in self._names.labels for each in self._head(name)["rejected"])
+        write_lines(self.path / REJECTED, itertools.chain(rejected, unscorable), allow_nan=False)
+        rows, files = self._rows(self._names.labels), _files(sums["questions",])
+        for file in files:
+            write_chunks(self.path / file, itertools.islice(rows, _ROWS_PER_FILE))
+        for old in {file.name for file in label_files(self.path)} - set(files):
+            (self.path / old).unlink()
+        others = [REJECTED]
+        if self._names.placebo:
+            write_chunks(self.path / PLACEBO, self._rows(self._names.placebo))
+            others.append(PLACEBO)
+        summary = self._summary(sums, folder_hashes(self.path, [*files, *others]))
+        write_json(self.path / SUMMARY, summary)
         shutil.rmtree(self._progress)
+        return summary
 
-    def _file_of(self, process: int) -> Path:
-        return self._progress / f"process-{process}.jsonl"
+    def summary(self) -> dict[str, Any]:
+        """Return the summary of a finished run, of other labels of its rows than before if they are asked for."""
+        before = read_json(self.path / SUMMARY)
+        if [before.get("label"), before.get("margin")] == [self._column, self._margin]:
+            return before
+        rows = (row for file in label_files(self.path) for row in read_lines(file))
+        return self._summary(sum_rows(rows, self._column, self._margin), written_hashes(self.path))
+
+    def _summary(self, sums: Sums, hashes: Mapping[str, Any]) -> dict[str, Any]:
+        rejected = sum(1 for _ in read_lines(self.path / REJECTED))
+        summary = {"label": self._column, "margin": self._margin, **summary_of(sums, self._column, rejected)}
+        if (self.path / PLACEBO).is_file():
+            summary["placebo"] = placebo_effect(list(read_lines(self.path / PLACEBO)), self._column)
+        return {**summary, "sha256": dict(hashes)}
 
     def _refuse_unknown(self) -> None:
         """Raise if the folder has files of a run but no provenance, which names the settings that made them."""
-        found = [name for name in (LABELS, REJECTED, PLACEBO, SUMMARY, PROGRESS) if (self.path / name).exists()]
-        if found:
+        others = [name for name in (REJECTED, PLACEBO, SUMMARY, PROGRESS) if (self.path / name).exists()]
+        if found := [file.name for file in label_files(self.path)] + others:
             raise ValueError(
                 f"{self.path} has {', '.join(found)} of unknown origin (no {PROVENANCE}); restore {PROVENANCE},  "
                 "delete them, or name another folder"
             )
 
-    def _verify(self, keys: Set[str]) -> bool:
+    def _is_unchanged(self) -> bool:
         """Return whether a finished folder's files are unchanged.
 
-        If not, but ``progress/`` still has all entries, the run can write them again; else this is a ``ValueError``.
+        If not, but ``progress/`` still has all blocks, the run can write them again; else this is a ``ValueError``.
         """
-        changed = " and ".join(changed_files(self.path, self.files))
+        names = {*written_hashes(self.path), REJECTED, *(file.name for file in label_files(self.path))}
+        changed = " and ".join(changed_files(self.path, sorted(names)))
         if not changed:
             return True
-        if not keys <= set(self.finished(keys)):
+        if self.finished() < self._names.all:
             raise ValueError(
                 f"{self.path}: {changed} changed after the run ended (the SHA-256 is not the one in {SUMMARY}); "
                 f"restore the file, or delete {LABELS} and {SUMMARY} to label again"
@@ -146,9 +212,47 @@ class LabelFolder:
         (self.path / SUMMARY).unlink()
         return False
 
+    def _file(self, name: str) -> Path:
+        return self._progress / f"{name}.jsonl"
 
-def _entries(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the intact entries of a file in ``progress/``; a damaged entry is logged and skipped."""
-    return read_checked_lines(
-        file, lambda where: say(f"{where}: damaged, does not match its checksum; that question is labelled again")
-    )
+    def _read(self, name: str) -> tuple[dict[str, Any], list[bytes]] | None:
+        """Return the head and the rows of a block; ``None`` if it is absent or damaged."""
+        path = self._file(name)
+        if not path.is_file():
+            return None
+        checksum, text = path.read_bytes().partition(b"\n")[::2]
+        if checksum + b"\n" != _checksum(text):
+            say(f"{path}: damaged, does not match its checksum; its questions are labelled again")
+            return None
+        head, *rows = text.splitlines(keepends=True)
+        return json.loads(head), rows
+
+    def _rows(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Yield the label rows of blocks."""
+        for name in names:
+            block = self._read(name)
+            if block is None:
+                raise ValueError(f"{self._progress}: block {name} is lost; run the same command again")
+            yield from block[1]
+
+    def _head(self, name: str) -> dict[str, Any]:
+        with self._file(name).open("rb") as file:
+            file.readline()
+            head: dict[str, Any] = json.loads(file.readline())
+        return head
+
+    def _sums_of(self, name: str) -> Sums:
+        head = self._head(name)
+        if head["summed"] == [self._column, self._margin]:
+            return Counter({tuple(key): value for *key, value in head["sums"]})
+        return sum_rows(map(json.loads, self._rows([name])), self._column, self._margin)
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode() + b"\n"
+
+
+def _files(rows: int) -> list[str]:
+    """Return the names of the files for a number of label rows, as ``datasets`` names shards."""
+    count = -(-rows // _ROWS_PER_FILE)
+    return [f"labels-{at:05d}-of-{count:05d}.jsonl" for at in range(count)] if count > 1 else [LABELS]

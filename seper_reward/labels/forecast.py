@@ -33,7 +33,9 @@ class Forecast:
 def forecast(
     labeler: PassageLabeler,
     queries: Sequence[Query],
-    left: Sequence[Sequence[Query]],
+    contexts: int,
+    left: Sequence[int],
+    size: int,
     others: Sequence[Query] = (),
     *,
     finished: int,
@@ -41,28 +43,30 @@ def forecast(
 ) -> Forecast:
     """Label a few questions, and estimate the cost of the rest; all processes must call this together.
 
-    The most expensive block is labelled first, which warms up the models and shows peak memory; its seconds do not
+    The most expensive batch is labelled first, which warms up the models and shows peak memory; its seconds do not
     count.
 
     Args:
         labeler: The labeler, without a cache: cached responses would take no time.
         queries: All questions of the run.
-        left: Blocks of questions that are not yet labelled.
+        contexts: Number of their contexts.
+        left: Positions of the first questions of the batches that are not yet labelled.
+        size: Number of questions in a batch.
         others: Further queries that the run measures, such as those of the placebo.
         finished: Number of questions that are labelled already.
-        sample: Number of questions to measure, >= 1, rounded up to whole blocks.
+        sample: Number of questions to measure, >= 1, rounded up to whole batches.
     """
-    contexts = sum(len(query.contexts) for query in queries)
     if not left:
         return Forecast(len(queries), contexts, finished)
-    size = max(map(len, left))
-    chosen = spread(list(left), -(-sample // size))
-    list(label_batches(labeler, [max(left, key=_cost)]))
+    costs = {start: _cost(queries[start : start + size]) for start in left}
+    chosen = spread(left, -(-sample // size))
+    dearest = max(left, key=costs.__getitem__)
+    list(label_batches(labeler, [queries[dearest : dearest + size]]))
     start = time.perf_counter()
     with profiling() as profile:
-        found = [labeled for _, labeled in label_batches(labeler, chosen)]
+        found = [labeled for _, labeled in label_batches(labeler, [queries[at : at + size] for at in chosen])]
     spent = time.perf_counter() - start
-    share = (sum(map(_cost, left)) + _cost(others)) / sum(map(_cost, chosen))
+    share = (sum(costs.values()) + _cost(others)) / sum(costs[at] for at in chosen)
     seen = gathered(lambda: (spent, peak_bytes(), device_peak_bytes()))
     return Forecast(
         len(queries),

@@ -6,7 +6,13 @@ from pathlib import Path
 from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import read_json
 
-PROVENANCE, SUMMARY = "provenance.json", "summary.json"
+LABELS, PROVENANCE, SUMMARY = "labels.jsonl", "provenance.json", "summary.json"
+_SHARDS = "labels-*-of-*.jsonl"
+
+
+def label_files(folder: Path) -> list[Path]:
+    """Return the files of label rows in a folder, in order: ``labels.jsonl``, or the shards of many rows."""
+    return [folder / LABELS] if (folder / LABELS).is_file() else sorted(folder.glob(_SHARDS))
 
 
 def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
@@ -16,7 +22,7 @@ def folder_hashes(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
 
 def changed_files(folder: Path, names: Iterable[str]) -> list[str]:
     """Return the files that differ from those of the finished run: changed, absent, or without a hash."""
-    written = _written_hashes(folder)
+    written = written_hashes(folder)
     return [name for name, found in folder_hashes(folder, names).items() if written.get(name, "") != found]
 
 
@@ -29,7 +35,7 @@ def check_labels(folder: Path) -> None:
     Raises:
         ValueError: A file changed after the run ended.
     """
-    names = [name for name in _written_hashes(folder) if (folder / name).is_file()]
+    names = [name for name in written_hashes(folder) if (folder / name).is_file()]
     if changed := changed_files(folder, names):
         raise ValueError(
             f"{folder}: {' and '.join(changed)} changed after the run ended (its SHA-256 is not in {SUMMARY}); "
@@ -37,13 +43,14 @@ def check_labels(folder: Path) -> None:
         )
 
 
-def check_finished(folder: Path, rows: str) -> None:
-    """Raise ``OSError`` if a labelling run began in a folder and has not written its file of rows."""
-    if (folder / PROVENANCE).is_file() and not ((folder / rows).is_file() or (folder / SUMMARY).is_file()):
+def check_finished(folder: Path) -> None:
+    """Raise ``OSError`` if a labelling run began in a folder and has not written its labels."""
+    if (folder / PROVENANCE).is_file() and not (label_files(folder) or (folder / SUMMARY).is_file()):
         raise OSError(f"{folder}: the run has not finished; run its command again, which resumes")
 
 
-def _written_hashes(folder: Path) -> dict[str, str | None]:
+def written_hashes(folder: Path) -> dict[str, str | None]:
+    """Return the hashes of files in ``summary.json``, by name; none without the file."""
     path = folder / SUMMARY
     written = read_json(path).get("sha256") if path.is_file() else None
     return written if isinstance(written, dict) else {}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.export import Form, form_rows
-from seper_reward.labels.integrity import PROVENANCE, SUMMARY, check_finished, check_labels
-from seper_reward.labels.rows import LABELS, LABELS_PARQUET, labeled_queries, recommended_label
+from seper_reward.labels.integrity import LABELS, PROVENANCE, SUMMARY, check_finished, check_labels, label_files
+from seper_reward.labels.rows import LABELS_PARQUET, labeled_queries, recommended_label
 from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
@@ -141,15 +141,16 @@ def load_labels(source: str | Path) -> Labels:
         ValueError: A row is not an object, or a file changed after the run ended; the message names it.
     """
     folder = Path(source)
-    file = next((folder / name for name in (LABELS, LABELS_PARQUET) if (folder / name).is_file()), source)
-    if file == source:
-        check_finished(folder, LABELS)
+    lines, table = label_files(folder), folder / LABELS_PARQUET
+    if not lines and not table.is_file():
+        check_finished(folder)
+    files: list[str | Path] = [*lines] or [table if table.is_file() else source]
     told = [read_json(folder / name) if (folder / name).is_file() else {} for name in (PROVENANCE, SUMMARY)]
-    if Path(file).is_file():
-        check_labels(Path(file).parent)
-    rows = [dict(row) for _, row in read_valid_rows(file)]
+    if Path(files[0]).is_file():
+        check_labels(Path(files[0]).parent)
+    rows = [dict(row) for file in files for _, row in read_valid_rows(file)]
     # tabular formats need the same columns in every row; JSON lines do not
-    return Labels(rows if str(file).endswith(LABELS) else list(map(without_none, rows)), *told)
+    return Labels(rows if lines or str(source).endswith(LABELS) else list(map(without_none, rows)), *told)
 
 
 def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

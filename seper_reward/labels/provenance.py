@@ -1,10 +1,12 @@
 """Provenance: the settings, models and data that determine the labels of a folder."""
 
+import hashlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import torch
 
 from seper_reward.labels.labelers.base import PassageLabeler
@@ -13,21 +15,19 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Query
 
 
-def provenance(
-    labeler: PassageLabeler, query_keys: Sequence[str], block: int, settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of ``provenance.json``; ``decides`` is everything that affects a label.
 
     Args:
         labeler: The labeler of the run.
-        query_keys: Hash of each query (``query_key``), in the order of the input.
+        queries: Hash of the queries (``queries_hash``).
         block: Number of questions that are measured in one batch; above 1 their order affects low digits.
         settings: The command's settings, for reference; the labeler's fingerprint has all that affects labels.
     """
     decides = {
         **labeler.fingerprint,
         "block": block,
-        "queries": content_key(query_keys if block > 1 else sorted(query_keys)),
+        "queries": queries,
         "device": _device_kind(labeler.device),
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
@@ -50,6 +50,20 @@ def query_key(query: Query) -> str:
     record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
     return content_key(record)
+
+
+def queries_hash(keys: bytes, *, ordered: bool) -> str:
+    """Return a hash of the 32 bytes of each query's hash, with or without their order.
+
+    It is ``content_key`` of the list of the hashes, without the list in memory.
+    """
+    if not ordered:
+        keys = np.sort(np.frombuffer(keys, "S32")).tobytes()
+    digest = hashlib.sha256(b"[[")
+    for start in range(0, len(keys), 32):
+        digest.update(b',"%b"'[not start :] % keys[start : start + 32].hex().encode())
+    digest.update(b"]]")
+    return digest.hexdigest()
 
 
 def _device_kind(device: torch.device) -> str:

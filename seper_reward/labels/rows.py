@@ -9,7 +9,7 @@ import torch
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows
-from seper_reward.labels.integrity import check_finished, check_labels
+from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.types import (
     Belief,
@@ -27,7 +27,7 @@ from seper_reward.types import (
 if TYPE_CHECKING:
     from seper_reward.scorer import SePerScorer
 
-LABELS, LABELS_PARQUET = "labels.jsonl", "labels.parquet"
+LABELS_PARQUET = "labels.parquet"
 DELTA_SEPER = "delta_seper"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
 SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief", "seper_gain": "_gain"}
@@ -172,12 +172,13 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
     Raises:
-        OSError: The folder has no ``labels.jsonl``, perhaps because its run has not finished.
+        OSError: The folder has no labels, perhaps because its run has not finished.
         ValueError: A row is not an object, or a file changed after the run ended.
     """
-    check_finished(Path(folder), LABELS)
-    check_labels(Path(folder))
-    return dict(read_valid_rows(Path(folder) / LABELS))
+    folder = Path(folder)
+    check_finished(folder)
+    check_labels(folder)
+    return dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))
 
 
 def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = None) -> list[LabeledQuery]:

@@ -1,55 +1,79 @@
 """One label run in one folder: resumable after SIGKILL, with byte-identical output after any interruption.
 
-At the end the finished questions are written to ``labels.jsonl`` in input order, and the SHA-256 of the files to
-``summary.json``.
+The questions are divided into blocks by the input alone. Each process takes a block that no other has, labels it, and
+writes it to the folder; the main process joins the blocks.
 """
 
 import copy
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import heapq
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.batching import query_cost
 from seper_reward.data.queries import Rejected
-from seper_reward.labels.folder import PLACEBO, REJECTED, LabelFolder
+from seper_reward.labels.folder import PROGRESS, LabelFolder, Names
 from seper_reward.labels.forecast import Forecast, forecast
-from seper_reward.labels.integrity import SUMMARY
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, label_files, written_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.loop import batch_size, label_batches, reads_ahead
-from seper_reward.labels.provenance import provenance, query_key
-from seper_reward.labels.rows import LABELS, label_row, passage_lengths
+from seper_reward.labels.loop import batch_size, label_batches
+from seper_reward.labels.provenance import provenance, queries_hash, query_key
+from seper_reward.labels.rows import label_row, passage_lengths
 from seper_reward.options import MARGIN
-from seper_reward.runtime.distributed import SharedQueue, process_state, shard, together, wait_for_all
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.json_files import read_lines, without_nan, write_json, write_lines
+from seper_reward.runtime.json_files import read_json, read_lines, without_nan
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Passage, Query, UnscorableError, unwrap
 
+INPUT_KEY = "input_key"  # in the settings of provenance.json
 _PLACEBO_QUESTIONS = 20
+_BLOCKS = 1000  # a killed process loses one; each is a file
+_LARGEST_BLOCK = 256  # questions, unless they are measured in larger batches; a block is in memory
 
 
 @dataclass(frozen=True)
 class _Work:
-    """Blocks of queries for one labeler, with the key of each query's entry in ``progress/``."""
+    """Queries for one labeler in blocks; ``keys`` has the 32 bytes of each query's hash."""
 
     title: str
     labeler: PassageLabeler
-    blocks: Sequence[Sequence[Query]]
-    keys: Mapping[str, str]
+    queries: Sequence[Query]
+    batch: int
+    blocks: Sequence[range]
+    names: Sequence[str]
+    keys: bytes
+    passages: int  # of all queries
 
-    @property
-    def queries(self) -> list[Query]:
-        return [query for block in self.blocks for query in block]
+    @classmethod
+    def of(cls, title: str, labeler: PassageLabeler, queries: Sequence[Query], batch: int) -> "_Work":
+        """Divide queries into blocks of whole batches, and check that their ids are unique."""
+        batches = min(-(-len(queries) // (batch * _BLOCKS)), -(-_LARGEST_BLOCK // batch))
+        size = batch * max(1, batches)
+        blocks = [range(start, min(start + size, len(queries))) for start in range(0, len(queries), size)]
+        names, keys, ids, passages = [], bytearray(), set[str](), 0
+        for block in blocks:
+            own = queries[block.start : block.stop]
+            for query in own:
+                if query.id in ids:
+                    raise ValueError(f"queries must have unique ids, got {query.id!r} more than once")
+                ids.add(query.id)
+            hashes = [query_key(query) for query in own]
+            names.append(content_key(title, hashes)[:32])
+            keys += bytes.fromhex("".join(hashes))
+            passages += sum(len(query.passages) for query in own)
+        return cls(title, labeler, queries, batch, blocks, names, bytes(keys), passages)
 
-    def left(self, done: Set[str]) -> list[Sequence[Query]]:
-        """Return the blocks without the keys of all their queries in ``done``."""
-        return [block for block in self.blocks if not {self.keys[query.id] for query in block} <= done]
+    def batches(self, at: int) -> list[Sequence[Query]]:
+        """Read the queries of a block."""
+        block = self.blocks[at]
+        return in_batches(self.queries[block.start : block.stop], self.batch)
 
 
 class LabelRun:
@@ -75,6 +99,7 @@ class LabelRun:
     Attributes:
         complete: Whether all questions are labelled, by an earlier run or by this one.
         finished: Number of questions that an interrupted run finished.
+        passages: Number of passages of all questions.
         provenance: Content of ``provenance.json``.
     """
 
@@ -91,27 +116,25 @@ class LabelRun:
     ) -> None:
         block = batch_size(labeler, block)
         self.folder = Path(output_dir)
-        self._labeler, self._queries, self._rejected, self._margin = labeler, queries, rejected, margin
-        repeated = [name for name, count in Counter(query.id for query in queries).items() if count > 1]
-        if repeated:
-            raise ValueError(f"queries must have unique ids, got {repeated[0]!r} more than once")
-        self._keys = {query.id: query_key(query) for query in queries}
-        placebos = placebo_queries(labeler, queries)
-        placebo_keys = {query.id: content_key(PLACEBO, query_key(query)) for query in placebos}
+        self._rejected = rejected
         # including labelled questions: labels depend on the block, and resuming must not change it
-        self._labelling = _Work("labelling", labeler, in_batches(queries, block), self._keys)
-        self._placebo = _Work("placebo", closed_book(labeler), in_batches(placebos, block), placebo_keys)
+        self._labelling = _Work.of("labelling", labeler, queries, block)
         # labelers without a reader have no placebo run
-        self._files = LabelFolder(self.folder, (LABELS, REJECTED, PLACEBO) if placebos else (LABELS, REJECTED))
-        self.provenance = provenance(labeler, list(self._keys.values()), block, settings or {})
+        self._placebo = _Work.of("placebo", closed_book(labeler), placebo_queries(labeler, queries), block)
+        names = Names(self._labelling.names, self._placebo.names)
+        self._files = LabelFolder(self.folder, names, labeler.name, margin)
+        self.passages = self._labelling.passages
+        hashed = queries_hash(self._labelling.keys, ordered=block > 1)
+        self.provenance = provenance(labeler, hashed, block, settings or {})
         try:
-            self.complete, done, self.provenance = together(
-                lambda: self._files.claim(self.provenance, self._all_keys(), dry_run=dry_run)
+            self.complete, self._done, self.provenance = together(
+                lambda: self._files.claim(self.provenance, dry_run=dry_run)
             )
         except BaseException:
             self._files.free()
             raise
-        self.finished = len(done & set(self._keys.values()))
+        blocks = zip(self._labelling.names, self._labelling.blocks, strict=True)
+        self.finished = sum(len(block) for name, block in blocks if name in self._done)
 
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
@@ -129,16 +152,14 @@ class LabelRun:
         Raises:
             UnscorableError: A question cannot be scored and ``strict`` is set; finished questions stay on disk.
         """
-        # only the main process reads and writes the folder: network disks may show old files to the other processes
         together(self._files.lock_again)
         try:
             if self.complete:
-                # again: rows of ΔSePer have soft and hard labels, and the earlier run may have summarised others
-                return together(lambda: self._files.summary(self._labeler.name, self._margin))
-            done = together(lambda: {each["key"] for each in self._files.done() if "label" in each or not strict})
-            self._label(self._labelling, done, strict, on_label)
-            self._label(self._placebo, done, strict, lambda row: None)
-            wait_for_all()
+                return together(self._files.summary)
+            self._done = together(lambda: self._files.begin(self._done, strict=strict))
+            self._label(self._labelling, strict, on_label)
+            self._label(self._placebo, strict, lambda row: None)
+            process_state().wait_for_everyone()
             with timed("io"):
                 summary = together(self._publish)
             self.complete = True
@@ -149,94 +170,105 @@ class LabelRun:
     def forecast(self, sample: int = 3) -> Forecast:
         """Measure a few of the remaining questions, and estimate the run; nothing is written.
 
-        ``sample`` is rounded up to whole blocks. All processes must call this together. The labeler should have no
+        ``sample`` is rounded up to whole batches. All processes must call this together. The labeler should have no
         cache: cached responses make the estimate too small.
         """
-        done = together(lambda: self._all_keys() if self.complete else set(self._files.finished(self._all_keys())))
-        finished = len(self._queries) if self.complete else self.finished
-        others = [query for block in self._placebo.left(done) for query in block]
-        left = self._labelling.left(done)
-        return forecast(self._labeler, self._queries, left, others, finished=finished, sample=sample)
+        work = self._labelling
+        finished = len(work.queries) if self.complete else self.finished
+        left = [] if self.complete else [start for at in self._left(work) for start in work.blocks[at][:: work.batch]]
+        others = [query for at in self._left(self._placebo) for batch in self._placebo.batches(at) for query in batch]
+        contexts = len(work.queries) + work.passages
+        return forecast(
+            work.labeler, work.queries, contexts, left, work.batch, others, finished=finished, sample=sample
+        )
 
     def labels(self) -> list[dict[str, Any]]:
-        """Read ``labels.jsonl``."""
-        return list(read_lines(self.folder / LABELS))
+        """Read all label rows into memory."""
+        return [row for file in label_files(self.folder) for row in read_lines(file)]
 
-    def _label(self, work: _Work, done: Set[str], strict: bool, on_label: Callable[[Mapping[str, Any]], None]) -> None:
-        """Label this process's share of the blocks that are left."""
-        state = process_state()
-        blocks, total = work.left(done), len(work.keys)
-        if not blocks:
+    def _left(self, work: _Work) -> list[int]:
+        """Return the blocks that are not finished."""
+        return [at for at, name in enumerate(work.names) if name not in self._done]
+
+    def _label(self, work: _Work, strict: bool, on_label: Callable[[Mapping[str, Any]], None]) -> None:
+        """Label the blocks that are left and that no other process takes."""
+        left, total, state = self._left(work), len(work.queries), process_state()
+        if not left:
             return
+        taken: deque[int] = deque()
+        rows: list[Mapping[str, Any]] = []
+        rejected: list[Mapping[str, Any]] = []
+
+        def batches() -> Iterator[Sequence[Query]]:
+            for at in left:
+                if self._files.take(work.names[at]):
+                    taken.append(at)
+                    yield from work.batches(at)
+
         bar = tqdm(
             total=total,
-            initial=total - sum(map(len, blocks)),
+            initial=total - sum(len(work.blocks[at]) for at in left),
             mininterval=1,
             desc=work.title,
             unit="question",
             disable=not state.is_main_process,
         )
         with bar:
-            for query, labeled in label_batches(work.labeler, self._mine(blocks)):
-                entry: dict[str, Any] = {"key": work.keys[query.id]}
+            for query, labeled in label_batches(work.labeler, batches()):
                 try:
                     found = unwrap(labeled)
-                    entry["label"] = label_row(found, work.labeler.name, passage_lengths(work.labeler.scorer, query))
+                    rows.append(label_row(found, work.labeler.name, passage_lengths(work.labeler.scorer, query)))
+                    on_label(rows[-1])
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error
-                    entry["reason"] = str(error)
-                self._files.append(entry)
+                    where, row = f"id {query.id}", {"id": query.id, "question": query.question}
+                    rejected.append({"where": where, "reason": str(error), "row": row})
+                if len(rows) + len(rejected) == len(work.blocks[taken[0]]):
+                    self._files.write(work.names[taken.popleft()], rows, rejected)
+                    rows, rejected = [], []
                 # assumes that all processes label at the same rate
                 bar.update(min(state.num_processes, total - bar.n))
-                if "label" in entry:
-                    on_label(entry["label"])
-
-    def _mine(self, blocks: Sequence[Sequence[Query]]) -> Iterable[Sequence[Query]]:
-        """Return this process's share of the blocks."""
-        costs = [sum(map(query_cost, block)) for block in blocks]
-        if reads_ahead(self._labeler):  # engine labelers prefetch and would drain a shared queue
-            return shard(blocks, costs)
-        return SharedQueue(blocks, costs)
-
-    def _all_keys(self) -> set[str]:
-        return {*self._labelling.keys.values(), *self._placebo.keys.values()}
 
     def _publish(self) -> dict[str, Any]:
-        """Write the files of a finished run, ``summary.json`` last, remove ``progress/``, and return the summary."""
-        done = self._files.finished(self._all_keys())
-        missing = [
-            query.id
-            for work in (self._labelling, self._placebo)
-            for query in work.queries
-            if work.keys[query.id] not in done
-        ]
+        done = self._files.finished(self._done)
+        works = (self._labelling, self._placebo)
+        missing = [work.blocks[at] for work in works for at, name in enumerate(work.names) if name not in done]
         if missing:
+            first = next(work.queries[missing[0].start] for work in works if set(work.names) - set(done))
             raise ValueError(
-                f"{self.folder}: {len(missing)} questions were not labelled, the first is id={missing[0]!r}; maybe a "
-                "process of an earlier run still works there; end it, and run the same command again"
+                f"{self.folder}: {sum(map(len, missing))} questions were not labelled, the first is id={first.id!r}; "
+                "maybe a process of an earlier run still works there; end it, and run the same command again"
             )
-        entries = [(query, done[self._keys[query.id]]) for query in self._queries]
-        labels = [entry["label"] for _, entry in entries if "label" in entry]
-        rejected = [{"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected]
-        rejected += [
-            {
-                "where": f"id {query.id}",
-                "reason": entry["reason"],
-                "row": {"id": query.id, "question": query.question},
-            }
-            for query, entry in entries
-            if "reason" in entry
-        ]
-        write_lines(self.folder / REJECTED, rejected, allow_nan=False)
-        write_lines(self.folder / LABELS, labels, allow_nan=False)
-        if PLACEBO in self._files.files:
-            found = [done[self._placebo.keys[query.id]] for query in self._placebo.queries]
-            write_lines(self.folder / PLACEBO, [row["label"] for row in found if "label" in row], allow_nan=False)
-        summary = self._files.summary(self._labeler.name, self._margin)
-        write_json(self.folder / SUMMARY, summary)
-        self._files.clear()
-        return summary
+        return self._files.publish(
+            {"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected
+        )
+
+
+def finished_summary(
+    output_dir: str | Path, labeler: PassageLabeler, input_key: str | None, block: int | None = None
+) -> dict[str, Any] | None:
+    """Return the summary of a finished run of this labeler on an input that is known by its files, without reading it.
+
+    ``None`` if there is no such run, or one of its files changed; ``LabelRun`` has the reason. ``input_key`` is that
+    of ``data.inputs``, in the settings of the run.
+    """
+    folder = Path(output_dir)
+    if not was_labelled(folder, input_key) or (folder / PROGRESS).exists():
+        return None
+    before = read_json(folder / PROVENANCE)["decides"]
+    decides = provenance(labeler, before["queries"], batch_size(labeler, block), {})["decides"]
+    hashes = written_hashes(folder)
+    if json.loads(json.dumps(decides, default=str)) != before or not hashes or changed_files(folder, hashes):
+        return None
+    return LabelFolder(folder, Names((), ()), labeler.name, MARGIN).summary()
+
+
+def was_labelled(folder: Path, input_key: str | None) -> bool:
+    """Return whether a folder has finished labels of the input with this key."""
+    if input_key is None or not ((folder / PROVENANCE).is_file() and (folder / SUMMARY).is_file()):
+        return False
+    return bool(read_json(folder / PROVENANCE).get("settings", {}).get(INPUT_KEY) == input_key)
 
 
 def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Query]:
@@ -247,8 +279,10 @@ def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Q
     if labeler.scorer is None:
         return []
     placebo = Passage(labeler.scorer.reader.prompts.style.placebo, id="placebo")
-    chosen = sorted(queries, key=lambda query: content_key(query.id, query.question, query.answers))
-    return [replace(query, passages=(placebo,)) for query in chosen[:_PLACEBO_QUESTIONS]]
+    chosen = heapq.nsmallest(
+        _PLACEBO_QUESTIONS, queries, key=lambda query: content_key(query.id, query.question, query.answers)
+    )
+    return [replace(query, passages=(placebo,)) for query in chosen]
 
 
 def closed_book(labeler: PassageLabeler) -> PassageLabeler:

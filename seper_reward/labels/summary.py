@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.data.marks import group_of, role_of
@@ -11,11 +11,14 @@ from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sep
 from seper_reward.options import MARGIN
 from seper_reward.types import KNOWN, LabeledQuery
 
+#: Counts by name, and counts and sums of groups by (group, name) and (group, name, role); those of parts can be added.
+Sums = Counter[tuple[str, ...]]
+
 _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from which a run warns
 
 
 def summarize(
-    labels: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
+    labels: Iterable[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
 ) -> dict[str, Any]:
     """Return counts and means over label rows, per ``group`` of questions (default: ``"all"``) and role of passages.
 
@@ -26,39 +29,72 @@ def summarize(
     gold answer as short as a response.
 
     Args:
-        labels: Label rows.
+        labels: Label rows; they are read once and not kept.
         column: Field of the labels.
         rejected: Number of input rows without labels.
         margin: Labels within this distance of 0 neither help nor harm.
     """
-    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in labels:
-        groups[group_of(row)].append(row)
-    passages = [passage for row in labels for passage in row["passages"]]
-    intervals = [label_interval(passage, column) for passage in passages]
-    sets = sum(len(row.get("sets", ())) for row in labels)
-    calls = sum(row.get("reader_calls", 0) for row in labels)
+    return summary_of(sum_rows(labels, column, margin), column, rejected)
+
+
+def sum_rows(rows: Iterable[Mapping[str, Any]], column: str, margin: float) -> Sums:
+    """Return the counts and sums over label rows that ``summary_of`` needs."""
+    sums: Sums = Counter()
+    for row in rows:
+        intervals = [label_interval(passage, column) for passage in row["passages"]]
+        unmoved = all(high <= margin for _, high in intervals)
+        counts = {
+            "questions": 1,
+            "passages": len(intervals),
+            "truncated": sum(passage.get("truncated", False) for passage in row["passages"]),
+            "helpful": sum(low > margin for low, _ in intervals),
+            "harmful": sum(high < -margin for _, high in intervals),
+            "unmoved": unmoved,
+            "uncovered": unmoved and sum(seper < KNOWN for seper in baseline_sepers([row])),
+            "sets": len(row.get("sets", ())),
+            "reader_calls": row.get("reader_calls", 0),
+            **_response_counts(row),
+        }
+        sums.update({(name,): int(count) for name, count in counts.items()})
+        group = group_of(row)
+        sums[group, "questions"] += 1
+        for seper in baseline_sepers([row]):
+            sums[group, "baselines"] += 1
+            sums[group, "baseline_seper"] += seper  # type: ignore[assignment]
+        for passage in row["passages"]:
+            sums[group, "passages", role_of(passage)] += 1
+            sums[group, "labels", role_of(passage)] += passage[column]
+    return sums
+
+
+def summary_of(sums: Sums, column: str, rejected: int) -> dict[str, Any]:
+    """Return the summary of counts and sums, see ``summarize``."""
+
+    def counted(*names: str) -> dict[str, Any]:
+        return {name: sums[(name,)] for name in names}
+
+    groups: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+    for (first, *rest), value in sums.items():
+        if rest:
+            groups[first][tuple(rest)] = value
     return {
-        "questions": len(labels),
-        "passages": len(passages),
-        "truncated": sum(passage.get("truncated", False) for passage in passages),
+        **counted("questions", "passages", "truncated"),
         "rejected": rejected,
-        "helpful": sum(low > margin for low, _ in intervals),
-        "harmful": sum(high < -margin for _, high in intervals),
-        **_coverage(labels, column, margin),
-        **_response_counts(labels),
-        **({"sets": {"labels": sets, "reader_calls": calls}} if sets else {}),
-        "groups": {name: _summarize_group(rows, column) for name, rows in groups.items()},
+        **counted("helpful", "harmful", "unmoved", *(["uncovered"] if column == DELTA_SEPER else [])),
+        **(counted("contexts", "unfinished", "empty", "all_equal", "long_answers") if sums["contexts",] else {}),
+        **({"sets": {"labels": sums["sets",], "reader_calls": sums["reader_calls",]}} if sums["sets",] else {}),
+        "groups": {name: _group(own, column) for name, own in groups.items()},
     }
 
 
-def _coverage(labels: Sequence[Mapping[str, Any]], column: str, margin: float) -> dict[str, int]:
-    unmoved = [
-        row for row in labels if all(label_interval(passage, column)[1] <= margin for passage in row["passages"])
-    ]
+def _group(sums: Mapping[tuple[str, ...], float], column: str) -> dict[str, Any]:
+    counts = {role: sums["passages", role] for name, *roles in sorted(sums) if name == "passages" for role in roles}
+    seper = {"baseline_seper": sums["baseline_seper",] / sums["baselines",]} if ("baselines",) in sums else {}
     return {
-        "unmoved": len(unmoved),
-        **({"uncovered": sum(seper < KNOWN for seper in baseline_sepers(unmoved))} if column == DELTA_SEPER else {}),
+        "questions": sums["questions",],
+        **{name: round(mean, DIGITS) for name, mean in seper.items()},
+        column: {role: round(sums["labels", role] / count, DIGITS) for role, count in counts.items()},
+        "passages": counts,
     }
 
 
@@ -94,12 +130,12 @@ def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER)
     The rows have the placebo as their only passage. Returns the number of ``questions``, the mean label in the field
     ``column``, and its 95 % ``interval`` over questions (Student's t); both ``None`` if there are too few questions.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit  # scipy.stats takes seconds to load
 
     values = [row["passages"][0][column] for row in rows]
     if len(values) < 2:
         return {"questions": len(values), column: values[0] if values else None, "interval": None}
-    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))
     mean = statistics.fmean(values)
     interval = [round(mean - half, DIGITS), round(mean + half, DIGITS)]
     return {"questions": len(values), column: round(mean, DIGITS), "interval": interval}
@@ -130,21 +166,18 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
     }
 
 
-def _response_counts(labels: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _response_counts(row: Mapping[str, Any]) -> dict[str, int]:
     contexts = [
         context["responses"]
-        for row in labels
         for context in (row.get("baseline", {}), *row["passages"])
         if all("finished" in response for response in context.get("responses", [{}]))
     ]
-    if not contexts:
-        return {}
     return {
         "contexts": len(contexts),
         "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
         "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
         "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
-        "long_answers": sum(_too_long_to_say(row.get("baseline", {}).get("known_leaves", ())) for row in labels),
+        "long_answers": _too_long_to_say(row.get("baseline", {}).get("known_leaves", ())),
     }
 
 
@@ -156,24 +189,6 @@ def _too_long_to_say(leaves: Sequence[Mapping[str, Any]]) -> bool:
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:
     """Return whether at least half of the drawn responses meet a condition."""
     return bool(2 * sum(row["count"] for row in rows if condition(row)) >= sum(row["count"] for row in rows))
-
-
-def _summarize_group(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Any]:
-    by_role: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        for passage in row["passages"]:
-            by_role[role_of(passage)].append(passage[column])
-    baselines = baseline_sepers(rows)
-    return {
-        "questions": len(rows),
-        **({"baseline_seper": _mean(baselines)} if baselines else {}),
-        column: {role: _mean(values) for role, values in sorted(by_role.items())},
-        "passages": {role: len(values) for role, values in sorted(by_role.items())},
-    }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return round(sum(values) / len(values), DIGITS)
 
 
 def _share(values: Sequence[float]) -> float:

@@ -17,10 +17,9 @@ from seper_reward.data.marks import role_order
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
-from seper_reward.labels.integrity import PROVENANCE
+from seper_reward.labels.integrity import PROVENANCE, label_files
 from seper_reward.labels.rows import (
     DELTA_SEPER,
-    LABELS,
     baseline_sepers,
     labeled_queries,
     labeler_of,
@@ -118,7 +117,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
     found = read_label_rows(folder)
     rows = list(found.values())
     if not rows:
-        raise ValueError(f"{folder / LABELS}: expected label rows, got none; see rejected.jsonl there")
+        raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
     column = labeler_of(rows)
     labeled = labeled_queries(found, column)
     passages = labeled_passages(rows, labeled, column, margin)
@@ -225,7 +224,7 @@ def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "hashes": [
             ("labels_hash", provenance.get("labels_hash")),
-            (f"SHA-256 of {LABELS}", file_hash(folder / LABELS)),
+            *((f"SHA-256 of {file.name}", file_hash(file)) for file in label_files(folder)),
         ],
         "tables": [
             (title, [(path, _value(value)) for path, value in leaves(settings)])

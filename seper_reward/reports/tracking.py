@@ -4,6 +4,7 @@ W&B's environment variables (``WANDB_PROJECT``, ``WANDB_NAME``, ``WANDB_MODE=off
 """
 
 import os
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,11 +12,12 @@ from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Any
 
+from seper_reward.labels.integrity import label_files
 from seper_reward.labels.rows import baseline_sepers
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.json_files import read_json, read_lines, write_json
 
 PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
@@ -157,20 +159,27 @@ class LabelTracker:
             record |= {"cache/hits": self._cache.hits, "cache/misses": self._cache.misses}
         self._run.log(record)
 
-    def finish(self, rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], folder: Path) -> None:
+    def finish(self, summary: Mapping[str, Any], folder: Path) -> None:
         """Log histograms, a table of examples with clusters, the summary and the files of the folder."""
-        if baselines := baseline_sepers(rows):
+        files, column = label_files(folder), self._column
+        baselines, labels, gains = array("d"), array("d"), array("d")
+        examples: list[dict[str, Any]] = []
+        for at, row in enumerate(row for file in files for row in read_lines(file)):
+            baselines.extend(baseline_sepers([row]))
+            labels.extend(passage[column] for passage in row["passages"])
+            gains.extend(gain for each in row["passages"] if (gain := each.get("question_gain")) is not None)
+            examples += [_example(row, passage, column) for passage in row["passages"] if at < _EXAMPLES]
+        if baselines:
             self._run.histogram("baseline_seper", baselines)
-        self._run.histogram(self._column, [passage[self._column] for row in rows for passage in row["passages"]])
-        gains = [passage.get("question_gain") for row in rows for passage in row["passages"]]
-        if known := [gain for gain in gains if gain is not None]:
-            self._run.histogram("question_gain", known)
-        shown = [(row, passage) for row in rows[:_EXAMPLES] for passage in row["passages"]]
-        self._run.table("examples", [_example(row, passage, self._column) for row, passage in shown])
+        self._run.histogram(column, labels)
+        if gains:
+            self._run.histogram("question_gain", gains)
+        self._run.table("examples", examples)
         self._run.summary(summary)
-        names = ["labels.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
-        names += ["placebo.jsonl"] if "placebo" in summary else []
-        self._run.artifact("labels", "dataset", [folder / name for name in names], summary)
+        names = ["provenance.json", "rejected.jsonl", "summary.json"] + (
+            ["placebo.jsonl"] if "placebo" in summary else []
+        )
+        self._run.artifact("labels", "dataset", [*files, *(folder / name for name in names)], summary)
 
 
 def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:

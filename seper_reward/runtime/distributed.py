@@ -3,18 +3,16 @@
 import bisect
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 
 T = TypeVar("T")
 
-# processes make collective calls, such as those of training, at about the same time: a longer wait is an error
-_COLLECTIVE = timedelta(minutes=30)
-_WORK = timedelta(days=1)  # processes with hours of separate work drift apart
-_meetings, _queues = itertools.count(), itertools.count()  # equal on all processes, since all make the same calls
+# processes with hours of separate work drift apart, and a launcher ends all of them if one dies
+_LONGEST_WAIT = timedelta(days=1)
 
 
 @functools.cache
@@ -22,44 +20,11 @@ def process_state() -> Any:
     """Return Accelerate's process state: a single process, or the processes of ``torchrun`` (gloo without a GPU)."""
     from accelerate import PartialState
 
-    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE)
-
-
-@functools.cache
-def _store() -> Any:
-    """Return the key-value store of all processes, served by ``torchrun`` or the main process.
-
-    Accelerate has neither a queue of work nor a wait that is longer than the time limit of collective calls.
-    """
-    from torch.distributed.rendezvous import rendezvous
-
-    process_state()
-    store, _, _ = next(rendezvous("env://", timeout=_COLLECTIVE))
-    return store
-
-
-def wait_for_all() -> None:
-    """Wait for all processes to get here, at most a day; collective calls time out earlier.
-
-    Raises ``OSError`` if a process did not get here, or the process that serves the store has ended.
-    """
-    processes = process_state().num_processes
-    if processes == 1:
-        return
-    name = f"seper-reward/meeting-{next(_meetings)}"
-    try:
-        if _store().add(name, 1) == processes:
-            _store().set(f"{name}-complete", "")
-        _store().wait([f"{name}-complete"], _WORK)
-    except RuntimeError as error:
-        raise OSError(f"another process has ended or is stuck; run the same command again ({error})") from error
+    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_LONGEST_WAIT)
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:
-    """Return this process's share of all the work, in input order: a part of similar cost (default: 1 per item).
-
-    To distribute items one by one during the work, use ``SharedQueue``.
-    """
+    """Return this process's share of all the work, in input order: a part of similar cost (default: 1 per item)."""
     state = process_state()
     parts = cut_by_cost([1.0] * len(items) if costs is None else costs, state.num_processes)
     return [items[place] for place in parts[state.process_index]]
@@ -84,7 +49,6 @@ def gather_in_order(local: Sequence[T]) -> list[T]:
         return list(local)
     from accelerate.utils import gather_object
 
-    wait_for_all()
     return cast(list[T], gather_object(list(local)))
 
 
@@ -105,7 +69,6 @@ def together(act: Callable[[], T]) -> T:
     outcome = [result, None if failure is None else str(failure)]
     from accelerate.utils import broadcast_object_list
 
-    wait_for_all()
     broadcast_object_list(outcome)
     if failure is not None:
         raise failure
@@ -147,24 +110,3 @@ def gathered(act: Callable[[], T]) -> list[T]:
         if problem is not None:
             raise RuntimeError(f"process {other} failed, so process {rank} stops: {problem}")
     return [found for found, _ in outcomes]
-
-
-class SharedQueue(Generic[T]):
-    """A queue shared by all processes: the most expensive item first, each to the next free process.
-
-    All processes must create it together, with the same items. Results have no order. A process that prefetches would
-    take more than its share; use ``shard`` for such work.
-    """
-
-    def __init__(self, items: Sequence[T], costs: Sequence[float]) -> None:
-        self._items, self._name = items, f"seper-reward/queue-{next(_queues)}"
-        self._alone = process_state().num_processes == 1  # a single process keeps the order of the input
-        self._order = sorted(range(len(items)), key=lambda place: (-costs[place], place))
-
-    def __iter__(self) -> Iterator[T]:
-        """Yield items until none is left."""
-        if self._alone:
-            yield from self._items
-            return
-        while (turn := _store().add(self._name, 1) - 1) < len(self._order):
-            yield self._items[self._order[turn]]

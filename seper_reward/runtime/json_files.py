@@ -1,15 +1,12 @@
 """JSON and JSON lines on disk: written atomically, with file and line in errors about damaged content."""
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-_CHECKSUM_DIGITS = 16  # hexadecimal
 
 
 def json_line(row: Any, **options: Any) -> str:
@@ -61,39 +58,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
     """Write rows as JSON lines; ``options`` are passed to ``json.dumps``."""
-    write_text(path, "".join(json_line(row, **options) for row in rows))
+    write_chunks(path, (json_line(row, **options).encode() for row in rows))
 
 
 def write_json(path: Path, value: Any, **options: Any) -> None:
     """Write a value as indented JSON; ``options`` are passed to ``json.dumps``."""
     write_text(path, json_line(value, indent=2, **options))
-
-
-def checked_line(row: Any) -> str:
-    """Return a line for ``read_checked_lines``: a checksum, a space, and the value as strict JSON, without NaN."""
-    text = json_line(row, default=str, allow_nan=False)
-    return f"{_checksum(text.encode())} {text}"
-
-
-def read_checked_lines(path: Path, on_damage: Callable[[str], None]) -> Iterator[Any]:
-    """Yield the rows of a file of ``checked_line``, without an incomplete last line of a killed process.
-
-    Lines that do not match their checksum are skipped, and ``on_damage`` is called with their file and number.
-    """
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            checksum, _, text = line.partition(b" ")
-            if not line.endswith(b"\n"):
-                continue
-            if checksum == _checksum(text).encode():
-                yield json.loads(text)
-            else:
-                on_damage(f"{path}, line {number}")
-
-
-def write_checked_lines(path: Path, rows: Iterable[Any]) -> None:
-    """Write rows for ``read_checked_lines``."""
-    write_text(path, "".join(map(checked_line, rows)))
 
 
 @contextmanager
@@ -114,21 +84,27 @@ def _parsed(text: bytes, where: str) -> Any:
         raise ValueError(f"{where}: expected JSON in UTF-8 ({error}); restore or delete the file") from error
 
 
-def _checksum(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()[:_CHECKSUM_DIGITS]
-
-
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all, or into a pipe or device; its folder is made if absent."""
+    write_chunks(path, [text.encode()])
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write the joined chunks, like ``write_text``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
-        with naming(path):
-            path.write_text(text, encoding="utf-8")
+        with naming(path), path.open("wb") as file:
+            file.writelines(chunks)
         return
     path = path.resolve()  # a link stays one
-    scratch = path.with_name(path.name + ".tmp")
-    with naming(path), scratch.open("w", encoding="utf-8") as file:
-        file.write(text)
+    scratch = unfinished(path)
+    with naming(path), scratch.open("wb") as file:
+        file.writelines(chunks)
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(path)
+
+
+def unfinished(path: Path) -> Path:
+    """Return the file that ``write_chunks`` writes, and renames when it is whole."""
+    return path.with_name(path.name + ".tmp")

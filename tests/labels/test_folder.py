@@ -110,27 +110,28 @@ def test_a_finished_folder_is_left_alone(folder):
 
 
 def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, capsys):
-    (file,) = (unfinished / "progress").glob("process-*.jsonl")
-    whole, lines = file.read_bytes(), file.read_bytes().splitlines(keepends=True)
-    for place in range(3, len(whole), 53):
-        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
-        shutil.copytree(unfinished, tmp_path / "copy")
-        copy = tmp_path / "copy" / "progress" / file.name
-        copy.write_bytes(whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :])
-        labeler = Counting()
-        LabelRun(tmp_path / "copy", labeler, QUERIES).run()
-        line = 1 + whole[:place].count(b"\n")
-        assert f"{copy}, line {line}: damaged" in capsys.readouterr().err
-        assert labeler.asked == [f"q{line - 1}", "q3"]
-        assert (tmp_path / "copy" / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
-    assert len(lines) == 3
+    names = LabelRun(unfinished, Counting(0), QUERIES, dry_run=True)._labelling.names
+    for at, name in enumerate(names[:3]):
+        file = unfinished / "progress" / f"{name}.jsonl"
+        whole = file.read_bytes()
+        for place in range(at, len(whole), 53):
+            shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+            shutil.copytree(unfinished, tmp_path / "copy")
+            copy = tmp_path / "copy" / "progress" / file.name
+            copy.write_bytes(whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :])
+            labeler = Counting()
+            LabelRun(tmp_path / "copy", labeler, QUERIES).run()
+            assert f"{copy}: damaged" in capsys.readouterr().err
+            assert labeler.asked == [f"q{at}", "q3"]
+            assert (tmp_path / "copy" / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
+    assert len(list((unfinished / "progress").glob("*.jsonl"))) == 3
 
 
 def test_progress_whose_settings_are_unknown_is_refused(unfinished, command, capsys):
     (unfinished / "provenance.json").unlink()
     assert main(command(unfinished)) == 2
     assert "has progress of unknown origin (no provenance.json); restore" in capsys.readouterr().err
-    assert list((unfinished / "progress").glob("process-*.jsonl"))
+    assert list((unfinished / "progress").glob("*.jsonl"))
 
 
 @pytest.mark.parametrize("name", ["provenance.json", "summary.json"])

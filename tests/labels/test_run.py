@@ -1,26 +1,32 @@
 """`seper-reward label` as users run it: whole commands, killed, repeated, shuffled, shared among processes."""
 
+import copy
 import json
 import multiprocessing
 import os
 import random
 import signal
 import sys
+import tracemalloc
 from functools import partial
+from pathlib import Path
 
 import pytest
-from datasets import Dataset
+from datasets import Dataset, load_dataset
 
 import seper_reward
+from seper_reward import load_labels
 from seper_reward.cli import main
+from seper_reward.data import queries as reading
+from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import as_query
 from seper_reward.labels import folder
 from seper_reward.labels import run as label_run
-from seper_reward.labels.labelers import DeltaSePerLabeler, load_labeler
-from seper_reward.labels.run import LabelRun
-from seper_reward.options import LoadOptions, ReaderOptions
+from seper_reward.labels.labelers import ContainsLabeler, DeltaSePerLabeler, load_labeler
+from seper_reward.labels.rows import label_row, read_labels
+from seper_reward.labels.run import LabelRun, _Work
+from seper_reward.options import InputOptions, LoadOptions, ReaderOptions
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.json_files import checked_line
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, launch, write_rows
 
@@ -154,22 +160,18 @@ def test_label_in_blocks(tiny_scorer):
         seper_reward.label(dataset, tiny_scorer, batch_size=0)
 
 
-class Kills:
-    """Stands for the module os, and kills the process at a number of calls of fsync."""
+def dies(words, kill_after, errors):
+    """Run a command in a process that is killed as soon as it has written a number of blocks."""
+    replace, written = Path.replace, []
 
-    def __init__(self, left):
-        self.left = left
-
-    def fsync(self, descriptor):
-        os.fsync(descriptor)
-        self.left -= 1
-        if not self.left:
+    def replace_and_die(scratch, path):
+        replace(scratch, path)
+        written.extend([path] if path.parent.name == "progress" else [])
+        if len(written) == kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
 
-
-def dies(words, kill_after, errors):
+    Path.replace = replace_and_die
     with errors.open("w") as sys.stderr:
-        folder.os = Kills(kill_after)
         main(words)
 
 
@@ -188,9 +190,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(label, tmp_path, caps
     resumed, progress = label(source, "cut"), tmp_path / "cut" / "progress"
     for kill_after, finished in ((1, 1), (3, 4)):
         killed(resumed, kill_after, tmp_path / "errors.txt")
-        assert sum(path.read_text().count("\n") for path in progress.glob("*.jsonl")) == finished
-    with next(progress.glob("process-*.jsonl")).open("a") as torn:
-        torn.write('{"key": "torn in the mid')
+        assert len(list(progress.glob("*.jsonl"))) == finished
+    (progress / "torn.jsonl.tmp").write_text('{"rejected": [], "torn in the mid')
     # killed while the placebo is measured; the progress bar starts where it was
     assert "4/8" in killed(resumed, 6, tmp_path / "errors.txt")
     capsys.readouterr()
@@ -210,7 +211,7 @@ def absent(path):
 def blind(words):
     """Run a command; processes after the first see nothing of what that one writes, as on a slow network disk."""
     if process_state().process_index == 1:
-        folder.read_json = label_run.read_lines = absent
+        folder.read_json = label_run.read_lines = folder.LabelFolder._read = folder.LabelFolder._head = absent
     return main(words)
 
 
@@ -289,17 +290,110 @@ def test_a_foreign_provenance_file_is_refused(label, tmp_path, capsys):
     assert "made otherwise" in capsys.readouterr().err
 
 
-def test_processes_agree_on_what_is_left_even_while_others_write(tiny_scorer, tmp_path, monkeypatch):
+def test_a_block_that_another_process_has_is_not_labelled_twice(tmp_path, monkeypatch):
+    asked = []
+
+    class Asked(ContainsLabeler):
+        def label(self, query):
+            asked.append(query.id)
+            return super().label(query)
+
     queries = [as_query(row) for row in rows(3)]
-    run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), queries)
-    labelled = {"key": run._keys["q1"], "label": {"id": "q1"}}
-    (tmp_path / "out" / "progress" / "process-1.jsonl").write_text(checked_line(labelled))
-    left = []
-    monkeypatch.setattr(run, "_label", lambda work, done, *_: left.append((work.title, work.left(done))))
-    monkeypatch.setattr(run, "_publish", lambda: None)
+    LabelRun(tmp_path / "one", ContainsLabeler(), queries).run()
+    run = LabelRun(tmp_path / "out", Asked(), queries)
+    begin = run._files.begin
+
+    def another_begins(known, strict):
+        done = begin(known, strict=strict)
+        other = copy.copy(run._files)
+        assert other.take(run._labelling.names[1])
+        row = label_row(ContainsLabeler().label(queries[1]), "contains")
+        other.write(run._labelling.names[1], [row], [])
+        return done
+
+    monkeypatch.setattr(run._files, "begin", another_begins)
     run.run()
-    assert left == [("labelling", run._labelling.blocks), ("placebo", run._placebo.blocks)]
-    assert [len(blocks) for _, blocks in left] == [3, 3]
+    assert asked == ["q0", "q2"]
+    assert (tmp_path / "out" / "labels.jsonl").read_bytes() == (tmp_path / "one" / "labels.jsonl").read_bytes()
+
+
+def test_many_questions_are_few_blocks_of_whole_batches(monkeypatch):
+    queries = [as_query(row) for row in rows(50)]
+    assert [len(block) for block in _Work.of("", None, queries, 1).blocks] == [1] * 50
+    monkeypatch.setattr(label_run, "_BLOCKS", 4)
+    assert [len(block) for block in _Work.of("", None, queries, 1).blocks] == [13, 13, 13, 11]
+    work = _Work.of("", None, queries, 5)
+    assert [len(block) for block in work.blocks] == [15, 15, 15, 5]
+    assert [[query.id for query in batch] for batch in work.batches(3)] == [[f"q{at}" for at in range(45, 50)]]
+    monkeypatch.setattr(label_run, "_LARGEST_BLOCK", 8)
+    assert [len(block) for block in _Work.of("", None, queries, 1).blocks] == [8] * 6 + [2]
+    assert [len(block) for block in _Work.of("", None, queries, 20).blocks] == [20, 20, 10]
+
+
+def test_many_rows_are_shards_that_every_reader_joins(tmp_path, monkeypatch):
+    queries = [as_query(row) for row in rows(5)]
+    LabelRun(tmp_path / "one", ContainsLabeler(), queries).run()
+    monkeypatch.setattr(folder, "_ROWS_PER_FILE", 2)
+    out = tmp_path / "out"
+    summary = LabelRun(out, ContainsLabeler(), queries).run()
+    shards = [f"labels-0000{at}-of-00003.jsonl" for at in range(3)]
+    assert sorted(path.name for path in out.glob("labels*")) == shards
+    whole = (tmp_path / "one" / "labels.jsonl").read_bytes()
+    assert b"".join((out / name).read_bytes() for name in shards) == whole
+    assert set(summary["sha256"]) == {*shards, "rejected.jsonl"}
+    loaded = load_dataset(
+        "json", data_files=str(out / "labels-*.jsonl"), split="train", cache_dir=str(tmp_path / "hf")
+    )
+    assert loaded["id"] == [f"q{at}" for at in range(5)]
+    assert load_labels(out).rows == load_labels(tmp_path / "one").rows
+    assert read_labels(out) == read_labels(tmp_path / "one")
+    for name in ("one", "out"):
+        assert main(["export", "--labels", str(tmp_path / name), "--output", str(tmp_path / f"{name}.jsonl")]) == 0
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+    assert LabelRun(out, ContainsLabeler(), queries).run() == summary
+    (out / shards[1]).write_text("")
+    with pytest.raises(ValueError, match=r"labels-00001-of-00003\.jsonl changed after the run ended"):
+        LabelRun(out, ContainsLabeler(), queries)
+
+
+def test_memory_does_not_grow_with_the_questions(tmp_path, monkeypatch):
+    monkeypatch.setattr(label_run, "_BLOCKS", 50)
+    corn = "A mill grinds corn. " * 25
+    peaks = []
+    for count in (300, 1500):
+        records = ({"id": f"q{at}", "question": "Who?", "answers": ["Ida"], "passages": [corn]} for at in range(count))
+        source = write_rows(tmp_path / f"{count}.jsonl", records)
+        tracemalloc.start()
+        asked = load_input(InputOptions(str(source)), Needs(on_disk=True))
+        LabelRun(tmp_path / str(count), ContainsLabeler(), asked.queries, asked.rejected).run()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 1200 * 250  # a question has 600 characters
+
+
+def test_a_finished_run_is_known_by_its_files_without_reading_a_question(tmp_path, monkeypatch, capsys):
+    source = write_rows(tmp_path / "data.jsonl", rows(3))
+    words = ["label", "--labeler", "contains", "--input", str(source), "--output_dir", str(tmp_path / "out")]
+    assert main(words) == 0
+    first = capsys.readouterr()
+    monkeypatch.setattr(reading, "as_query", pytest.fail)
+    assert main(words) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert "3 questions with 6 passages from " in again.err
+    assert ", 3 finished; labels by contains" in again.err
+    monkeypatch.undo()
+    assert main([*words, "--limit", "2"]) == 2  # another choice of questions is read
+    assert "queries was" in capsys.readouterr().err
+    write_rows(source, rows(3)[::-1])
+    assert main(words) == 0  # in another order they are the same questions
+    write_rows(source, rows(4))
+    assert main(words) == 2
+    assert "queries was" in capsys.readouterr().err
+    write_rows(source, rows(3))
+    (tmp_path / "out" / "rejected.jsonl").unlink()
+    assert main(words) == 2
+    assert "rejected.jsonl changed after the run ended" in capsys.readouterr().err
 
 
 def test_two_questions_of_one_id_are_refused(tmp_path):
@@ -310,8 +404,11 @@ def test_two_questions_of_one_id_are_refused(tmp_path):
 
 def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeypatch):
     run = LabelRun(tmp_path / "out", DeltaSePerLabeler(tiny_scorer), [as_query(row) for row in rows(3)])
-    mine = run._mine
-    monkeypatch.setattr(run, "_mine", lambda queries: list(mine(queries))[1:])  # another process took the first
+    first = run._labelling.names[0]
+    take = run._files.take
+    monkeypatch.setattr(
+        run._files, "take", lambda name: name != first and take(name)
+    )  # another process took the first
     with pytest.raises(ValueError, match="questions were not labelled, the first is id='q0'"):
         run.run()
     monkeypatch.undo()
@@ -448,7 +545,8 @@ def test_blocks_give_the_same_bytes_in_any_order_and_after_a_failure(tiny_scorer
             run.run(strict=True)  # in the middle of the second block
 
     def turn_round(run):
-        monkeypatch.setattr(run, "_mine", lambda blocks: list(blocks)[::-1])
+        left = run._left
+        monkeypatch.setattr(run, "_left", lambda work: left(work)[::-1])
 
     whole = labels_of_run("whole", lambda _: None)
     assert whole == labels_of_run("failed", fail) == labels_of_run("other order", turn_round)

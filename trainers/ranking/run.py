@@ -11,8 +11,9 @@ import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.labels.heterogeneity import beyond_chance
+from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.labelers import PassageLabeler, load_labeler
-from seper_reward.labels.rows import DELTA_SEPER, LABELS, recommended_label
+from seper_reward.labels.rows import DELTA_SEPER, recommended_label
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
 from seper_reward.options import REPORT_TO_HELP, FormatOptions, setting
 from seper_reward.reports.figures import plot_ranking

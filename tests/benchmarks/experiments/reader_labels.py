@@ -10,11 +10,10 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from seper_reward.data.rows import read_valid_rows
 from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.seper import Estimator
 from seper_reward.labels.integrity import PROVENANCE
-from seper_reward.labels.rows import DELTA_SEPER, LABELS, labeler_of, sampled_responses
+from seper_reward.labels.rows import DELTA_SEPER, labeler_of, read_label_rows, sampled_responses
 from seper_reward.runtime.json_files import read_json
 from tests.benchmarks.experiments.agreement import NoisyLabels
 
@@ -124,7 +123,7 @@ def read_reader(folder: str | Path, name: str) -> ReaderLabels:
         ValueError: The labels are not those of ΔSePer, or do not count for each response the answer that it fits best;
             or a file is damaged.
     """
-    rows = {row["id"]: row for _, row in read_valid_rows(Path(folder) / LABELS)}
+    rows = {row["id"]: row for row in read_label_rows(folder).values()}
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{folder} has labels of {labeler!r}; only labels of ΔSePer keep their responses")
     decides = read_json(Path(folder) / PROVENANCE)["decides"]
