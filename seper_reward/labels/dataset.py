@@ -1,7 +1,8 @@
 """``label``: labels the passages of questions in a list, a Dataset or a stream, and returns label rows."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query, UnscorableError, unwrap
+from seper_reward.types import LabeledQuery, Query, UnscorableError, attempt, unwrap
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -59,38 +60,66 @@ def label(
     if isinstance(labeler, SePerScorer):
         labeler = DeltaSePerLabeler(labeler)
     size = loop.batch_size(labeler, batch_size)
-    if isinstance(dataset, list):
-        return _label_rows(dataset, labeler, strict, columns, size)
     if isinstance(dataset, dict):
         raise ValueError(
             f"dataset must be a list, Dataset or IterableDataset, got a dictionary of {', '.join(dataset)}; choose "
             "one of its splits, or give a list of rows"
         )
+    if isinstance(dataset, list) or (hasattr(dataset, "take") and hasattr(dataset, "__len__")):
+        check_row_columns(dataset, labeler, columns)
+        found = label_rows(enumerate(dataset), labeler, partial(loop.label_all, labeler, size=size), columns)
+        # every process would report the same rows
+        rows = list(_labels(found, strict, silent=not process_state().is_main_process))
+        return rows if isinstance(dataset, list) else as_dataset(rows)
     if not hasattr(dataset, "take"):
         raise TypeError(f"dataset must be a list, Dataset or IterableDataset, got {type(dataset).__name__}")
-    if hasattr(dataset, "__len__"):
-        return as_dataset(_label_rows(dataset, labeler, strict, columns, size))
-    first = list(dataset.take(_FIRST_ROWS))
-    return _label_stream(dataset, first, _RowLabeler(labeler, first, strict, columns), size)
+    return _label_stream(dataset, labeler, strict, columns, size)
 
 
-def _label_rows(rows: Any, labeler: PassageLabeler, strict: bool, columns: Columns, size: int) -> list[dict[str, Any]]:
-    """Return the label rows of all rows; processes share the work."""
-    # every process would report the same rows
-    rows_of = _RowLabeler(labeler, rows, strict, columns, silent=not process_state().is_main_process)
-    queries = rows_of.queries(enumerate(rows))
-    found = loop.label_all(labeler, list(queries.values()), size)
-    return list(rows_of.labels(zip(queries, found, strict=True)))
+def label_rows(
+    rows: Iterable[tuple[int, Any]],
+    labeler: PassageLabeler,
+    label_queries: Callable[[list[Query]], Iterator[Found]],
+    columns: Columns = MappingProxyType({}),
+    separator: str | None = None,
+) -> Iterator[tuple[int, dict[str, Any] | UnscorableError]]:
+    """Label rows, given by their places; yield the errors of unusable ones first, then label rows or errors in order.
+
+    ``label_queries`` yields queries with their labels.
+    """
+    queries: dict[int, Query] = {}
+    for place, row in rows:
+        try:
+            ours = as_ours(row, columns, separator) if isinstance(row, Mapping) else row
+            queries[place] = as_query(ours, answers_needed=labeler.needs_answers)
+        except UnscorableError as error:
+            yield place, error
+    for place, (query, labeled) in zip(queries, label_queries(list(queries.values())), strict=True):
+        yield place, attempt(partial(_label_row, labeler, query, labeled))
+
+
+def check_row_columns(rows: Iterable[Any], labeler: PassageLabeler, columns: Columns) -> None:
+    """Raise ``ValueError`` if the first rows have no column that the labeler needs."""
+    needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
+    check_columns(list(itertools.islice(rows, _FIRST_ROWS)), "the dataset", needed, columns)
+
+
+def _label_row(labeler: PassageLabeler, query: Query, labeled: LabeledQuery | UnscorableError) -> dict[str, Any]:
+    return label_row(unwrap(labeled), labeler.name, passage_lengths(labeler.scorer, query))
 
 
 def _label_stream(
-    dataset: "IterableDataset", first: Sequence[Mapping[str, Any]], rows_of: "_RowLabeler", size: int
+    dataset: "IterableDataset", labeler: PassageLabeler, strict: bool, columns: Columns, size: int
 ) -> "IterableDataset":
+    first = list(dataset.take(_FIRST_ROWS))
+    check_row_columns(first, labeler, columns)
+
     def label_batch(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
         rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-        queries = rows_of.queries(zip(places, rows, strict=True))
-        found = loop.label_batches(rows_of.labeler, [list(queries.values())])
-        labels = list(rows_of.labels(zip(queries, found, strict=True)))
+        found = label_rows(
+            zip(places, rows, strict=True), labeler, lambda queries: loop.label_batches(labeler, [queries]), columns
+        )
+        labels = list(_labels(found, strict))
         names = dict.fromkeys(name for row in labels for name in row)
         return {name: [row.get(name) for row in labels] for name in names}
 
@@ -98,47 +127,14 @@ def _label_stream(
     return dataset.map(label_batch, with_indices=True, batched=True, batch_size=size, remove_columns=names)
 
 
-class _RowLabeler:
-    """Converts rows of a dataset to queries, and labels to label rows; ``first`` are rows with all its columns."""
-
-    def __init__(
-        self,
-        labeler: PassageLabeler,
-        first: Any,
-        strict: bool,
-        columns: Columns,
-        *,
-        silent: bool = False,
-    ) -> None:
-        self.labeler, self._strict, self._silent = labeler, strict, silent
-        needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
-        self._columns = columns
-        check_columns(list(itertools.islice(first, _FIRST_ROWS)), "the dataset", needed, columns)
-
-    def queries(self, rows: Iterable[tuple[int, Any]]) -> dict[int, Query]:
-        """Return the usable rows as queries, by position."""
-        queries: dict[int, Query] = {}
-        for place, row in rows:
-            try:
-                ours = as_ours(row, self._columns) if isinstance(row, Mapping) else row
-                queries[place] = as_query(ours, answers_needed=self.labeler.needs_answers)
-            except UnscorableError as error:
-                self._left_out(place, error)
-        return queries
-
-    def labels(self, found: Iterable[tuple[int, Found]]) -> Iterator[dict[str, Any]]:
-        """Yield the label rows of queries, whose ids are their positions."""
-        for place, (query, labeled) in found:
-            try:
-                row = label_row(unwrap(labeled), self.labeler.name, passage_lengths(self.labeler.scorer, query))
-            except UnscorableError as error:
-                self._left_out(place, error)
-            else:
-                yield row
-
-    def _left_out(self, place: int, error: UnscorableError) -> None:
-        """Raise the error with the row's number in front if ``strict``, else write the message and continue."""
-        if self._strict:
-            raise type(error)(f"row {place}: {error}") from error
-        if not self._silent:
-            say(f"row {place} left out: {error}")
+def _labels(
+    found: Iterable[tuple[int, dict[str, Any] | UnscorableError]], strict: bool, *, silent: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield the label rows; an error is raised with the row's number if ``strict``, else written."""
+    for place, row in found:
+        if not isinstance(row, UnscorableError):
+            yield row
+        elif strict:
+            raise type(row)(f"row {place}: {row}") from row
+        elif not silent:
+            say(f"row {place} left out: {row}")

@@ -1,0 +1,100 @@
+"""``Labeler`` on batches as data engines give them: labels of one process to the byte, errors in a column."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas
+import pytest
+from datasets import Dataset
+
+from seper_reward.cli import main
+from seper_reward.labels.columns import Labeler
+from seper_reward.options import LabelOptions
+from tests.helpers import ENVIRONMENT, labels_of, write_rows
+
+ROWS = [
+    {
+        "id": f"q{at}",
+        "question": f"Who runs mill {at}?",
+        "answers": [f"Ida {at}"],
+        "passages": [f"Ida {at} runs it.", "Sheep graze."][: 1 + at % 2],
+    }
+    for at in range(5)
+]
+ADDED = ["labels", "std_errors", "label_row", "label_error"]
+
+
+def columns_of(rows):
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+@pytest.fixture
+def options(tiny_reader, tiny_entailment):
+    return LabelOptions(reader=str(tiny_reader), judge=str(tiny_entailment), num_samples=3, max_new_tokens=4)
+
+
+@pytest.fixture
+def lines(options, tmp_path):
+    """The lines of the command's labels."""
+    words = ["--reader", options.reader, "--judge", options.judge, "--num_samples", "3", "--max_new_tokens", "4"]
+    source = write_rows(tmp_path / "data.jsonl", ROWS)
+    assert main(["label", "--input", str(source), "--output_dir", str(tmp_path / "out"), *words]) == 0
+    return (tmp_path / "out" / "labels.jsonl").read_text().splitlines()
+
+
+def test_every_kind_of_batch_has_the_labels_of_the_command(options, lines, tmp_path):
+    labeler = pickle.loads(pickle.dumps(Labeler(options)))
+    found = labeler(columns_of(ROWS))
+    assert list(found) == [*ROWS[0], *ADDED]
+    assert found["label_row"] == lines
+    rows = labels_of(tmp_path / "out")
+    assert found["labels"] == [[passage["delta_seper"] for passage in row["passages"]] for row in rows]
+    assert found["std_errors"] == [[passage["std_error"] for passage in row["passages"]] for row in rows]
+    assert found["label_error"] == [""] * 5
+    assert b"_labeler" not in pickle.dumps(labeler)  # nor the models, which are loaded now
+    arrays = {name: np.empty(len(ROWS), dtype=object) for name in ("answers", "passages")}
+    for at, row in enumerate(ROWS):
+        for name, values in arrays.items():
+            values[at] = np.array(row[name])
+    arrays |= {name: np.array([row[name] for row in ROWS]) for name in ("id", "question")}  # of texts
+    assert labeler(arrays)["label_row"] == lines
+    table = labeler(pandas.DataFrame(arrays))
+    assert isinstance(table, pandas.DataFrame)
+    assert list(table["label_row"]) == lines
+    mapped = Dataset.from_list(ROWS).map(labeler, batched=True, batch_size=2)
+    assert mapped["label_row"] == lines
+    assert mapped["question"] == [row["question"] for row in ROWS]
+
+
+def test_an_error_is_a_column_and_a_missing_column_is_not():
+    labeler = Labeler(LabelOptions(labeler="contains", columns=["answers=gold"]))
+    batch = {
+        "question": ["Who?", "", "Who?"],
+        "gold": [["Ida"], ["Ida"], []],
+        "passages": [["Ida.", "Sheep."], ["x"], ["x"]],
+    }
+    found = labeler(batch)
+    assert found["labels"] == [[1.0, 0.0], [], []]
+    assert found["label_row"][1:] == ["", ""]
+    assert found["label_error"][0] == ""
+    assert "question must be a non-empty text" in found["label_error"][1]
+    assert "answers must be a text or a list" in found["label_error"][2]
+    assert found["gold"] is batch["gold"]
+    with pytest.raises(ValueError, match="expected a column 'gold'"):
+        labeler({name: batch[name] for name in ("question", "passages")})
+
+
+def test_the_models_are_loaded_by_the_first_batch():
+    code = """
+from seper_reward.labels.columns import Labeler
+from seper_reward.options import LabelOptions
+labeler = Labeler(LabelOptions(reader="no/such-reader"))
+try:
+    labeler({"question": ["Who?"], "answers": ["Ida"], "passages": ["x"]})
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert "reader='no/such-reader' could not be loaded" in done.stdout
