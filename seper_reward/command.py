@@ -49,9 +49,9 @@ def _input(config: EvaluationOptions, file: str, needs: Needs) -> Input:
     return load_input(pick(InputOptions, config, input=file), needs)
 
 
-def corpus_flag(config: RetrievalOptions) -> str:
+def corpus_flag(corpus: str | None) -> str:
     """Return the flag ``--corpus`` for a proposed command; empty without a corpus."""
-    return f" --corpus {config.corpus}" if config.corpus else ""
+    return f" --corpus {corpus}" if corpus else ""
 
 
 class Record:

@@ -28,10 +28,11 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.evaluate.judge import Verdict, best_alias_probs, calibration
 from seper_reward.judge.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.judge.judge import Judge
-from seper_reward.options import check_types, setting
+from seper_reward.options import REPORT_TO_HELP, check_types, setting
+from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.json_files import leaves, write_json
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
@@ -44,7 +45,8 @@ NOT_ENTAILMENT = 3  # human verdicts "not the same answer", which may be neutral
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
-_INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature"}  # settings without effect on the weights
+# settings without effect on the weights
+_INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature", "report_to"}
 
 
 class LabeledPair(NamedTuple):
@@ -82,6 +84,7 @@ class EntailmentTrainingConfig:
         None, "Temperature that divides the logits (default: fitted on the dev pairs)."
     )
     seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
+    report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -149,7 +152,7 @@ def train(config: EntailmentTrainingConfig) -> Path:
         logging_steps=50,
         save_steps=50,
         save_total_limit=1,
-        report_to="none",
+        report_to=config.report_to,
         seed=config.seed,
         disable_tqdm=not sys.stderr.isatty(),
     )
@@ -245,12 +248,15 @@ def make(config: EntailmentTrainingConfig) -> None:
     dev = verdicts_of(read_pairs(config.dev_pairs)) if config.dev_pairs else []
     settings = {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
     claim_settings(adapter / SETTINGS, {**settings, "data": content_key(*pairs)})
-    train(config)
-    temperature = config.temperature or (fitted_temperature(adapter, dev) if dev else 1.0)
-    divide_logits(adapter, temperature)
-    scores: dict[str, Any] = {"temperature": temperature, **({"dev": score(adapter, dev)} if dev else {})}
-    write_json(adapter / SCORES, scores)
-    (adapter / "README.md").write_text(card(config, len(pairs), scores), encoding="utf-8")
+    with Run(config.report_to, "entailment", vars(config), adapter) as tracked:
+        train(config)
+        temperature = config.temperature or (fitted_temperature(adapter, dev) if dev else 1.0)
+        divide_logits(adapter, temperature)
+        scores: dict[str, Any] = {"temperature": temperature, **({"dev": score(adapter, dev)} if dev else {})}
+        write_json(adapter / SCORES, scores)
+        (adapter / "README.md").write_text(card(config, len(pairs), scores), encoding="utf-8")
+        tracked.log(dict(leaves(scores)))
+        tracked.artifact("entailment", "model", [adapter / "adapter_model.safetensors", adapter / "README.md"])
     print(scores)
     shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # not earlier: until here the same command resumes
 

@@ -20,6 +20,7 @@ from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncode
 from sentence_transformers.cross_encoder.losses import RankNetLoss
 from torch import nn
 
+from seper_reward.command import corpus_flag
 from seper_reward.judge.entailment import load_entailment
 from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.summary import label_statistics
@@ -168,7 +169,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 base=base_name(config.model),
             )
             publish(folder, results, card, tracked, "reranker")
-    suggest(f"seper-reward train retriever --labeler {folder / 'model'} --input {config.input}")
+    source = f"--input {config.input}{corpus_flag(config.corpus)}"
+    suggest(f"seper-reward train retriever --labeler {folder / 'model'} {source}")
     return 0
 
 

@@ -26,6 +26,7 @@ from sentence_transformers import (
 from sentence_transformers.sentence_transformer.modules import Router
 from torch import Tensor
 
+from seper_reward.command import corpus_flag
 from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.summary import label_statistics
 from seper_reward.options import check_least, setting
@@ -301,7 +302,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
             )
             publish(folder, results, card, tracked, "retriever")
-    suggest(f"seper-reward train reranker --retriever {folder / 'model'} --input {config.input}")
+    source = f"--input {config.input}{corpus_flag(config.corpus)}"
+    suggest(f"seper-reward train reranker --retriever {folder / 'model'} {source}")
     return 0
 
 

@@ -250,4 +250,4 @@ def command(config: CompressionOptions) -> str:
             keep=config.keep,
         )
         report(result)
-    return f"seper-reward baseline workflows --file {config.file}{corpus_flag(config)}"
+    return f"seper-reward baseline workflows --file {config.file}{corpus_flag(config.corpus)}"

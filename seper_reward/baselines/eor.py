@@ -284,9 +284,9 @@ def _save(config: EoROptions, result: EoRResult) -> str:
     if config.save is None:
         # without people's marks, which these questions may lack
         labelers = "erag delta_seper likelihood contains"
-        return f"seper-reward baseline erag --file {config.file}{corpus_flag(config)} --labelers {labelers}"
+        return f"seper-reward baseline erag --file {config.file}{corpus_flag(config.corpus)} --labelers {labelers}"
     path = Path(config.save) / _SAVED
     settings = {name: getattr(config, name) for name in _SAVED_SETTINGS}
     weights = {name: row.weights for name, row in result.voters.items()}
     together(lambda: write_json(path, {"reader": config.reader, "settings": settings, "weights": weights}))
-    return f"seper-reward baseline eor --load {config.save} --file NEW_QUESTIONS.jsonl{corpus_flag(config)}"
+    return f"seper-reward baseline eor --load {config.save} --file NEW_QUESTIONS.jsonl{corpus_flag(config.corpus)}"

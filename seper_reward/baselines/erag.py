@@ -231,4 +231,5 @@ def command(config: ERAGEvaluationOptions) -> str:
             margin=config.margin,
         )
         report(result)
-    return f"seper-reward train retriever --input {config.file}{corpus_flag(config)} --labeler {config.labelers[0]}"
+    source = f"{config.file}{corpus_flag(config.corpus)}"
+    return f"seper-reward train retriever --input {source} --labeler {config.labelers[0]}"

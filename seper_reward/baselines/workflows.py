@@ -302,4 +302,4 @@ def command(config: WorkflowsOptions) -> str:
         retriever = load_retriever(config.retriever, corpus)
         result = compare_workflows(load_scorer(config, config.seed), queries, retriever, config.workflows, options)
         report(result)
-    return f"seper-reward baseline compression --file {config.file}{corpus_flag(config)}"
+    return f"seper-reward baseline compression --file {config.file}{corpus_flag(config.corpus)}"

@@ -18,6 +18,10 @@ _ROLES = ("supporting", "correct", "relevant", "unrelated", "noise", "other", "m
 UNMARKED = (
     "expected 'relevant': true, false or a grade in its passages, got none; mark them, or leave the question out"
 )
+#: Note under a table of rankings whose measures by marks are empty.
+NO_MARKS = (
+    "nDCG, MRR and recall are empty: no question has a passage that is marked 'relevant'; mark passages in the input"
+)
 
 
 def grade_of(passage: Passage) -> int:

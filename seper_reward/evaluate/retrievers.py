@@ -11,6 +11,7 @@ import numpy as np
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match
+from seper_reward.data.marks import NO_MARKS
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
@@ -83,6 +84,7 @@ class Retrievers:
             [
                 questions_text(self.questions, self.left_out),
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
+                *([NO_MARKS] if self.retrievers[0].measures["ndcg"]["mean"] is None else []),
                 "Kendall's tau with the reader's accuracy, over questions",
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
             ]
@@ -141,7 +143,7 @@ def command(config: RetrieversOptions) -> str:
             for name, scorer in scorers.items()
         }
         report(RetrieversByReader(compared))
-    return f"seper-reward train retriever --input {config.file}{corpus_flag(config)}"
+    return f"seper-reward train retriever --input {config.file}{corpus_flag(config.corpus)}"
 
 
 def compare_retrievers(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -165,6 +166,9 @@ def test_the_table_cell_by_cell():
     assert table.startswith("3 questions\n\n")
     assert cells(table, ["no passage", "0"]) == ["", "0.200 [0.100, 0.300]"]
     assert cells(table, ["bm25", "1"]) == ["–", "0.600 [0.500, 0.700]"]
+    assert "are empty: no question has a passage that is marked 'relevant'" in table
+    marked = replace(row, measures={**measures, "ndcg": {"mean": 0.3, "interval": None}})
+    assert "are empty" not in Retrievers(3, 0, none, [marked], {"1": {"ndcg": tau}}).table()
     by_question = table.partition("over questions")[2]
     assert cells(by_question, ["bm25", "1"]) == ["0.500 [0.100, 0.900]"]
     assert cells(by_question, ["order of all retrievers", "1"]) == ["–"]

@@ -27,7 +27,7 @@ ROWS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": ENVIRONMENT})
+    ray.init(num_cpus=3, include_dashboard=False, runtime_env={"env_vars": ENVIRONMENT})
     yield
     ray.shutdown()
 

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from seper_reward.evaluate.judge import Verdict
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.options import LoadOptions
+from seper_reward.reports.tracking import Run
 from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Pair
 from trainers import entailment as trainer
@@ -118,3 +119,35 @@ def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys)
         trainer.main([*words, "--pairs", dev])
     with pytest.raises(ValueError, match="other settings; changed: lora_r was 4, is 2"):
         trainer.main([*words, "--lora_r", "2"])
+
+
+def test_the_run_is_logged_and_a_tracker_changes_no_setting(tmp_path, monkeypatch):
+    logged, kept = [], []
+
+    class Log(Run):
+        def log(self, values):
+            logged.append((self.job, values))
+
+        def artifact(self, name, kind, paths, metadata=None):
+            kept.append([path.name for path in paths if path.is_file()])
+
+        def __init__(self, report_to, job_type, *rest):
+            super().__init__("none", job_type, *rest)
+            self.job = (report_to, job_type)
+
+    monkeypatch.setattr(trainer, "Run", Log)
+    pairs = written(tmp_path / "pairs.jsonl", ROWS * 8)
+    words = ["--pairs", pairs, "--output_dir", str(tmp_path / "out"), "--max_steps", "2", "--batch_size", "8"]
+    assert trainer.main([*words, "--lora_r", "4", "--temperature", "2", "--report_to", "none"]) == 0
+    assert logged == [(("none", "entailment"), {"temperature": 2.0})]
+    assert kept == [["adapter_model.safetensors", "README.md"]]
+    seen = []
+
+    def kept_arguments(**given):
+        seen.append(given["report_to"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "EntailmentArguments", kept_arguments)
+    with pytest.raises(KeyboardInterrupt):  # the folder's settings do not name the tracker
+        trainer.main([*words, "--lora_r", "4", "--temperature", "2", "--report_to", "tensorboard"])
+    assert seen == ["tensorboard"]

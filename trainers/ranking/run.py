@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
+from seper_reward.data.marks import NO_MARKS
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.labelers import PassageLabeler, load_labeler
@@ -190,6 +191,8 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     tracked.artifact(name, "model", [folder / "model"])
     tracked.artifact(f"{name}-labels", "dataset", [folder / "labels.jsonl", folder / RESULTS])
     print(f"{measures_table(sides)}\n")
+    if results["after"]["ndcg@10"] is None:
+        print(f"{NO_MARKS}\n")
     for reader, moved in results["questions"].items():
         print(
             f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same; "
