@@ -122,12 +122,13 @@ RESULT_hops            := $(BENCH).experiments.hops
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3 --factor_contexts 1
 RESULT_batches         := $(BENCH).batch_size --questions 64
 RESULT_scaling         := $(BENCH).scaling --questions 10 100
+RESULT_many            := $(BENCH).many_questions --questions 10000 100000 1000000
 RESULT_entailment      := $(BENCH).entailment
 RESULT_dense           := $(BENCH).dense --questions 300
 RESULT_identity        := $(BENCH).batch_shape --questions 4
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
-RESULTS := planted false_negatives people traps attack estimators options noise hops speed batches scaling \
+RESULTS := planted false_negatives people traps attack estimators options noise hops speed batches scaling many \
            entailment dense identity pairs other_domain
 
 # a measured set is not measured again

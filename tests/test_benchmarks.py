@@ -10,6 +10,7 @@ from tests.benchmarks import (
     erag_cost,
     false_negatives,
     label_noise,
+    many_questions,
     roofline,
     sampling,
     scaling,
@@ -53,6 +54,15 @@ def test_the_benchmark_of_erags_cost_writes_its_numbers(tiny_reader, tmp_path):
     found = json.loads(out.read_text())
     assert found["k_1"].keys() == found["k_2"].keys()
     assert found["k_2"]["each_passage_over_every_prefix"] > 0
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_many_questions_writes_its_numbers(tmp_path):
+    many_questions.main(["--questions", "3", "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())["3"]
+    assert found["label_files"] == 1
+    assert found["label"]["peak_mb"] > 50
+    assert found["finished"]["cpu_seconds"] > 0
 
 
 @pytest.mark.slow

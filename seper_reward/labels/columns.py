@@ -15,6 +15,8 @@ from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import load_scorer
 from seper_reward.types import UnscorableError
 
+_ADDED = ("labels", "std_errors", "label_row", "label_error")
+
 
 class Labeler:
     """A function from a batch of columns to the same columns and those of the labels; it can be pickled.
@@ -53,8 +55,8 @@ class Labeler:
             self._columns,
             options.separator,
         )
-        added = [_columns_of(row, labeler.name) for _, row in sorted(found, key=lambda each: each[0])]
-        new = {name: [row[name] for row in added] for name in _columns_of(UnscorableError(""), "")}
+        added = [_added(row, labeler.name) for _, row in sorted(found, key=lambda each: each[0])]
+        new = {name: [row[at] for row in added] for at, name in enumerate(_ADDED)}
         return batch.assign(**new) if hasattr(batch, "assign") else {**{name: batch[name] for name in batch}, **new}
 
     @functools.cached_property
@@ -67,12 +69,9 @@ class Labeler:
         return {name: value for name, value in vars(self).items() if name != "_labeler"}
 
 
-def _columns_of(row: Mapping[str, Any] | UnscorableError, label: str) -> dict[str, Any]:
+def _added(row: Mapping[str, Any] | UnscorableError, label: str) -> tuple[list[float], list[float], str, str]:
     if isinstance(row, UnscorableError):
-        return {"labels": [], "std_errors": [], "label_row": "", "label_error": str(row)}
-    return {
-        "labels": [float(passage[label]) for passage in row["passages"]],
-        "std_errors": [float(passage[f"std_error{SUFFIXES.get(label, '')}"]) for passage in row["passages"]],
-        "label_row": json_line(row, default=str, allow_nan=False).rstrip("\n"),
-        "label_error": "",
-    }
+        return [], [], "", str(row)
+    error = f"std_error{SUFFIXES.get(label, '')}"
+    labels, errors = ([float(passage[name]) for passage in row["passages"]] for name in (label, error))
+    return labels, errors, json_line(row, default=str, allow_nan=False).rstrip("\n"), ""

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -145,6 +146,15 @@ class LabelFolder:
         text = "".join(json_line(row, default=str, allow_nan=False) for row in (head, *rows)).encode()
         with timed("io"):
             write_chunks(self._file(name), [_checksum(text), text])
+
+    def missing(self, patience: float) -> set[str]:
+        """Return the names of the blocks that are not there after ``patience`` seconds."""
+        deadline = time.monotonic() + patience
+        while lost := {name for name in self._names.all if not self._file(name).is_file()}:
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(1)
+        return lost
 
     def publish(self, rejected: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Copy the rows of all blocks to the files of a finished run, ``summary.json`` last; return the summary.

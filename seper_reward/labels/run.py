@@ -35,6 +35,7 @@ from seper_reward.types import Passage, Query, UnscorableError, unwrap
 INPUT_KEY = "input_key"  # in the settings of provenance.json
 _PLACEBO_QUESTIONS = 20
 _BLOCKS = 1000  # a killed process loses one; each is a file
+_PATIENCE = 120  # seconds in which a network disk shows the blocks of other machines
 _LARGEST_BLOCK = 256  # questions, unless they are measured in larger batches; a block is in memory
 
 
@@ -231,14 +232,15 @@ class LabelRun:
                 bar.update(min(state.num_processes, total - bar.n))
 
     def _publish(self) -> dict[str, Any]:
-        done = self._files.finished(self._done)
+        lost = self._files.missing(_PATIENCE if process_state().num_processes > 1 else 0)
         works = (self._labelling, self._placebo)
-        missing = [work.blocks[at] for work in works for at, name in enumerate(work.names) if name not in done]
+        missing = [(work, work.blocks[at]) for work in works for at, name in enumerate(work.names) if name in lost]
         if missing:
-            first = next(work.queries[missing[0].start] for work in works if set(work.names) - set(done))
+            work, block = missing[0]
+            count, first = sum(len(block) for _, block in missing), work.queries[block.start].id
             raise ValueError(
-                f"{self.folder}: {sum(map(len, missing))} questions were not labelled, the first is id={first.id!r}; "
-                "maybe a process of an earlier run still works there; end it, and run the same command again"
+                f"{self.folder}: {count} questions were not labelled, the first is id={first!r}; maybe a process of "
+                "an earlier run still works there; end it, and run the same command again"
             )
         return self._files.publish(
             {"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import shutil
+import time
 
 import pytest
 
@@ -125,6 +126,22 @@ def test_no_changed_byte_in_progress_is_published(folder, unfinished, tmp_path, 
             assert labeler.asked == [f"q{at}", "q3"]
             assert (tmp_path / "copy" / "labels.jsonl").read_bytes() == (folder / "labels.jsonl").read_bytes()
     assert len(list((unfinished / "progress").glob("*.jsonl"))) == 3
+
+
+def test_a_network_disk_may_show_a_block_late(unfinished, monkeypatch):
+    run = LabelRun(unfinished, Counting(), QUERIES)
+    (late,) = run._files.missing(0)
+    assert late == run._labelling.names[3]
+    slept = []
+
+    def shows(seconds):
+        slept.append(seconds)
+        if len(slept) == 2:
+            run._files.write(late, [], [])
+
+    monkeypatch.setattr(time, "sleep", shows)
+    assert not run._files.missing(60)
+    assert len(slept) == 2
 
 
 def test_progress_whose_settings_are_unknown_is_refused(unfinished, command, capsys):
