@@ -51,7 +51,8 @@ FOREIGN_FLAGS = {
     "--no-enable-chunked-prefill",
     "--logprobs-mode",
     "--enable-lora",
-}  # of vLLM
+    "--no-deps",
+}  # of vLLM and pip
 
 
 class Block(NamedTuple):

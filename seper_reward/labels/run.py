@@ -87,8 +87,8 @@ class LabelRun:
         rejected: Rows of the input that are unusable.
         settings: The command's settings, recorded in ``provenance.json`` only.
         block: Number of neighbouring questions that are measured in one batch, >= 1; ``None`` for the scorer's
-            default. An interruption loses at most one block. Low digits of labels depend on the questions of a block.
-            Servers build their own batches.
+            default. Low digits of labels depend on the questions of a batch. Servers build their own batches. Files
+            of progress have one or more batches; a killed process loses one file.
         margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
         dry_run: Whether the folder is only read; then ``forecast`` is available, but not ``run``.
 
