@@ -12,6 +12,7 @@ import torch
 
 from seper_reward.reader.engine import canary
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.sampler import Request
 
 Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 
@@ -116,7 +117,7 @@ class CompletionsServer:
 
     def rows(self, ids):
         if ids not in self._drawn:
-            (responses,) = self.sampler.sample([self.sampler.tokenizer.decode(ids)])
+            (responses,) = self.sampler.sample([Request(self.sampler.tokenizer.decode(ids))])
             ended = zip(responses.token_ids, responses.token_log_probs, responses.finished, strict=True)
             self._drawn[ids] = [(tokens, log_probs.tolist(), finished) for tokens, log_probs, finished in ended]
         return self._drawn[ids]

@@ -1,7 +1,6 @@
 """Conversion of text and tokens: prompts, given responses, and the end of a response."""
 
 import copy
-import functools
 import itertools
 import re
 from collections.abc import Collection, Sequence
@@ -10,8 +9,6 @@ from typing import Any
 
 from seper_reward.options import SamplingOptions
 from seper_reward.types import UnscorableError
-
-_GIVEN = 1024  # number of given responses that are remembered: decoding all possible ends of one takes some 30 ms
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
@@ -72,10 +69,14 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     return None if cut is None else text[:cut]
 
 
-def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
-    """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding."""
+def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> tuple[list[bool], list[int] | None]:
+    """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding.
+
+    Also returns the tokens that complete one and add nothing visible before it, after any text with a visible
+    character; ``None`` if this depends on the text, because a stop string has several characters.
+    """
     if not stop:
-        return [False] * size
+        return [False] * size, []
     head = tokenizer("a", add_special_tokens=False).input_ids  # some tokens lose their space at the start of a text
     rows = [head, *([*head, token] for token in range(len(tokenizer)))]
     if tokenizer.is_fast:  # same texts, several times faster for a whole vocabulary
@@ -87,22 +88,30 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
     if not all(map(str.isascii, last)):
         last.add("\N{REPLACEMENT CHARACTER}")  # part of a character: it may complete any that is not ASCII
     marks = [any(character in text for character in last) for text in texts]
-    return marks + [False] * (size - len(marks))
+    blank = None
+    if all(len(string) == 1 and string.isascii() for string in stop):
+        special = set(tokenizer.all_special_ids)  # texts of responses do not contain them
+        blank = [
+            token
+            for token in itertools.compress(range(len(marks)), marks)
+            if token not in special and cut_at_stop(f"a{texts[token]}", stop).rstrip() == "a"  # type: ignore[union-attr]
+        ]
+    return marks + [False] * (size - len(marks)), blank
 
 
 @dataclass(frozen=True)
 class GivenResponse:
     """A given text as a response; ``token_ids`` have no end token, and one more than the maximum if it is too long.
 
-    The reader scores the tokens ``read``. ``ends`` are tokens that would end the response right after them without
-    changing its text: empty at the maximum length, where no end is needed, and ``None`` if the text cannot be a
-    response.
+    The reader scores the tokens ``read``, which are at most the maximum length. ``ends`` are tokens that would end the
+    response right after them without changing its text: empty at the maximum length, where no end is needed, and
+    ``None`` if the text cannot be a response.
     """
 
     text: str
     token_ids: tuple[int, ...]
-    read: list[int]
-    ends: list[int] | None
+    read: tuple[int, ...]
+    ends: tuple[int, ...] | None
 
 
 class ResponseEnds:
@@ -113,17 +122,19 @@ class ResponseEnds:
 
     def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
         self._tokenizer, self._options, self._end_tokens = tokenizer, options, frozenset(end_tokens)
-        self.may_end_stop = may_end_stop(tokenizer, options.stop, size)
-        self.given = functools.lru_cache(_GIVEN)(self._given)
+        self._learn_stops(size)
 
     def with_options(self, options: SamplingOptions) -> "ResponseEnds":
         """Return the ends for other options."""
         other = copy.copy(self)
         other._options = options
-        other.given = functools.lru_cache(_GIVEN)(other._given)
         if options.stop != self._options.stop:
-            other.may_end_stop = may_end_stop(self._tokenizer, options.stop, len(self.may_end_stop))
+            other._learn_stops(len(self.may_end_stop))
         return other
+
+    def _learn_stops(self, size: int) -> None:
+        self.may_end_stop, blank = may_end_stop(self._tokenizer, self._options.stop, size)
+        self._usual_ends = None if blank is None else tuple(sorted(self._end_tokens.union(blank)))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of token ids."""
@@ -134,28 +145,22 @@ class ResponseEnds:
         """Return the text before the first stop string; see ``cut_at_stop``."""
         return cut_at_stop(text, self._options.stop)
 
-    def _given(self, token_ids: tuple[int, ...]) -> GivenResponse:
-        """Return given tokens as a response, with its possible end tokens."""
+    def given(self, text: str) -> GivenResponse:
+        """Return a given text as a response, with its possible end tokens; errors are those of ``encode_response``."""
         longest = self._options.max_new_tokens
+        token_ids = tuple(encode_response(self._tokenizer, text, longest + 1))  # one more if it is too long
         text = self.decode(token_ids)
-        ends: list[int] | None = None
+        ends: tuple[int, ...] | None = None
         if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self.cut(text) is None:
-            ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
-        return GivenResponse(text.strip(), token_ids, list(token_ids[:longest]), ends)
+            ends = () if len(token_ids) == longest else self._ends(token_ids, text)
+        return GivenResponse(text.strip(), token_ids, token_ids[:longest], ends)
 
-    def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
+    def _ends(self, token_ids: Sequence[int], text: str) -> tuple[int, ...]:
         """Return the end tokens, and tokens that complete a stop string after given ones without changing the text."""
+        if self._usual_ends is not None and text.strip():
+            return self._usual_ends
         may = list(itertools.compress(range(len(self.may_end_stop)), self.may_end_stop))
         longer = self._tokenizer.batch_decode([[*token_ids, token] for token in may], skip_special_tokens=True)
         cut = map(self.cut, longer)
         same = [before is not None and before.strip() == text.strip() for before in cut]
-        return sorted(self._end_tokens.union(itertools.compress(may, same)))
-
-
-def usage(tokenizer: Any, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
-    """Return the calls and tokens of prompts and their responses, for a profile."""
-    return {
-        "calls": len(prompts),
-        "prompt_tokens": sum(map(len, tokenizer(list(prompts)).input_ids)),
-        "response_tokens": sum(response_tokens),
-    }
+        return tuple(sorted(self._end_tokens.union(itertools.compress(may, same))))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.sampler import GREEDY
+from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.types import Passage, Responses, UnscorableError
 
 Turn = Mapping[str, str]  # role ("user" or "assistant") and content
@@ -45,8 +45,7 @@ class Writer:
 
         Equal prompts are sampled once.
         """
-        written = self._reader.sample(sorted(set(prompts)))
-        return [first_text(written[prompt]) for prompt in prompts]
+        return list(map(first_text, self._reader.sample(list(map(Request, prompts)))))
 
     def _render(self, turns: Sequence[Turn]) -> str:
         chat = self._reader.prompts.chat

@@ -13,7 +13,7 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, UnscorableError
-from tests.helpers import PROMPTS, engine
+from tests.helpers import PROMPTS, asking, engine
 from tests.serving.helpers import ServerThread
 
 PUSHED = {"weight_transfer_config": {"backend": "nccl"}}  # as AsyncGRPOTrainer's servers are started
@@ -115,9 +115,9 @@ def test_what_was_sent_ahead_is_confirmed_too(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server)
     server.sampler = moved(tiny_sampler, 0.3)
-    sampler.expect(PROMPTS)
+    sampler.expect(asking(PROMPTS))
     with pytest.raises(WeightsMovedError):
-        sampler.sample(PROMPTS[:1])
+        sampler.sample(asking(PROMPTS[:1]))
     with pytest.raises(WeightsMovedError):
         sampler.log_probs(PROMPTS[:1], ["a"])
 
@@ -131,13 +131,13 @@ def test_a_server_that_cannot_be_watched(tiny_sampler, serve, capsys):
     """It is used, and a line warns."""
     server = serve()
     server.greedy = lambda body: {"choices": [{"logprobs": {"tokens": ["a"], "top_logprobs": None}}]}
-    assert len(engine(tiny_sampler, server).sample(PROMPTS)) == len(PROMPTS)
+    assert len(engine(tiny_sampler, server).sample(asking(PROMPTS))) == len(PROMPTS)
     assert "a change of weights at engine=" in capsys.readouterr().err
 
 
 def test_the_canary_is_no_echo(tiny_sampler, serve):
     server = serve()
-    engine(tiny_sampler, server).sample(PROMPTS[:1])
+    engine(tiny_sampler, server).sample(asking(PROMPTS[:1]))
     assert len(server.canaries) == 2
     assert all((body["temperature"], body["max_tokens"], body.get("echo")) == (0, 4, None) for body in server.canaries)
 

@@ -20,7 +20,7 @@ from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
-from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
+from tests.helpers import PROMPTS, asking, leaves_of, prompt_ids, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
@@ -52,13 +52,13 @@ def on_engine(local, url, **changes):
 @pytest.mark.parametrize("drawn", [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.0}])
 def test_log_probs_are_those_of_the_reader_in_process(local, url, drawn):
     engine = on_engine(local, url, **drawn)
-    sampled = engine.sample(PROMPTS)
+    sampled = engine.sample(asking(PROMPTS))
     for prompt, responses in zip(PROMPTS, sampled, strict=True):
         assert len(responses.texts) == 10
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             torch.testing.assert_close(log_probs, teacher_forced(local, prompt, token_ids), atol=5e-3, rtol=1e-3)
     if drawn.get("temperature") == 0:
-        greedy = rebuilt(local, temperature=0.0).sample(PROMPTS)
+        greedy = rebuilt(local, temperature=0.0).sample(asking(PROMPTS))
         assert [row.token_ids for row in sampled] == [row.token_ids for row in greedy]
         assert [(row.texts, row.finished) for row in sampled] == [(row.texts, row.finished) for row in greedy]
 
@@ -75,7 +75,7 @@ def test_probabilities_of_gold_answers_are_those_in_process(local, url):
     engine = on_engine(local, url)
     assert engine.knows_leaves
     texts = [" honey", " in 1840", " 4 or so"]
-    for one, other in zip(engine.leaves(PROMPTS, texts), local.leaves(PROMPTS, texts), strict=True):
+    for one, other in zip(leaves_of(engine, PROMPTS, texts), leaves_of(local, PROMPTS, texts), strict=True):
         assert (one.text, one.token_ids) == (other.text, other.token_ids)
         assert one.log_prob == pytest.approx(other.log_prob, abs=0.02)
         assert one.draw_log_prob == pytest.approx(other.draw_log_prob, abs=0.02)
@@ -84,7 +84,7 @@ def test_probabilities_of_gold_answers_are_those_in_process(local, url):
 
 def test_first_tokens_follow_the_readers_distribution(local, url):
     engine = on_engine(local, url, num_samples=200, max_new_tokens=1, temperature=0.7, stop=())
-    first = torch.tensor([ids[0] for ids in engine.sample(PROMPTS[:1])[0].token_ids])
+    first = torch.tensor([ids[0] for ids in engine.sample(asking(PROMPTS[:1]))[0].token_ids])
     with torch.no_grad():
         logits = local._model(input_ids=torch.tensor([prompt_ids(local, PROMPTS[0])])).logits[0, -1]
     probs, tokens = (logits.double() / 0.7).softmax(-1).topk(5)
@@ -99,8 +99,8 @@ def test_stop_strings_end_a_response_where_they_do_in_process(local, url):
     """A greedy reader, told to stop at a space: its responses begin with one, which ends nothing."""
     options = {"temperature": 0.0, "num_samples": 1, "stop": (" ", ".")}
     prompts = ["The mill stands in", "Bees make", "She said:"]
-    expected = rebuilt(local, **options).sample(prompts)
-    found = on_engine(local, url, **options).sample(prompts)
+    expected = rebuilt(local, **options).sample(asking(prompts))
+    found = on_engine(local, url, **options).sample(asking(prompts))
     assert [(row.texts, row.token_ids, row.finished) for row in found] == [
         (row.texts, row.token_ids, row.finished) for row in expected
     ]
@@ -140,7 +140,7 @@ def test_prompts_of_the_builder_fit_the_servers_window(local, url):
     engine = on_engine(local, url)
     assert engine.max_prompt_tokens == 2048 - 12
     long = PromptBuilder(engine.tokenizer, "brief", max_prompt_tokens=engine.max_prompt_tokens)
-    assert engine.sample([long.build("Who? " * 200 + "why?")])[0].texts
+    assert engine.sample(asking([long.build("Who? " * 200 + "why?")]))[0].texts
 
 
 def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkeypatch):
@@ -157,7 +157,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
         assert client.get_server_info()["lora_config"] is not None
         engine = on_engine(local, url)
         assert not engine.knows_leaves
-        before = engine.sample(PROMPTS)
+        before = engine.sample(asking(PROMPTS))
         for version in range(2):
             client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
             policies = EngineOptions((url,), engine_model=f"trl-policy-v{version}")
@@ -173,7 +173,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
                 client.unload_lora_adapter("trl-policy-v0")
         again = on_engine(local, url)  # it names the base by itself
         assert again.weights_hash == engine.weights_hash
-        after = again.sample(PROMPTS)
+        after = again.sample(asking(PROMPTS))
         for prompt, one, other in zip(PROMPTS, before, after, strict=True):
             assert one.token_ids == other.token_ids  # the same seeds
             forced = teacher_forced(local, prompt, other.token_ids[0])
