@@ -148,7 +148,7 @@ class LongLLMLingua:
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
         asked = f" {reader.prompts.as_data(question)} {_SUFFIX}"
         room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
-        texts = [reader.prompts.fit([passage], lambda shown: shown[0], room) for passage in passages]
+        texts = [reader.prompts.fit([passage], lambda shown: shown[0], room).text for passage in passages]
         scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
         lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
         return tuple(passages[place] for place in within_budget(scores, lengths, self._keep))

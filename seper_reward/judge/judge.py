@@ -202,4 +202,5 @@ def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Seq
 
 
 def _lacks_digits(text: str, answer: str) -> bool:
-    return bool(Counter(_DIGITS.findall(answer)) - Counter(_DIGITS.findall(text)))
+    wanted = Counter(_DIGITS.findall(answer))
+    return bool(wanted) and bool(wanted - Counter(_DIGITS.findall(text)))

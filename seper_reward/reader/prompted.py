@@ -183,8 +183,8 @@ class PromptedReader:
 
         def of_question(each: Query | Asked, texts: Sequence[str]) -> list[Request]:
             known, question = tuple(self.prompts.response_texts(texts)), self.prompts.question_text(each.question)
-            prompts = [self.prompts.build(each.question, passages) for passages in each.contexts]
-            return [Request(prompt, known, question) for prompt in prompts]
+            prompts = [self.prompts.prompt(each.question, passages) for passages in each.contexts]
+            return [Request(prompt.text, known, question, prompt.encoding) for prompt in prompts]
 
         return [attempt(functools.partial(of_question, *pair)) for pair in zip(asked, answers, strict=True)]
 

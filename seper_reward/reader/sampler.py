@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -29,11 +29,13 @@ class Request:
         prompt: The prompt.
         answers: Texts whose probabilities are the ``known_leaves`` of the responses, in order.
         question: The question in the prompt; its last occurrence is scored as ``question_log_prob``. Empty for none.
+        encoding: The tokenizer's encoding of the prompt without special tokens, if it was made before.
     """
 
     prompt: str
     answers: tuple[str, ...] = ()
     question: str = ""
+    encoding: Any = field(default=None, compare=False, repr=False)
 
 
 class Sampler(Protocol):

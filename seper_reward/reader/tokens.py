@@ -11,17 +11,20 @@ from seper_reward.options import SamplingOptions
 from seper_reward.types import UnscorableError
 
 
-def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) -> list[int]:
     """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
     A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt. An
-    empty or longer prompt raises ``UnscorableError``.
+    empty or longer prompt raises ``UnscorableError``. ``encoding`` is the prompt's without special tokens, if there is
+    one already.
     """
     if not prompt:
         raise UnscorableError("prompts must not be empty, got ''")
-    encoded = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_special_tokens_mask=True)
-    ids: list[int] = encoded.input_ids
-    if not tokenizer.chat_template:
+    if tokenizer.chat_template:
+        ids: list[int] = (encoding or tokenizer(prompt, add_special_tokens=False))["input_ids"]
+    else:
+        encoded = tokenizer(prompt, return_special_tokens_mask=True)
+        ids = encoded.input_ids
         while ids and encoded["special_tokens_mask"][len(ids) - 1]:
             ids = ids[:-1]
     if len(ids) > room:
@@ -32,19 +35,21 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
     return ids
 
 
-def find_tokens(tokenizer: Any, prompt: str, text: str) -> range:
+def find_tokens(tokenizer: Any, prompt: str, text: str, encoding: Any = None) -> range:
     """Return the positions of the tokens of a text's last occurrence in a prompt, as in ``encode_prompt``.
 
     Tokens at its borders may have characters before or after it. The first token of a prompt is left out, since
     nothing predicts it. Empty if the prompt does not contain the text, or a slow tokenizer knows no positions.
+    ``encoding`` is that of ``encode_prompt``, with the positions of tokens.
     """
     start = prompt.rfind(text)
     if not text or start < 0 or not tokenizer.is_fast:
         return range(0)
-    encoded = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
+    if encoding is None or not tokenizer.chat_template:
+        encoding = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
     inside = [
         place
-        for place, (first, end) in enumerate(encoded["offset_mapping"])
+        for place, (first, end) in enumerate(encoding["offset_mapping"])
         if place and first < start + len(text) and start < end
     ]
     return range(inside[0], inside[-1] + 1) if inside else range(0)

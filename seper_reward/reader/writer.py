@@ -38,7 +38,7 @@ class Writer:
         error of ``PromptBuilder.fit``.
         """
         most = self._reader.sampler.max_prompt_tokens
-        return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
+        return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most).text
 
     def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
         """Return the text after each prompt, or its error: the reader fails, or its thoughts cannot be switched off.

@@ -152,10 +152,11 @@ class ResponseSampler:
         """
         distinct = sorted(set(requests))
         self._give_back(len(distinct))
+        given = functools.cache(self._rows.given)  # contexts of a question have the same answers
         lines: dict[Request, Line] = {}
         found: dict[Request, Responses | UnscorableError] = {}
         for request in distinct:
-            line = attempt(functools.partial(self._line, request))
+            line = attempt(functools.partial(self._line, request, given))
             if isinstance(line, UnscorableError):
                 found[request] = line
             else:
@@ -243,11 +244,12 @@ class ResponseSampler:
         room = self._window - self.options.max_new_tokens
         return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
 
-    def _line(self, request: Request) -> Line:
+    def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
         """Return a request as tokens; raise the error of a prompt or of an answer."""
-        ids = encode_prompt(self.tokenizer, request.prompt, self._window - self.options.max_new_tokens)
-        span = find_tokens(self.tokenizer, request.prompt, request.question)
-        return Line(request.prompt, ids, tuple(map(self._rows.given, request.answers)), span)
+        room = self._window - self.options.max_new_tokens
+        ids = encode_prompt(self.tokenizer, request.prompt, room, request.encoding)
+        span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
+        return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
 
     def _give_back(self, prompts: int) -> None:
         """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""
