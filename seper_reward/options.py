@@ -401,7 +401,7 @@ class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOpti
     max_batch_tokens: int | None = setting(
         None,
         "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
-        "runs out, raise it on a large GPU (default: 32768).",
+        "runs out (default: 131072 on an accelerator, 32768 on a CPU).",
     )
     estimator: EstimatorPreset = setting(
         "default",
@@ -801,7 +801,7 @@ class LabelOptions(
     block: int | None = setting(
         None,
         "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
-        "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
+        "batches, except for item and likelihood (default: 128 on an accelerator, 1 on a CPU).",
     )
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
     dry_run: bool = setting(

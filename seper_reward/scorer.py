@@ -190,10 +190,10 @@ class SePerScorer:
 
     @property
     def batch_size(self) -> int:
-        """Default batch size in questions: 16 on an accelerator, 1 on a CPU or engine."""
+        """Default batch size in questions: 128 on an accelerator, 1 on a CPU or engine."""
         device = self.sampler.device
         on_cpu = device is not None and device.type == "cpu"
-        return 1 if on_cpu or self.sampler.prompts_ahead else 16
+        return 1 if on_cpu or self.sampler.prompts_ahead else 128
 
     def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
         """Measure ΔSePer of each single passage of each query (arXiv:2503.01478, eq. 11).

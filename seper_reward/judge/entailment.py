@@ -137,9 +137,10 @@ class EntailmentScorer:
         """
         if not pairs:
             return torch.empty(0, self.classes)
-        grids = self.parts(pairs, verbatim=verbatim)
-        rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
-        encoded = self.encode(rows)
+        with timed("tokenize pairs"):
+            grids = self.parts(pairs, verbatim=verbatim)
+            rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
+            encoded = self.encode(rows)
         lengths = {at: len(ids) for at, ids in enumerate(encoded["input_ids"])}
         found: dict[Pair, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):

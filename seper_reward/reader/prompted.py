@@ -15,6 +15,7 @@ from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import PromptBuilder, PromptStyle
 from seper_reward.reader.sampler import Request, Sampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys, open_cache
+from seper_reward.runtime.profiling import timed
 from seper_reward.types import Asked, Query, Responses, UnscorableError, all_or_error, attempt
 
 # prefix of a response that is checked for the tag of a thought
@@ -186,7 +187,8 @@ class PromptedReader:
             prompts = [self.prompts.prompt(each.question, passages) for passages in each.contexts]
             return [Request(prompt.text, known, question, prompt.encoding) for prompt in prompts]
 
-        return [attempt(functools.partial(of_question, *pair)) for pair in zip(asked, answers, strict=True)]
+        with timed("prompts"):
+            return [attempt(functools.partial(of_question, *pair)) for pair in zip(asked, answers, strict=True)]
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
         return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])

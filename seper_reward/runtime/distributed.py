@@ -3,6 +3,7 @@
 import bisect
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
@@ -19,10 +20,15 @@ _meetings, _queues = itertools.count(), itertools.count()  # equal on all proces
 
 @functools.cache
 def process_state() -> Any:
-    """Return Accelerate's process state: a single process, or the processes of ``torchrun`` (gloo without a GPU)."""
+    """Return Accelerate's process state: a single process, or the processes of ``torchrun``.
+
+    They communicate by gloo without a GPU, and if several of them share one, which NCCL refuses.
+    """
     from accelerate import PartialState
 
-    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE)
+    shared = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) > torch.accelerator.device_count() > 0
+    backend = {"backend": "gloo"} if shared else {}
+    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_COLLECTIVE, **backend)
 
 
 @functools.cache

@@ -25,6 +25,7 @@ from tabulate import tabulate
 import seper_reward.judge.judge
 import seper_reward.scorer
 from seper_reward import Passage, Query, SePerScorer
+from seper_reward.judge import equality, values
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge
 from seper_reward.labels import rows
@@ -32,6 +33,7 @@ from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.types import unwrap
 from tests.benchmarks.common import questions
 from tests.tiny_models import make_entailment, make_reader
 
@@ -83,21 +85,21 @@ class Stages:
 
 
 @contextmanager
-def stages(models: Sequence[torch.nn.Module]) -> Iterator[Stages]:
-    """Measure the stages within the block."""
+def stages(scorer: Any) -> Iterator[Stages]:
+    """Measure the stages of a scorer within the block."""
     found = Stages()
     with ExitStack() as stack:
         for stage, places in PLACES.items():
             for owner, name in places:
                 stack.enter_context(mock.patch.object(owner, name, found.timed(stage, getattr(owner, name))))
-        for model in models:
+        for model in (scorer.sampler._model, scorer.entailment._model):
             stack.enter_context(mock.patch.object(model, "forward", found.timed(MODELS, model.forward)))
         yield found
         found._switch()
 
 
 def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str, float]:
-    """Return milliseconds per context by stage, of labelling ``count`` questions twice; the second time counts."""
+    """Return milliseconds per context by stage, of labelling ``count`` questions after another one."""
     passages, block = shape.get("passages", 5), shape.get("block", 16)
     scorer = scorer.with_sampling(num_samples=shape.get("samples", 10))
     scorer.judge = Judge(scorer.entailment)  # no cache of its scores
@@ -111,19 +113,31 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
             (*query.answers[:1], *names)[: shape.get("aliases", 1)],
             tuple(Passage(f"{texts[(number + at) % len(texts)].text} {at}", id=str(at)) for at in range(passages)),
         )
-        for number, query in enumerate(asked[:count])
+        for number, query in enumerate(asked[: count + 1])
     ]
-    labeler = DeltaSePerLabeler(scorer)
-    for _ in range(2):
-        with stages([scorer.sampler._model, scorer.entailment._model]) as found:
-            for start in range(0, len(queries), block):
-                batch = queries[start : start + block]
-                for query, labeled in zip(batch, labeler.label_batch(batch), strict=True):
-                    json.dumps(rows.label_row(labeled, labeler.name, rows.passage_lengths(scorer, query)))
-    contexts = sum(len(query.contexts) for query in queries)
+    values._registry()  # reading it takes half a second, once
+    label(scorer, queries[:1], block)
+    if scorer.cache:  # the reader's responses are read from it
+        scorer.responses(queries[1:])
+    for each in (equality, values):  # what an earlier shape has left
+        for function in vars(each).values():
+            if hasattr(function, "cache_clear") and function is not values._registry:
+                function.cache_clear()
+    with stages(scorer) as found:
+        label(scorer, queries[1:], block)
+    contexts = sum(len(query.contexts) for query in queries[1:])
     per_context = {stage: spent / contexts for stage, spent in found.milliseconds.items()}
     own = {stage: per_context.get(stage, 0.0) for stage in (*PLACES, "rest")}
     return {"host": sum(own.values()), **own, MODELS: per_context.get(MODELS, 0.0)}
+
+
+def label(scorer: SePerScorer, queries: Sequence[Query], block: int) -> None:
+    """Label queries, and write their rows to nowhere."""
+    labeler = DeltaSePerLabeler(scorer)
+    for start in range(0, len(queries), block):
+        batch = queries[start : start + block]
+        for query, labeled in zip(batch, labeler.label_batch(batch), strict=True):
+            json.dumps(rows.label_row(unwrap(labeled), labeler.name, rows.passage_lengths(scorer, query)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

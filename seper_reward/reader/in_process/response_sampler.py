@@ -41,7 +41,7 @@ from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
 ALGORITHM = 6  # version of the sampling algorithm and of stored responses, part of cache keys
-_BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
+_BATCH_TOKENS, _CPU_BATCH_TOKENS = 131_072, 32_768  # default numbers of tokens in the key-value cache
 _IN_TRAINING = "switch off train mode and gradient checkpointing if it is in training"
 _WAY_OUT = f"{_IN_TRAINING}, else use another reader"
 _GIVE_BACK = 256  # on a CPU, number of prompts after which freed memory is returned to the system
@@ -86,7 +86,8 @@ class ResponseSampler:
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
-        self.max_batch_tokens = options.max_batch_tokens or _BATCH_TOKENS
+        default = _CPU_BATCH_TOKENS if model.device.type == "cpu" else _BATCH_TOKENS
+        self.max_batch_tokens = options.max_batch_tokens or default
         self._model = model
         self._since_given_back = 0
         self._given_layout = options.layout
