@@ -256,7 +256,10 @@ class OneByOne:
     """A stand-in for a scorer: a test adds ``beliefs``, which is called question by question."""
 
     batch_size = 1
-    reader = SimpleNamespace(expect=lambda asked: None, sampler=SimpleNamespace(prompts_ahead=0))
+    reader = SimpleNamespace(expect=lambda asked, known=None: None, sampler=SimpleNamespace(prompts_ahead=0))
+
+    def known_answers(self, asked):
+        return ()
 
     def measure(self, asked, batch_size=None):
         def beliefs(each):

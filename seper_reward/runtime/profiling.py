@@ -21,9 +21,9 @@ _MOST_EVENTS = 1024  # stages on an accelerator whose events are kept before fin
 class Profile:
     """Seconds and tokens by stage; time in a nested stage counts only for the nested stage.
 
-    ``seconds`` are those of the host's clock, summed over threads. Work that an accelerator has queued is not waited for: a
-    stage that reads a result waits for the stages before it, too. ``tokens`` are those of prompts and given texts
-    (prefill), of responses (decode), drawn from logits (draw), and of judged pairs with padding (entailment).
+    ``seconds`` are those of the host's clock, summed over threads. Work that an accelerator has queued is not waited
+    for: a stage that reads a result waits for the stages before it, too. ``tokens`` are those of prompts and given
+    texts (prefill), of responses (decode), drawn from logits (draw), and of judged pairs with padding (entailment).
     ``counts`` are the reader's work without cached prompts: ``calls``, ``prompt_tokens``, and ``response_tokens`` of
     all responses.
     """

@@ -97,3 +97,15 @@ def test_two_processes(tmp_path, launcher):
     assert said == "published"
     for one, other, count in zip(*gathered, (300, 0, 20), strict=True):
         assert sorted(one + other) == list(range(count))
+
+
+@pytest.mark.parametrize(("processes", "devices", "backend"), [(4, 1, "gloo"), (2, 2, None), (2, 0, None), (1, 1, None)])
+def test_processes_that_share_a_gpu_communicate_by_gloo(monkeypatch, processes, devices, backend):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    monkeypatch.setattr("torch.accelerator.device_count", lambda: devices)
+    monkeypatch.setattr("accelerate.PartialState", lambda **options: options.get("backend"))
+    distributed.process_state.cache_clear()
+    try:
+        assert distributed.process_state() == backend
+    finally:
+        distributed.process_state.cache_clear()
