@@ -243,18 +243,25 @@ class ServedOptions(Options):
 
     engine: list[str] = setting(
         [],
-        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1 (default: "
-        "the reader runs in this process).",
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; vllm runs it "
+        "with vLLM in this process (default: transformers in this process).",
     )
     engine_model: str | None = setting(None, "Name of the reader on the servers (default: the only served model).")
     engine_requests: int = setting(
         64, "Number of concurrent requests per server, >= 1; one request is a prompt with all its samples."
     )
 
+    gpu_memory_utilization: float = setting(
+        0.9, "Share of the memory of a GPU for vLLM in this process, in (0, 1]; the judge and a trainer need the rest."
+    )
+    tensor_parallel_size: int = setting(1, "Number of GPUs of a process over which vLLM divides the reader, >= 1.")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, engine_requests=1)
-        for url in self.engine:  # validate even unused URLs: they end up in provenance and logs
+        check_least(self, engine_requests=1, tensor_parallel_size=1)
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise ValueError(f"gpu_memory_utilization must be in (0, 1], got {self.gpu_memory_utilization}")
+        for url in [] if self.engine == ["vllm"] else self.engine:  # even unused ones end up in provenance and logs
             check_url(url)
 
 

@@ -1,5 +1,6 @@
 """Options and protocol of all samplers, in this process and on servers."""
 
+import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,6 +98,15 @@ class Sampler(Protocol):
 
     def with_options(self, options: SamplingOptions) -> "Sampler":
         """Return a sampler of the same reader with other options."""
+
+
+def content_seed(seed: int, noise: str) -> int:
+    """Return the seed of a request to an engine, a function of the run's seed and a text.
+
+    It has 30 bits: some servers store it in 32, and add the sample's index.
+    """
+    digest = hashlib.sha256(f"{seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 2
 
 
 def count_work(

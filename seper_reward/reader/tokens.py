@@ -2,13 +2,14 @@
 
 import copy
 import itertools
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from seper_reward.options import SamplingOptions
-from seper_reward.types import UnscorableError
+from seper_reward.types import Leaf, UnscorableError
 
 
 def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) -> list[int]:
@@ -117,6 +118,18 @@ class GivenResponse:
     token_ids: tuple[int, ...]
     read: tuple[int, ...]
     ends: tuple[int, ...] | None
+
+
+def leaf_before(given: GivenResponse, log_probs: Sequence[float], following: Mapping[int, float]) -> Leaf:
+    """Return a given response's leaf from its tokens' log-probabilities, and those of the likeliest tokens after it.
+
+    Only ends among these tokens count. The draw distribution is that of temperature 1.
+    """
+    ending = sum(math.exp(following[token]) for token in given.ends or () if token in following)
+    total = -math.inf
+    if given.ends == () or ending > 0:
+        total = sum(log_probs) + (math.log(ending) if given.ends else 0.0)
+    return Leaf(given.text, given.token_ids, total, total, sum(log_probs) / len(log_probs))
 
 
 class ResponseEnds:

@@ -99,7 +99,9 @@ def test_two_processes(tmp_path, launcher):
         assert sorted(one + other) == list(range(count))
 
 
-@pytest.mark.parametrize(("processes", "devices", "backend"), [(4, 1, "gloo"), (2, 2, None), (2, 0, None), (1, 1, None)])
+@pytest.mark.parametrize(
+    ("processes", "devices", "backend"), [(4, 1, "gloo"), (2, 2, None), (2, 0, None), (1, 1, None)]
+)
 def test_processes_that_share_a_gpu_communicate_by_gloo(monkeypatch, processes, devices, backend):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
     monkeypatch.setattr("torch.accelerator.device_count", lambda: devices)

@@ -9,8 +9,6 @@ are cut here.
 import asyncio
 import copy
 import functools
-import hashlib
-import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -28,8 +26,9 @@ from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import Request, Sampler, count_work
-from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
+from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
+from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response, leaf_before
+from seper_reward.reader.vllm import VLLMSampler
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
@@ -81,10 +80,16 @@ class EngineSampler:
         """Send the test request to each server."""
         tokenizer = self.tokenizer
         self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
-        names_ids = [
-            self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
-            for server in self._pool.servers
-        ]
+        names_ids, reads_prompts = zip(
+            *(
+                self._pool.start(
+                    self._verifier.abilities(server, server.url, read_prompt=not server.has_adapters)
+                ).result()
+                for server in self._pool.servers
+            ),
+            strict=True,
+        )
+        self._verifier = replace(self._verifier, reads_prompts=all(reads_prompts))
         if self._pool.reading is None:
             self._pool.watch()
         self._stops = all(names_ids)  # else responses are cut here instead of by the servers
@@ -194,16 +199,10 @@ class EngineSampler:
         return torch.tensor(log_probs, dtype=torch.float32)
 
     async def _leaf(self, ids: list[int], text: str) -> Leaf:
-        given, ending = self._ends.given(text), 0.0
+        given = self._ends.given(text)
         if given.ends:
-            log_probs, following = await self._verifier.forced_and_next(self._pool, ids, given.read)
-            ending = sum(math.exp(following[token]) for token in given.ends if token in following)
-        else:  # no room for an end token
-            log_probs = await self._verifier.forced(self._pool, ids, given.read)
-        total = -math.inf
-        if given.ends == () or ending > 0:
-            total = sum(log_probs) + (math.log(ending) if given.ends else 0.0)
-        return Leaf(given.text, given.token_ids, total, total, sum(log_probs) / len(log_probs))
+            return leaf_before(given, *await self._verifier.forced_and_next(self._pool, ids, given.read))
+        return leaf_before(given, await self._verifier.forced(self._pool, ids, given.read), {})  # no room for an end
 
     async def _responses(self, request: Request) -> Responses:
         ids = self._encode(request.prompt)
@@ -237,9 +236,7 @@ class EngineSampler:
             temperature=options.temperature,
             top_p=options.top_p,
         )
-        digest = hashlib.sha256(f"{options.seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
-        # 30 bits: some servers store the seed in 32 bits, and add the sample's index
-        request["seed"] = int.from_bytes(digest[:4], "big") >> 2
+        request["seed"] = content_seed(options.seed, noise)
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
         return read_completions(await self._pool.complete(request), count, self._decode)
@@ -299,7 +296,7 @@ def load_sampler(
     engine: EngineOptions = EngineOptions(),
     **sampling: Any,
 ) -> Sampler:
-    """Load the reader's sampler: on servers if the engine has URLs, else in this process.
+    """Load the reader's sampler: on servers if the engine has URLs, by vLLM in this process if it is ``["vllm"]``.
 
     ``sampling`` are fields of ``SamplingOptions``; on an engine, ``options`` are those of its tokenizer.
 
@@ -307,6 +304,8 @@ def load_sampler(
         ValueError: An engine is given together with a loaded reader.
         ConnectionError: The engine does not answer.
     """
+    if engine.engine == ["vllm"] and not isinstance(reader, LoadedModel):
+        return VLLMSampler.from_pretrained(reader, options, engine, **sampling)
     if not engine.engine:
         return ResponseSampler.from_pretrained(reader, options, **sampling)
     if isinstance(reader, LoadedModel):

@@ -74,9 +74,12 @@ def test_a_server_that_names_no_token_ids_is_cut_here(tiny_sampler, serve):
     assert not any("stop" in body for body in server.requests)
 
 
-def test_log_probs_of_given_texts(tiny_sampler, serve):
+@pytest.mark.parametrize("reads_prompts", [True, False])
+def test_log_probs_of_given_texts(tiny_sampler, serve, reads_prompts):
     prompts, texts = [*PROMPTS, PROMPTS[0]], [" honey", " in 1840", " 4 or so", " wax"]
-    found = engine(tiny_sampler, serve()).log_probs(prompts, texts)
+    server = serve(reads_prompts=reads_prompts)
+    found = engine(tiny_sampler, server).log_probs(prompts, texts)
+    assert any(body.get("echo") for body in server.requests) is not reads_prompts
     for one, other in zip(found, tiny_sampler.log_probs(prompts, texts), strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
@@ -495,9 +498,10 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
     assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
 
 
-def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
+@pytest.mark.parametrize("reads_prompts", [True, False])
+def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve, reads_prompts):
     sampler = rebuilt(tiny_sampler, max_new_tokens=3, stop=(" ", "e"))
-    on_servers = engine(sampler, serve(sampler))
+    on_servers = engine(sampler, serve(sampler, reads_prompts=reads_prompts))
     texts = [" honey", " wax", "a very long answer indeed", " 4 or so"]
     pairs = [(prompt, text) for prompt in PROMPTS for text in texts]
     found = leaves_of(on_servers, *zip(*pairs, strict=True))
