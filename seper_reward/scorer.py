@@ -244,11 +244,10 @@ class SePerScorer:
         return list(itertools.chain.from_iterable(map(self._measured, waiting)))
 
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:
-        known = list(map(self.known_answers, batch))
-        sampled = self.reader.responses(batch, known)
+        sampled = self.responses(batch)
         rows = [
-            (each, found, self._judged_answers(each, own, found))
-            for each, own, found in zip(batch, known, sampled, strict=True)
+            (each, found, self._judged_answers(each, found))
+            for each, found in zip(batch, sampled, strict=True)
             if not isinstance(found, UnscorableError)
         ]
         contexts = [(each.question, answers, responses) for each, found, answers in rows for responses in found]
@@ -295,13 +294,14 @@ class SePerScorer:
         kept = {answer for _, answer in likeliest}
         return [answer for answer in answers if answer in kept]
 
-    def _judged_answers(self, asked: Asked, known: Sequence[str], sampled: Sequence[Responses]) -> Answers:
-        """Return the answers to judge texts by: of too many, the known ones and those that some text is equal to."""
+    def _judged_answers(self, asked: Asked, sampled: Sequence[Responses]) -> Answers:
+        """Return the answers to judge texts by: of too many, those that are known or equal to a text."""
+        known = [leaf.text for row in sampled for leaf in row.known_leaves]
         if not known or len(set(asked.answers)) <= MOST_ANSWERS or self.estimator.aliases == "mean":
             return asked.answers
         texts = (text for row in sampled for text in row.texts)
-        stated = set(map(normal_form, itertools.chain(texts, asked.texts)))
-        return [answer for answer in asked.answers if answer in set(known) or normal_form(answer) in stated]
+        stated = set(map(normal_form, itertools.chain(known, texts, asked.texts)))
+        return [answer for answer in asked.answers if normal_form(answer) in stated]
 
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
         """Return the same scorer with another form of the baseline, the prompt without a passage."""

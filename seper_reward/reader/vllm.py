@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -42,6 +43,8 @@ from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 _NEXT_TOKENS = 20  # likeliest tokens after a gold answer among which its ends are found; others are rare
 _AHEAD = 512  # number of prompts that are queued before they are needed
 _MOST_QUEUED = 8192  # number of prompts in the queue from which on the oldest are given up
+# on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling takes minutes
+_ON_CPU = {"enable_chunked_prefill": False, "enforce_eager": True}
 _LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -76,8 +79,11 @@ class VLLMSampler:
         self.name, self.tokenizer, self.weights_hash = name, tokenizer, weights_hash
         self.options = SamplingOptions(**sampling)
         self._llm, self._vllm = llm, need("vllm", "vllm")
-        self._window: int = llm.llm_engine.vllm_config.model_config.max_model_len - 1  # a reading draws a token, too
-        self._ends = ResponseEnds(tokenizer, self.options, end_tokens(None, tokenizer), len(tokenizer))
+        config = llm.llm_engine.vllm_config.model_config
+        self._window: int = config.max_model_len - 1  # a reading draws a token, too
+        generation = SimpleNamespace(eos_token_id=(config.try_get_generation_config() or {}).get("eos_token_id"))
+        self._end_tokens = end_tokens(SimpleNamespace(generation_config=generation), tokenizer)
+        self._ends = ResponseEnds(tokenizer, self.options, self._end_tokens, len(tokenizer))
         self._queued: dict[Request, _Queued | UnscorableError] = {}
         self._done: dict[str, Any] = {}
         self._lock = threading.RLock()  # threads of rewards share the queue
@@ -108,12 +114,7 @@ class VLLMSampler:
                 gpu_memory_utilization=engine.gpu_memory_utilization,
                 enable_prefix_caching=True,
                 max_logprobs=_NEXT_TOKENS,
-                # on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling is slow
-                **(
-                    {}
-                    if torch.accelerator.is_available()
-                    else {"enable_chunked_prefill": False, "enforce_eager": True}
-                ),
+                **({} if torch.accelerator.is_available() else _ON_CPU),
             )
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
             hashes = [[each.name, file_hash(each)] for each in files if each.suffix in (".safetensors", ".json")]
@@ -222,6 +223,7 @@ class VLLMSampler:
             prompt_logprobs=0,
             logprobs=_NEXT_TOKENS,
             skip_reading_prefix_cache=not use_cache,
+            detokenize=False,  # rows of cached tokens are noise, not tokens
         )
 
     def _drawing(self, noise: str, count: int, longest: int) -> Any:
@@ -234,7 +236,7 @@ class VLLMSampler:
             max_tokens=longest,
             logprobs=0,
             stop=list(options.stop) or None,
-            stop_token_ids=sorted(end_tokens(None, self.tokenizer)),
+            stop_token_ids=sorted(self._end_tokens),
         )
 
     def _wait(self, names: Sequence[str]) -> list[Any]:

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 import requests
@@ -15,13 +18,19 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.estimators.belief import weigh
+from seper_reward.estimators.draws import estimate
+from seper_reward.estimators.seper import Estimator
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import Request
+from seper_reward.runtime.codec import from_json
+from seper_reward.types import Responses
 from tests.helpers import PROMPTS, asking, leaves_of, prompt_ids, rebuilt, teacher_forced
-from tests.vllm_server import ABSENT, PYTHON, vllm_server
+from tests.vllm_server import ABSENT, PYTHON, SETTINGS, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
 
@@ -178,3 +187,65 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
             assert one.token_ids == other.token_ids  # the same seeds
             forced = teacher_forced(local, prompt, other.token_ids[0])
             torch.testing.assert_close(other.token_log_probs[0], forced, atol=5e-3, rtol=1e-3)
+
+
+SAMPLES = 64
+
+
+@pytest.fixture(scope="module")
+def in_process(folder, local):
+    """Return what vLLM returns, in a process of its own environment; one prompt fills several blocks of its cache."""
+    template = local.tokenizer.apply_chat_template
+    long = "The old mill at Hallow was built by Peter Voss in 1812, and it burned down in 1840 after a storm. " * 8
+    questions = {"Who wrote Hamlet?": "", "When did the mill burn down?": long}
+    answers = [("William Shakespeare", "Bacon"), ("1840", "in 1812")]
+    requests = [
+        Request(
+            template([{"role": "user", "content": text + question}], tokenize=False, add_generation_prompt=True),
+            own,
+            question,
+        )
+        for (question, text), own in zip(questions.items(), answers, strict=True)
+    ]
+    asked = {
+        "sampling": {"num_samples": SAMPLES, "max_new_tokens": 12, "seed": 3},
+        "requests": [{"prompt": row.prompt, "answers": row.answers, "question": row.question} for row in requests],
+        "pairs": [(row.prompt, row.answers[0]) for row in requests],
+    }
+    asked["requests"].append({"prompt": "", "answers": [], "question": ""})
+    settings = {**os.environ, **SETTINGS, "PYTHONPATH": str(Path(__file__).parents[3])}
+    words = [PYTHON, "-m", "tests.reader.vllm_sampling", folder / "reader"]
+    done = subprocess.run(words, input=json.dumps(asked), env=settings, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return requests, json.loads(done.stdout.partition("\0")[2])
+
+
+def test_vllm_in_process_reads_like_the_reader_in_process(in_process, local):
+    requests, found = in_process
+    expected = rebuilt(local, num_samples=SAMPLES, seed=5).sample(requests)
+    *rows, error = found["rows"]
+    assert "must not be empty" in error
+    for request, row, other in zip(requests, rows, expected, strict=True):
+        mine = from_json(Responses, row)
+        assert mine.question_log_prob == pytest.approx(other.question_log_prob, abs=5e-3)
+        for one, two in zip(mine.known_leaves, other.known_leaves, strict=True):
+            assert (one.text, one.token_ids) == (two.text, two.token_ids)
+            assert one.log_prob == pytest.approx(two.log_prob, abs=0.02)
+            assert one.mean_log_prob == pytest.approx(two.mean_log_prob, abs=5e-3)
+        for log_probs, token_ids in zip(mine.token_log_probs, mine.token_ids, strict=True):
+            forced = teacher_forced(local, request.prompt, token_ids)
+            torch.testing.assert_close(log_probs, forced, atol=5e-3, rtol=1e-3)
+        # as many samples of as much mass: the intervals are as narrow, and the shares of a text agree
+        one, two = (weigh(Estimator(), each) for each in (mine, other))
+        assert one.unseen_mass == pytest.approx(two.unseen_mass, abs=0.1)
+        right = request.answers[0]
+        beliefs = [
+            estimate(draws, torch.tensor([float(text == right) for text in draws.responses.texts]))
+            for draws in (one, two)
+        ]
+        assert beliefs[0].value == pytest.approx(beliefs[1].value, abs=0.1)
+        assert beliefs[0].high - beliefs[0].low == pytest.approx(beliefs[1].high - beliefs[1].low, abs=0.1)
+    pairs = zip(*((row.prompt, row.answers[0]) for row in requests), strict=True)
+    for log_probs, other in zip(found["log_probs"], local.log_probs(*pairs), strict=True):
+        torch.testing.assert_close(torch.tensor(log_probs), other, atol=5e-3, rtol=1e-3)
+    assert found["again"][0]["texts"] == rows[0]["texts"][:2]  # a seed repeats
