@@ -208,7 +208,8 @@ class VLLMSampler:
 
     def _enqueue(self, prompts: Sequence[list[int]], params: Sequence[Any]) -> tuple[str, ...]:
         inputs = [{"prompt_token_ids": ids} for ids in prompts]
-        return tuple(self._llm.enqueue(inputs, list(params), use_tqdm=False)) if inputs else ()
+        names = self._llm.enqueue(inputs, list(params), use_tqdm=False) if inputs else []
+        return tuple(name.partition("-")[0] for name in names)  # outputs have no random suffix
 
     def _params(self, **given: Any) -> Any:
         return self._vllm.SamplingParams(
