@@ -263,6 +263,7 @@ $(ENGINE)/.installed: Makefile
 	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(VLLM)
 	$(ENGINE)/bin/python -c 'from importlib.metadata import requires; print(*(line for line in requires("$(firstword $(subst =, ,$(VLLM)))") if not line.startswith("torch")), sep="\n")' > $(ENGINE)/needs.txt
 	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(ENGINE)/needs.txt
+	$(ENGINE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
 lint: setup

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from seper_reward.reader.prompted import PromptedReader, ahead
+from seper_reward.reader.prompted import ahead
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import SePerScorer
@@ -39,7 +39,7 @@ def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[
         found = scorer.measure(batch, len(batch))
         return [each if isinstance(each, UnscorableError) else list(each.beliefs) for each in found]
 
-    return measure_shared(asked, measure, title, size=scorer.batch_size, reader=scorer.reader)
+    return measure_shared(asked, measure, title, size=scorer.batch_size, scorer=scorer)
 
 
 def measure_shared(
@@ -48,20 +48,20 @@ def measure_shared(
     title: str,
     *,
     size: int = 1,
-    reader: PromptedReader | None = None,
+    scorer: SePerScorer | None = None,
     unit: str = "question",
 ) -> list[R]:
     """Measure items batch by batch, with a progress bar; processes share the batches, and get all results in order.
 
     All processes must call this together. Batches do not depend on the number of processes, so neither do results.
-    ``measure`` returns one picklable result per item of a batch. With a ``reader`` the items are ``Query`` or
+    ``measure`` returns one picklable result per item of a batch. With a ``scorer`` the items are ``Query`` or
     ``Asked``, and an engine starts on the next items while a batch is measured.
     """
     mine: Any = shard(in_batches(items, size))
     bar = tqdm(total=sum(map(len, mine)), desc=title, unit=unit, disable=not process_state().is_main_process)
     shares: list[list[R]] = []
     with bar:
-        for batch in mine if reader is None else ahead(reader, mine):
+        for batch in mine if scorer is None else ahead(scorer.reader, mine, scorer.known_answers):
             shares.append(list(measure(batch)))
             bar.update(len(batch))
     return list(itertools.chain(*gather_in_order(shares)))

@@ -243,18 +243,25 @@ class ServedOptions(Options):
 
     engine: list[str] = setting(
         [],
-        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1 (default: "
-        "the reader runs in this process).",
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; vllm runs it "
+        "with vLLM in this process (default: transformers in this process).",
     )
     engine_model: str | None = setting(None, "Name of the reader on the servers (default: the only served model).")
     engine_requests: int = setting(
         64, "Number of concurrent requests per server, >= 1; one request is a prompt with all its samples."
     )
 
+    gpu_memory_utilization: float = setting(
+        0.9, "Share of the memory of a GPU for vLLM in this process, in (0, 1]; the judge and a trainer need the rest."
+    )
+    tensor_parallel_size: int = setting(1, "Number of GPUs of a process over which vLLM divides the reader, >= 1.")
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, engine_requests=1)
-        for url in self.engine:  # validate even unused URLs: they end up in provenance and logs
+        check_least(self, engine_requests=1, tensor_parallel_size=1)
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise ValueError(f"gpu_memory_utilization must be in (0, 1], got {self.gpu_memory_utilization}")
+        for url in [] if self.engine == ["vllm"] else self.engine:  # even unused ones end up in provenance and logs
             check_url(url)
 
 
@@ -401,7 +408,7 @@ class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOpti
     max_batch_tokens: int | None = setting(
         None,
         "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
-        "runs out, raise it on a large GPU (default: 32768).",
+        "runs out (default: 131072 on an accelerator, 32768 on a CPU).",
     )
     estimator: EstimatorPreset = setting(
         "default",
@@ -801,7 +808,7 @@ class LabelOptions(
     block: int | None = setting(
         None,
         "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
-        "batches, except for item and likelihood (default: 16 on an accelerator, 1 on a CPU).",
+        "batches, except for item and likelihood (default: 128 on an accelerator, 1 on a CPU).",
     )
     strict: bool = setting(False, "Whether to stop at the first unusable row instead of writing it to rejected.jsonl.")
     dry_run: bool = setting(

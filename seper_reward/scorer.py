@@ -17,6 +17,7 @@ from seper_reward.estimators.belief import belief, pairs_of
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
 from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.equality import normal_form
 from seper_reward.judge.judge import Judge, PairModel
 from seper_reward.judge.reader_judge import ReaderJudge
 from seper_reward.judge.support import Stated, mutual_supports
@@ -53,6 +54,9 @@ from seper_reward.types import (
     Utility,
     unwrap,
 )
+
+#: Greatest number of aliases of a question that the model of the judge reads, and whose probabilities are known.
+MOST_ANSWERS = 32
 
 
 class SePerScorer:
@@ -186,10 +190,10 @@ class SePerScorer:
 
     @property
     def batch_size(self) -> int:
-        """Default batch size in questions: 16 on an accelerator, 1 on a CPU or engine."""
+        """Default batch size in questions: 128 on an accelerator, 1 on a CPU or engine."""
         device = self.sampler.device
         on_cpu = device is not None and device.type == "cpu"
-        return 1 if on_cpu or self.sampler.prompts_ahead else 16
+        return 1 if on_cpu or self.sampler.prompts_ahead else 128
 
     def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
         """Measure ΔSePer of each single passage of each query (arXiv:2503.01478, eq. 11).
@@ -235,19 +239,21 @@ class SePerScorer:
         Returns:
             Per question its beliefs and supports, or its error.
         """
-        batches = ahead(self.reader, in_batches(asked, batch_size or self.batch_size))
-        return list(itertools.chain.from_iterable(map(self._measured, batches)))
+        batches = in_batches(asked, batch_size or self.batch_size)
+        waiting = ahead(self.reader, batches, self.known_answers)
+        return list(itertools.chain.from_iterable(map(self._measured, waiting)))
 
     def _measured(self, batch: Sequence[Asked]) -> list[Measured | UnscorableError]:
         sampled = self.responses(batch)
-        rows = [each for each in zip(batch, sampled, strict=True) if not isinstance(each[1], UnscorableError)]
-        contexts = [(each.question, each.answers, responses) for each, found in rows for responses in unwrap(found)]
+        rows = [
+            (each, found, self._judged_answers(each, found))
+            for each, found in zip(batch, sampled, strict=True)
+            if not isinstance(found, UnscorableError)
+        ]
+        contexts = [(each.question, answers, responses) for each, found, answers in rows for responses in found]
         beliefs = iter(beliefs_of(self.judge, self.estimator, contexts))
-        supports = iter(
-            mutual_supports(
-                self.judge, [Stated(each.question, text, each.answers) for each, _ in rows for text in each.texts]
-            )
-        )
+        stated = [Stated(each.question, text, answers) for each, _, answers in rows for text in each.texts]
+        supports = iter(mutual_supports(self.judge, stated))
         return [
             found
             if isinstance(found, UnscorableError)
@@ -259,15 +265,43 @@ class SePerScorer:
 
     def expect(self, asked: Sequence[Asked]) -> None:
         """Let an engine prefetch questions of a later call of ``measure``; this affects only the time."""
-        self.reader.expect(asked)
+        self.reader.expect(asked, self.known_answers)
 
     def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
         """Sample the responses from which beliefs are computed; see ``PromptedReader.responses``."""
-        return self.reader.responses(asked, [self.known_answers(each.answers) for each in asked])
+        return self.reader.responses(asked, list(map(self.known_answers, asked)))
 
-    def known_answers(self, answers: Answers) -> Sequence[str]:
-        """Return the answers whose probabilities the estimator uses."""
-        return answers if self.estimator.weighting == "mass" else ()
+    @property
+    def knows_answers(self) -> bool:
+        """Whether beliefs have the probabilities of the answers."""
+        return self.estimator.weighting == "mass" and self.sampler.knows_leaves
+
+    def known_answers(self, asked: Query | Asked) -> Sequence[str]:
+        """Return the answers whose probabilities the estimator uses: all, or of more than 32 the 32 likeliest.
+
+        A first pass reads all answers without a passage, and compares their mean log-probabilities per token.
+        """
+        if self.estimator.weighting != "mass":
+            return ()
+        answers = list(dict.fromkeys(asked.answers))
+        if len(answers) <= MOST_ANSWERS:
+            return asked.answers
+        usable = [answer for answer in answers if self.reader.prompts.response_texts([answer])]
+        (found,) = self.reader.answer_log_probs([Asked(asked.question, (), ((),))], [usable])
+        if isinstance(found, UnscorableError):  # all its prompts are too long
+            return answers[:MOST_ANSWERS]
+        likeliest = sorted(zip(found[0], usable, strict=True), key=lambda pair: -pair[0])[:MOST_ANSWERS]
+        kept = {answer for _, answer in likeliest}
+        return [answer for answer in answers if answer in kept]
+
+    def _judged_answers(self, asked: Asked, sampled: Sequence[Responses]) -> Answers:
+        """Return the answers to judge texts by: of too many, those that are known or equal to a text."""
+        known = [leaf.text for row in sampled for leaf in row.known_leaves]
+        if not known or len(set(asked.answers)) <= MOST_ANSWERS or self.estimator.aliases == "mean":
+            return asked.answers
+        texts = (text for row in sampled for text in row.texts)
+        stated = set(map(normal_form, itertools.chain(known, texts, asked.texts)))
+        return [answer for answer in asked.answers if normal_form(answer) in stated]
 
     def with_baseline(self, baseline: Baseline) -> "SePerScorer":
         """Return the same scorer with another form of the baseline, the prompt without a passage."""

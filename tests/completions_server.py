@@ -12,6 +12,7 @@ import torch
 
 from seper_reward.reader.engine import canary
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.sampler import Request
 
 Answer = tuple[int, Any]  # status, and a JSON value or raw bytes
 
@@ -33,6 +34,7 @@ class CompletionsServer:
     window: int | None = 512
     names_ids: bool = True
     echoes: bool = True
+    reads_prompts: bool = False  # answers prompt_logprobs, as vLLM does
     fault: Callable[[dict], Answer | None] = lambda body: None
     spoil: Callable[[dict, dict], None] = lambda body, answer: None
     adapters: tuple[str, ...] = ()
@@ -74,6 +76,8 @@ class CompletionsServer:
             return faulty
         with self._lock:
             answer = self.echo(body) if body.get("echo") else self.draw(body)
+            if self.reads_prompts and body.get("prompt_logprobs") is not None:
+                self.read(body, answer)
         self.spoil(body, answer)
         return 200, answer
 
@@ -91,6 +95,17 @@ class CompletionsServer:
             log_probs["token_logprobs"].append(float(values[0]))
             log_probs["top_logprobs"] = [None] * len(body["prompt"]) + [likeliest]
         return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": log_probs}]}
+
+    def read(self, body: dict, answer: dict) -> None:
+        """Add the log-probabilities of the prompt, and of the likeliest tokens after it."""
+        prompt = body["prompt"]
+        ids = list(self.sampler.tokenizer(prompt).input_ids) if isinstance(prompt, str) else prompt
+        (echo,) = self.echo({**body, "prompt": ids, "max_tokens": 1})["choices"]
+        values = echo["logprobs"]["token_logprobs"]
+        rows = [{str(token): {"logprob": value, "rank": 1}} for token, value in zip(ids, values, strict=False)]
+        for choice in answer["choices"]:
+            choice["prompt_logprobs"] = [None, *rows[1:]]
+            choice["logprobs"]["top_logprobs"] = echo["logprobs"]["top_logprobs"][-1:]
 
     def greedy(self, body: dict) -> dict:
         ids, tokens, rows = list(self.sampler.tokenizer(body["prompt"]).input_ids), [], []
@@ -116,7 +131,7 @@ class CompletionsServer:
 
     def rows(self, ids):
         if ids not in self._drawn:
-            (responses,) = self.sampler.sample([self.sampler.tokenizer.decode(ids)])
+            (responses,) = self.sampler.sample([Request(self.sampler.tokenizer.decode(ids))])
             ended = zip(responses.token_ids, responses.token_log_probs, responses.finished, strict=True)
             self._drawn[ids] = [(tokens, log_probs.tolist(), finished) for tokens, log_probs, finished in ended]
         return self._drawn[ids]

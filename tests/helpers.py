@@ -12,7 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import torch
 from accelerate import PartialState
@@ -20,9 +20,10 @@ from accelerate import PartialState
 from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.sampler import Request
 from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime import distributed
-from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt
+from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt, unwrap
 
 #: The weights that stand for the variants of earlier releases.
 VARIANTS = {
@@ -98,6 +99,17 @@ def evaluation_arguments(tiny_reader, tiny_entailment, path, out):
     return [*map(str, words), *fixed.split(), "--json", str(out)]
 
 
+def asking(prompts, answers=MappingProxyType({}), questions=MappingProxyType({})):
+    """Return requests for prompts, of which some have answers and questions."""
+    return [Request(prompt, tuple(answers.get(prompt, ())), questions.get(prompt, "")) for prompt in prompts]
+
+
+def leaves_of(sampler, prompts, texts):
+    """Return the leaf of each text after its prompt."""
+    rows = sampler.sample([Request(prompt, (text,)) for prompt, text in zip(prompts, texts, strict=True)])
+    return [leaf for row in rows for leaf in unwrap(row).known_leaves]
+
+
 class ScriptedSampler:
     """A reader that replies to each prompt as a function says, all its samples alike; ``asked`` are the batches."""
 
@@ -114,9 +126,9 @@ class ScriptedSampler:
     def max_prompt_tokens(self):
         return self.window - self.options.max_new_tokens
 
-    def sample(self, prompts, given=None, questions=None):
-        self.asked.append(list(prompts))
-        texts = [self.reply(prompt) for prompt in prompts]
+    def sample(self, requests):
+        self.asked.append([request.prompt for request in requests])
+        texts = [self.reply(request.prompt) for request in requests]
         count = self.options.num_samples
         tokens = [tuple(self.tokenizer(text).input_ids) for text in texts]
         return [
@@ -243,7 +255,10 @@ class OneByOne:
     """A stand-in for a scorer: a test adds ``beliefs``, which is called question by question."""
 
     batch_size = 1
-    reader = SimpleNamespace(expect=lambda asked: None, sampler=SimpleNamespace(prompts_ahead=0))
+    reader = SimpleNamespace(expect=lambda asked, known=None: None, sampler=SimpleNamespace(prompts_ahead=0))
+
+    def known_answers(self, asked):
+        return ()
 
     def measure(self, asked, batch_size=None):
         def beliefs(each):

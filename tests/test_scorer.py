@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +10,9 @@ import seper_reward.scorer as scorers
 from seper_reward import Estimator, Passage, SePerReward, SePerScorer
 from seper_reward.options import ScorerOptions
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Pair
-from tests.helpers import rebuilt
+from seper_reward.scorer import MOST_ANSWERS
+from seper_reward.types import Asked, Pair
+from tests.helpers import ScriptedModel, asking, rebuilt
 
 RECORD = {
     "question": "Who built the mill?",
@@ -30,7 +32,7 @@ def scorer_like(scorer, **changes):
 
 def slow_belief(scorer, question, answers, passages):
     """Eq. 7-10 as nested loops, one pair at a time, for equal weights and mean over aliases."""
-    responses = scorer.sampler.sample([scorer.reader.prompts.build(question, passages)])[0].texts
+    responses = scorer.sampler.sample(asking([scorer.reader.prompts.build(question, passages)]))[0].texts
 
     def entails(*texts):
         pair = Pair(question, *texts)
@@ -181,3 +183,23 @@ def test_a_scorer_and_a_reward_name_their_models_and_settings(tiny_scorer):
         "price=0.2, closed_book=False)"
     )
     assert repr(SePerReward(tiny_scorer)).startswith(f"SePerReward({shown}, reader='separate'")
+
+
+def test_of_too_many_aliases_the_likeliest_are_known_and_equal_texts_still_match(tiny_sampler):
+    names = [f"name {number}" for number in range(40)]
+    model = ScriptedModel(lambda pair: 0.0)
+    scorer = SePerScorer(tiny_sampler, model, prompt="brief")
+    asked = Asked("Who?", (*names, names[0], ""), ((), (Passage("Ann did."),)), texts=("**Name 39.**", "name 99"))
+    known = scorer.known_answers(asked)
+    ((log_probs,),) = scorer.reader.answer_log_probs([replace(asked, contexts=((),))], [names])
+    assert len(known) == MOST_ANSWERS == 32
+    assert min(log_probs[names.index(name)] for name in known) >= sorted(log_probs)[40 - 32]
+    unlikely = [name for name in names if name not in known]
+    (found,) = scorer.measure([replace(asked, texts=(*unlikely[:2], "name 99"))])
+    assert found.supports == (1.0, 1.0, 0.0)
+    assert {len(belief.sampled.known_leaves) for belief in found.beliefs} == {32}
+    judged = {pair.hypothesis for batch in model.asked for pair in batch} & set(unlikely)
+    assert judged <= set(unlikely[:2])
+    every = SePerScorer(tiny_sampler, model, prompt="brief", estimator=Estimator(aliases="mean"))
+    (whole,) = every.measure([asked])
+    assert {len(row) for belief in whole.beliefs for row in belief.support} == {42}

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from seper_reward import SePerScorer
+from seper_reward.reader.prompted import PromptedReader
 from seper_reward.types import Asked, Measured, Passage, UnscorableError
 
 MILL = (Passage("Peter Voss built the mill."),)
@@ -29,9 +30,9 @@ def test_what_is_measured_side_by_side_is_what_is_measured_alone(tiny_scorer, mo
         Asked("Who wrote it?", ("Ann",), (), ("Ann", " ", "Bob")),
         Asked("Who sold it?", ("Ann", "Bob"), ((),), ("Ann and Bob",)),
     ]
-    batches, responses = [], SePerScorer.responses
+    batches, responses = [], PromptedReader.responses
     monkeypatch.setattr(SePerScorer, "batch_size", 4)
-    monkeypatch.setattr(SePerScorer, "responses", lambda *args: batches.append(args[1]) or responses(*args))
+    monkeypatch.setattr(PromptedReader, "responses", lambda *args: batches.append(args[1]) or responses(*args))
     alone, together = tiny_scorer.measure(asked, batch_size=1), tiny_scorer.measure([*asked, asked[0]])
     assert batches == [*([each] for each in asked), asked[:4], [asked[4], asked[0]]]
     assert isinstance(alone[1], UnscorableError)

@@ -12,7 +12,7 @@ from seper_reward.reader.in_process.decoding import attention_mask
 from seper_reward.reader.in_process.gumbel import draw, nucleus
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
-from tests.helpers import PROMPTS
+from tests.helpers import PROMPTS, asking
 from tests.second_device import OnSecond, SecondDeviceError, onto, second_device
 
 pytestmark = [
@@ -131,12 +131,12 @@ def test_a_reader_of_every_layout(tiny_reader, layout, changes):
     given = {PROMPTS[0]: ["honey", "wax and honey"], PROMPTS[2]: ["4"]}
     pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
     prompts, texts = zip(*pairs, strict=True)
-    sampled = [here.sample(PROMPTS, given), here.log_probs(prompts, texts)]
+    sampled = [here.sample(asking(PROMPTS, given)), here.log_probs(prompts, texts)]
     with second_device() as device:
         there = ResponseSampler(onto(here._model), here.tokenizer, options=options, **vars(here.options))
         assert there.device == device
         there.check()
-        found = [there.sample(PROMPTS, given), there.log_probs(prompts, texts)]
+        found = [there.sample(asking(PROMPTS, given)), there.log_probs(prompts, texts)]
     for one, other in zip(sampled[0], found[0], strict=True):
         assert one.token_ids == other.token_ids
         assert [leaf.draw_log_prob for leaf in other.known_leaves] == pytest.approx(

@@ -13,6 +13,13 @@ from pathlib import Path
 PYTHON = Path(os.environ.get("SEPER_ENGINE_PYTHON", Path(__file__).parents[1] / ".venv-engine" / "bin" / "python"))
 ABSENT = f"no vLLM: {PYTHON} is absent; `make engine-test` sets it up, or name another in SEPER_ENGINE_PYTHON"
 _LONGEST_START = 300  # seconds
+SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_CPU_KVCACHE_SPACE": "2",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
 
 
 @contextmanager
@@ -40,17 +47,10 @@ def vllm_server(
         *([] if compiled else ["--enforce-eager"]),
         *flags,
     ]
-    settings = {
-        "OMP_NUM_THREADS": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "VLLM_CPU_KVCACHE_SPACE": "2",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(word) for word in words],
-            env={**settings, **os.environ},
+            env={**SETTINGS, **os.environ},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -4,7 +4,6 @@ Selective Context (arXiv:2310.06201) keeps the parts that the reader could not g
 coarse step (arXiv:2310.06839, section 4.1) keeps the parts from which the reader best guesses the question.
 """
 
-import functools
 import math
 import re
 import statistics
@@ -13,9 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.tokens import usage
 from seper_reward.runtime.cache import answers_through
-from seper_reward.runtime.profiling import count
 from seper_reward.types import Passage, unwrap
 
 # between sentences, as in the official code of Selective Context, but also after exclamation marks, not after initials
@@ -151,7 +148,7 @@ class LongLLMLingua:
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
         asked = f" {reader.prompts.as_data(question)} {_SUFFIX}"
         room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
-        texts = [reader.prompts.fit([passage], lambda shown: shown[0], room) for passage in passages]
+        texts = [reader.prompts.fit([passage], lambda shown: shown[0], room).text for passage in passages]
         scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
         lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
         return tuple(passages[place] for place in within_budget(scores, lengths, self._keep))
@@ -207,7 +204,6 @@ def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Seque
             longest = max(map(len, reader.sampler.tokenizer(list(chunk), add_special_tokens=False).input_ids))
             sampler = reader.sampler.with_options(replace(reader.sampler.options, max_new_tokens=max(longest, 1)))
             log_probs = [unwrap(row).tolist() for row in sampler.log_probs(batch, chunk)]
-            count(functools.partial(usage, reader.sampler.tokenizer, batch, list(map(len, log_probs))))
             found += log_probs
         return found
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from seper_reward.baselines.compressors import split_sentences
 from seper_reward.options import SearchOptions, check_least
-from seper_reward.reader.sampler import GREEDY
+from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.retrieval.base import Retriever
 from seper_reward.scorer import SePerScorer
@@ -110,7 +110,7 @@ class Session:
         """
         reader = self._tools.reader
         prompt = reader.prompts.build(self.question, self.context)
-        sampled = unwrap(reader.sample([prompt], closed_book=() if self.context else [prompt])[prompt])
+        sampled = unwrap(reader.sample([Request(prompt)], closed_book=not self.context)[0])
         probs = list(map(math.exp, sampled.token_log_probs[0].tolist()))
         self._spend(prompt, len(probs))
         text, least_prob = sampled.texts[0], min(probs, default=0.0)

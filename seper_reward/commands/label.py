@@ -91,19 +91,24 @@ def _start_line(config: LabelOptions, questions: int, passages: int, finished: i
 
 def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, settings: Mapping[str, Any]) -> None:
     """Finish a labelling run, and report the results to trackers and the user."""
+    from seper_reward.reports.tables import stages_line
     from seper_reward.reports.tracking import LabelTracker, Run
     from seper_reward.runtime.distributed import process_state
+    from seper_reward.runtime.profiling import profiling
 
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
         cache = labeler.scorer.cache if labeler.scorer is not None else None
         tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
-        summary = run.run(strict=config.strict, on_label=tracker.progress)
+        with profiling() as profile:
+            summary = run.run(strict=config.strict, on_label=tracker.progress)
         if main_process and report_to != "none":
             tracker.finish(summary, run.folder)
     if main_process:
         show_summary(summary, labeler.name, run.folder)
+        if profile.seconds:
+            print(stages_line(profile))
 
 
 def after_labels(folder: Path, labeler: str) -> str:

@@ -138,7 +138,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
         found = measures.gains(list(map(baseline_and_contexts, batch)))
         return [each if isinstance(each, UnscorableError) else (each.beliefs[0].seper, each.rows) for each in found]
 
-    measured = measure_shared(queries, gains, "measuring", size=scorer.batch_size, reader=scorer.reader)
+    measured = measure_shared(queries, gains, "measuring", size=scorer.batch_size, scorer=scorer)
     rows: list[dict[str, float]] = []
     relevance: list[float] = []
     owner: list[int] = []

@@ -1,6 +1,7 @@
 """EntailmentScorer: entailment probabilities of pairs of texts."""
 
 import functools
+import itertools
 import re
 import unicodedata
 import warnings
@@ -43,6 +44,8 @@ _WORDS_OF_SCRIPT = 1000  # entries of a vocabulary from which on the model has r
 _MOST_UNREAD = 0.2  # share of unknown letters or tokens, such as a foreign name in a long text
 _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
+# inputs of models by their names in transformers, and in an encoding of the library tokenizers
+_COLUMNS = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
 _FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alone has too little context
 
 
@@ -93,8 +96,10 @@ class EntailmentScorer:
 
         A vocabulary with the single letters of a script, as BERT's has for Korean, lets different words look alike.
         """
-        if text.isascii():
-            return True
+        return text.isascii() or self._reads(text)
+
+    @functools.lru_cache(maxsize=65536)  # noqa: B019 (a process has few scorers)
+    def _reads(self, text: str) -> bool:
         letters = [script for script in map(_script, text) if script]
         if sum(script not in self._scripts for script in letters) > _MOST_UNREAD * len(letters):
             return False
@@ -132,9 +137,10 @@ class EntailmentScorer:
         """
         if not pairs:
             return torch.empty(0, self.classes)
-        grids = self.parts(pairs, verbatim=verbatim)
-        rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
-        encoded = self.encode(rows)
+        with timed("tokenize pairs"):
+            grids = self.parts(pairs, verbatim=verbatim)
+            rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
+            encoded = self.encode(rows)
         lengths = {at: len(ids) for at, ids in enumerate(encoded["input_ids"])}
         found: dict[Pair, Tensor] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
@@ -156,31 +162,45 @@ class EntailmentScorer:
             for pair in pairs
         ]
 
-    def encode(self, pairs: Sequence[Pair]) -> Any:
-        """Return the tokenizer's encoding of pairs from ``parts``, without padding."""
-        return self._tokenizer(
-            self._safe(_joined(pair.question, pair.premise) for pair in pairs),
-            self._safe(
-                pair.hypothesis if self._question_once else _joined(pair.question, pair.hypothesis) for pair in pairs
-            ),
-            truncation="longest_first",
-            max_length=self._max_length,
-        )
+    def encode(self, pairs: Sequence[Pair]) -> dict[str, list[list[int]]]:
+        """Return the tokenizer's columns for pairs from ``parts``, without padding; each text is tokenized once."""
+        firsts = [_joined(pair.question, pair.premise) for pair in pairs]
+        seconds = [
+            pair.hypothesis if self._question_once else _joined(pair.question, pair.hypothesis) for pair in pairs
+        ]
+        safe = {text: self._control_tokens.break_up(text) for text in {*firsts, *seconds}}
+        if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= _COLUMNS.keys():
+            backend = self._tokenizer.backend_tokenizer
+            backend.no_truncation()
+            backend.no_padding()
+            texts = list(safe)
+            encoded = backend.encode_batch([safe[text] for text in texts], add_special_tokens=False)
+            parts = dict(zip(texts, encoded, strict=True))
+            rows = [backend.post_process(parts[one], parts[two]) for one, two in zip(firsts, seconds, strict=True)]
+            if all(len(row) <= self._max_length for row in rows):
+                names = self._tokenizer.model_input_names
+                return {name: [getattr(row, _COLUMNS[name]) for row in rows] for name in names}
+        pairs_of_texts = ([safe[text] for text in column] for column in (firsts, seconds))
+        return dict(self._tokenizer(*pairs_of_texts, truncation="longest_first", max_length=self._max_length))
 
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> Iterable[Tensor]:
-        batch = self._tokenizer.pad(
-            {name: [column[at] for at in places] for name, column in encoded.items()}, return_tensors="pt"
-        ).to(self._model.device)
+        tokenizer = self._tokenizer
+        fillers = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
+        batch = {}
+        for name, column in encoded.items():
+            rows = [column[at] for at in places]
+            longest = max(map(len, rows))
+            padded = [(row, [fillers.get(name, 0)] * (longest - len(row))) for row in rows]
+            order = -1 if tokenizer.padding_side == "left" else 1
+            lists = [list(itertools.chain(*parts[::order])) for parts in padded]
+            batch[name] = torch.tensor(lists, device=self._model.device)
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
         if bool(probs.isnan().any()):
             raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
         return probs
-
-    def _safe(self, texts: Iterable[str]) -> list[str]:
-        return list(map(self._control_tokens.break_up, texts))
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]

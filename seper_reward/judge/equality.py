@@ -77,6 +77,7 @@ def equal(one: str, other: str) -> bool:
     return normal_form(one) == normal_form(other)
 
 
+@functools.lru_cache(maxsize=65536)
 def signs(text: str) -> Counter[str]:
     """Return the signs of a text that distinguish answers, such as + # < and the brackets of an interval."""
     return Counter(found.strip() for found in _SIGNS.findall(plain(text)))
@@ -88,5 +89,9 @@ def differ_in_signs(one: str, other: str) -> bool:
     >>> differ_in_signs("F#", "F"), differ_in_signs("[2, 8)", "(2, 8]"), differ_in_signs("New-York", "New York")
     (True, True, False)
     """
-    letters = (re.sub(r"[\W_]+", "", plain(text).casefold()) for text in (one, other))
-    return len(set(letters)) == 1 and signs(one) != signs(other)
+    return _letters(one) == _letters(other) and signs(one) != signs(other)
+
+
+@functools.lru_cache(maxsize=65536)
+def _letters(text: str) -> str:
+    return re.sub(r"[\W_]+", "", plain(text).casefold())

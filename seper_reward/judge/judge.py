@@ -17,6 +17,7 @@ from seper_reward.judge.equality import differ_in_signs, equal, signs
 from seper_reward.judge.values import Value, in_digits, values_in, whole_value
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
 RULES = 8  # version of equality and values in fingerprints: raise it with every change of a decision
@@ -84,7 +85,8 @@ class Judge:
             Their class probabilities.
         """
         distinct = list(dict.fromkeys(pairs))
-        ruled = [pair if verbatim else decide(pair, self.model) for pair in distinct]
+        with timed("rules"):
+            ruled = [pair if verbatim else decide(pair, self.model) for pair in distinct]
         asked = list(dict.fromkeys(claim for claim in ruled if isinstance(claim, Pair)))
 
         def compute(missing: list[int]) -> list[list[float]]:
@@ -202,4 +204,5 @@ def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Seq
 
 
 def _lacks_digits(text: str, answer: str) -> bool:
-    return bool(Counter(_DIGITS.findall(answer)) - Counter(_DIGITS.findall(text)))
+    wanted = Counter(_DIGITS.findall(answer))
+    return bool(wanted) and bool(wanted - Counter(_DIGITS.findall(text)))

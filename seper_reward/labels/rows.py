@@ -312,7 +312,7 @@ def interval_fields(found: Estimate | None, suffix: str = "") -> dict[str, float
 
 def _response_rows(belief: Belief) -> dict[str, Any]:
     """Return the fields of the sampled responses in a context; values that a server did not return are left out."""
-    sampled = belief.sampled
+    sampled, log_probs = belief.sampled, belief.sampled.log_probs
     responses = [
         {
             "text": text,
@@ -320,7 +320,7 @@ def _response_rows(belief: Belief) -> dict[str, Any]:
             "weight": belief.weights[at],
             "cluster": belief.cluster_ids[at],
             "support": belief.best_support[at],
-            "log_prob": sampled.log_probs[at],
+            "log_prob": log_probs[at],
             **({"draw_log_prob": sampled.draw_log_probs[at]} if sampled.draw_log_probs else {}),
             "finished": sampled.finished[at],
             **({"token_ids": list(sampled.token_ids[at])} if sampled.token_ids else {}),

@@ -122,6 +122,15 @@ def load_reader(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> L
     return ready(model, tokenizer, name, options.revision, device)
 
 
+def merged_folder(name: str, options: LoadOptions, folder: Path) -> Path | str:
+    """Return a reader's folder or hub id; a reader with adapters is saved into ``folder``, with these merged."""
+    source, adapters, _ = _source(name, options)
+    if not adapters:
+        return source
+    save_reader(name, folder, options)
+    return folder
+
+
 def refuse_other_kinds(config: Any, name: str) -> None:
     """Raise if a configuration is not that of a causal language model; ``name`` is for the message.
 

@@ -1,45 +1,48 @@
 """PromptedReader: samples the reader's responses to questions with passages, with one prompt style and one cache."""
 
 import copy
+import functools
 import itertools
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from seper_reward.options import ChatOptions
 from seper_reward.reader.chat import SWITCH_OFF, ChatTemplate, begins_to_think
 from seper_reward.reader.in_process.response_sampler import ALGORITHM
 from seper_reward.reader.prompts import PromptBuilder, PromptStyle
-from seper_reward.reader.sampler import Sampler
-from seper_reward.reader.tokens import usage
+from seper_reward.reader.sampler import Request, Sampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys, open_cache
-from seper_reward.runtime.profiling import count
-from seper_reward.types import Asked, Leaf, Query, Responses, UnscorableError, all_or_error, attempt
+from seper_reward.runtime.profiling import timed
+from seper_reward.types import Asked, Query, Responses, UnscorableError, all_or_error, attempt
 
 # prefix of a response that is checked for the tag of a thought
 _HEAD_CHARS, _HEAD_TOKENS = 60, 12
 
 Q = TypeVar("Q", Query, Asked)
-Leaves = Sequence[Leaf] | UnscorableError
 
 
 def ahead(
-    reader: "PromptedReader", batches: Iterable[Sequence[Q]], *, closed_book: bool = True
+    reader: "PromptedReader",
+    batches: Iterable[Sequence[Q]],
+    known: Callable[[Query | Asked], Sequence[str]],
+    *,
+    closed_book: bool = True,
 ) -> Iterator[Sequence[Q]]:
     """Yield batches of questions, and let an engine start on the next batches while the caller measures one.
 
-    Servers answer many prompts at once, so this saves time; results do not change. With ``closed_book`` the caller
-    also uses prompts without a passage.
+    Servers answer many prompts at once, so this saves time; results do not change. ``known`` returns the answers whose
+    probabilities the caller uses. With ``closed_book`` the caller also uses prompts without a passage.
     """
     bare = int(not closed_book)
     waiting: deque[tuple[Sequence[Q], int]] = deque()
     prompts = 0
     for batch in batches:
-        reader.expect(Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch)
-        size = sum(len(each.contexts) - bare for each in batch)
+        asked = [Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch]
+        reader.expect(asked, known)
+        size = sum(len(each.contexts) for each in asked)
         waiting.append((batch, size))
         prompts += size
         while prompts > reader.sampler.prompts_ahead:
@@ -104,7 +107,7 @@ class PromptedReader:
         }
 
     def responses(
-        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] | None = None
+        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]] = ()
     ) -> list[list[Responses] | UnscorableError]:
         """Sample the responses to several questions in their ``contexts``, of which an empty one is the baseline.
 
@@ -114,94 +117,78 @@ class PromptedReader:
         none); samplers without ``knows_leaves`` add none. A question has an error if it is longer than the reader's
         window; see also ``sample``.
         """
-        prompts = list(map(self._prompts_or_error, asked))
-        texts = [self.prompts.response_texts(own) for own in answers] if answers else [[] for _ in asked]
-        given: dict[str, dict[str, int]] = {}  # by prompt, each text with its position; questions can share a prompt
-        questions: dict[str, str] = {}
-        closed_book = set()
-        for own, each, wanted in zip(prompts, asked, texts, strict=True):
-            if isinstance(own, UnscorableError):
-                continue
-            for prompt, context in zip(own, each.contexts, strict=True):
-                places = given.setdefault(prompt, {})
-                for text in wanted:
-                    places.setdefault(text, len(places))
-                questions[prompt] = self.prompts.question_text(each.question)
-                if not context:
-                    closed_book.add(prompt)
-        batches = [list(given)]
-        if not self.sampler.prompts_ahead:
-            batches = [[prompt for prompt in given if (prompt in closed_book) is kind] for kind in (True, False)]
-        sampled: dict[str, Responses | UnscorableError] = {}
-        for batch in batches:
-            of_batch = {prompt: list(given[prompt]) for prompt in batch}
-            sampled |= self.sample(sorted(batch), closed_book=closed_book, given=of_batch, questions=questions)
-
-        def with_leaves(prompt: str, wanted: Sequence[str]) -> Responses | UnscorableError:
-            row = sampled[prompt]
-            if isinstance(row, UnscorableError) or not row.known_leaves:
-                return row
-            return replace(row, known_leaves=tuple(row.known_leaves[given[prompt][text]] for text in wanted))
-
+        requests = self._requests(asked, answers)
+        closed_book: dict[Request, bool] = {}
+        for own, each in zip(requests, asked, strict=True):
+            for request, context in zip([] if isinstance(own, UnscorableError) else own, each.contexts, strict=False):
+                closed_book[request] = closed_book.get(request, False) or not context
+        self._start(closed_book)
+        sampled: dict[Request, Responses | UnscorableError] = {}
+        for kind in (True, False):
+            batch = [request for request, bare in closed_book.items() if bare is kind]
+            sampled |= zip(batch, self.sample(batch, closed_book=kind), strict=True)
         return [
-            own if isinstance(own, UnscorableError) else all_or_error(with_leaves(prompt, wanted) for prompt in own)
-            for own, wanted in zip(prompts, texts, strict=True)
+            own if isinstance(own, UnscorableError) else all_or_error(sampled[request] for request in own)
+            for own in requests
         ]
 
-    def sample(
-        self,
-        prompts: Sequence[str],
-        *,
-        closed_book: Collection[str] = (),
-        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        questions: Mapping[str, str] = MappingProxyType({}),
-    ) -> dict[str, Responses | UnscorableError]:
-        """Sample responses to prompts of ``prompts`` as one batch, or read them from the cache; return them by prompt.
+    def sample(self, requests: Sequence[Request], *, closed_book: bool = False) -> list[Responses | UnscorableError]:
+        """Sample responses to requests as one batch, or read them from the cache; equal ones are sampled once.
 
-        Texts ``given`` for a prompt are added to its responses as ``known_leaves``, and the likelihood of its question
-        (``questions``) as ``question_log_prob``, if the reader runs in this process. A prompt has an error if it is
-        empty or longer than the reader's window, or half of its responses begin with thoughts. For ``closed_book``
-        prompts, where no passage can be the cause, thoughts raise ``ValueError``.
+        A request has an error if its prompt is empty or longer than the reader's window, or half of its responses
+        begin with thoughts. For ``closed_book`` prompts, where no passage can be the cause, thoughts raise
+        ``ValueError``.
         """
-        key = self.sampling
+        distinct = sorted(set(requests))
 
         def compute(missing: list[int]) -> list[Responses | UnscorableError]:
-            batch = [prompts[at] for at in missing]
-            rows = self.sampler.sample(batch, given, questions)
-            scored = [row for row in rows if not isinstance(row, UnscorableError)]
-            lengths = [len(row) for each in scored for row in each.token_log_probs]
-            count(lambda: usage(self.sampler.tokenizer, batch, lengths))
-            return rows
+            return self.sampler.sample([distinct[at] for at in missing])
 
-        if not self.sampler.knows_leaves:
-            given = {}
-        apart: Mapping[str, Leaves] = {}
-        if self.sampler.prompts_ahead:  # an engine samples before it scores given answers
-            apart, given, questions = self._leaves(given), {}, {}
-        keys = [(key, prompt, questions.get(prompt), *given.get(prompt, ())) for prompt in prompts]
-        rows = answers_through(self.cache, "responses", self.sampler, keys, compute, Responses)
-        sampled: dict[str, Responses | UnscorableError] = dict(zip(prompts, rows, strict=True))
-        for prompt, row in sampled.items():
-            if not isinstance(row, UnscorableError) and prompt in apart:
-                leaves = apart[prompt]
-                row = leaves if isinstance(leaves, UnscorableError) else replace(row, known_leaves=tuple(leaves))
+        rows = answers_through(self.cache, "responses", self.sampler, self._keys(distinct), compute, Responses)
+        for at, row in enumerate(rows):
             if not isinstance(row, UnscorableError) and (reason := _thoughts_problem(row, self.sampler)):
-                if prompt in closed_book:
+                if closed_book:
                     raise ValueError(reason)
-                row = UnscorableError(reason)
-            sampled[prompt] = row
-        return sampled
+                rows[at] = UnscorableError(reason)
+        sampled = dict(zip(distinct, rows, strict=True))
+        return [sampled[request] for request in requests]
 
-    def _leaves(self, given: Mapping[str, Sequence[str]]) -> dict[str, Leaves]:
-        """Return the leaves of the texts of each prompt, from the cache if possible."""
-        pairs = [(prompt, text) for prompt, texts in given.items() for text in texts]
+    def expect(
+        self, asked: Sequence[Query | Asked], known: Callable[[Query | Asked], Sequence[str]] = lambda asked: ()
+    ) -> None:
+        """Start sampling for a later call of ``responses`` with the answers that ``known`` returns, if possible."""
+        if self.sampler.prompts_ahead:
+            requests = self._requests(asked, list(map(known, asked)))
+            # errors are returned again when the question is measured
+            self._start(itertools.chain.from_iterable(own for own in requests if not isinstance(own, UnscorableError)))
 
-        def compute(missing: list[int]) -> Sequence[Leaf | UnscorableError]:
-            return self.sampler.leaves(*zip(*(pairs[at] for at in missing), strict=True))
+    def _start(self, requests: Iterable[Request]) -> None:
+        """Let the sampler prefetch requests that are not in the cache."""
+        if self.sampler.prompts_ahead:
+            wanted = list(requests)
+            if self.cache is not None:
+                keys = content_keys("responses", self.sampler, self._keys(wanted))
+                wanted = [wanted[at] for at in self.cache.missing(keys)]
+            self.sampler.expect(wanted)
 
-        keys = [(self.sampling, *pair) for pair in pairs]
-        rows = iter(answers_through(self.cache, "leaf", self.sampler, keys, compute, Leaf))
-        return {prompt: all_or_error(list(itertools.islice(rows, len(texts)))) for prompt, texts in given.items()}
+    def _keys(self, requests: Sequence[Request]) -> list[tuple[Any, ...]]:
+        sampling = self.sampling
+        return [(sampling, each.prompt, each.question or None, *each.answers) for each in requests]
+
+    def _requests(
+        self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
+    ) -> list[list[Request] | UnscorableError]:
+        """Return the requests of each question in its contexts, or its error."""
+        if not (answers and self.sampler.knows_leaves):
+            answers = [()] * len(asked)
+
+        def of_question(each: Query | Asked, texts: Sequence[str]) -> list[Request]:
+            known, question = tuple(self.prompts.response_texts(texts)), self.prompts.question_text(each.question)
+            prompts = [self.prompts.prompt(each.question, passages) for passages in each.contexts]
+            return [Request(prompt.text, known, question, prompt.encoding) for prompt in prompts]
+
+        with timed("prompts"):
+            return [attempt(functools.partial(of_question, *pair)) for pair in zip(asked, answers, strict=True)]
 
     def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
         return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])
@@ -233,28 +220,12 @@ class PromptedReader:
         """Return the mean log-probability per token of each text after its prompt."""
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
-            batch, texts = zip(*(pairs[at] for at in missing), strict=True)
-            found = self.sampler.log_probs(batch, texts)
-            lengths = [len(row) for row in found if not isinstance(row, UnscorableError)]
-            count(lambda: usage(self.sampler.tokenizer, batch, lengths))
+            found = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
             return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
 
         longest = self.sampler.options.max_new_tokens
         keys = [(longest, *pair) for pair in pairs]
         return answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
-
-    def expect(self, asked: Iterable[Query | Asked]) -> None:
-        """Start sampling for questions of a later call of ``responses``, if the sampler can prefetch."""
-        if not self.sampler.prompts_ahead:
-            return
-        for each in asked:
-            prompts = self._prompts_or_error(each)
-            if isinstance(prompts, UnscorableError):
-                continue  # returned again when the question is measured
-            if self.cache is not None:
-                keys = content_keys("responses", self.sampler, [(self.sampling, prompt, None) for prompt in prompts])
-                prompts = [prompts[at] for at in self.cache.missing(keys)]
-            self.sampler.expect(prompts)
 
     def with_style(self, style: PromptStyle) -> "PromptedReader":
         """Return the same reader with another prompt style."""

@@ -1,9 +1,7 @@
 """Prompts without and with passages: wording, chat template, and passages cut to fit the model's window."""
 
-import copy
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from seper_reward.options import Baseline, check_choice, check_least, check_template
@@ -138,6 +136,19 @@ def prompt_style(
     )
 
 
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt's text, and the tokenizer's encoding of it without special tokens."""
+
+    text: str
+    encoding: Any = field(compare=False, repr=False)
+
+    @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return len(self.encoding["input_ids"])
+
+
 class PromptBuilder:
     """Renders a question and passages to prompt texts for one tokenizer, with its chat template if it has one.
 
@@ -163,7 +174,11 @@ class PromptBuilder:
         self._control_tokens = ControlTokens(tokenizer)
 
     def build(self, question: str, passages: Sequence[Passage] = ()) -> str:
-        """Return the prompt text, with passages cut (all to one common length) until it fits.
+        """Return the text of ``prompt``."""
+        return self.prompt(question, passages).text
+
+    def prompt(self, question: str, passages: Sequence[Passage] = ()) -> Prompt:
+        """Return the prompt, with passages cut (all to one common length) until it fits.
 
         The question is never cut: alone too long, it raises ``UnscorableError``. Several passages are numbered;
         without any, the prompt is the style's baseline.
@@ -183,37 +198,39 @@ class PromptBuilder:
         """Return a text without control tokens: it cannot end its turn and answer for the reader."""
         return self._control_tokens.break_up(text)
 
-    def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> str:
-        """Return the result of ``render`` with the passages' texts, cut (all to one length) to ``most`` tokens.
+    def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> Prompt:
+        """Return the prompt of ``render`` with the passages' texts, cut (all to one length) to ``most`` tokens.
 
         Raises ``UnscorableError`` if the prompt is too long even with empty passages.
         """
         texts = [self.as_data(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
-        prompt = render(texts)
-        if self._count(prompt) <= most:
+        prompt = self._encoded(render(texts))
+        if prompt.length <= most:
             return prompt
-        overhead = self._count(render([""] * len(texts)))
-        if overhead > most:
+        bare = self._encoded(render([""] * len(texts)))
+        if bare.length > most:
             raise UnscorableError(
-                f"question has no room: the prompt without passages takes {overhead} tokens of {most}; shorten the "
+                f"question has no room: the prompt without passages takes {bare.length} tokens of {most}; shorten the "
                 "question or use a reader with a longer window"
             )
-        longest = _common_length([self._count(text) for text in texts], most - overhead)
+        longest = _common_length([self._count(text) for text in texts], most - bare.length)
         while longest >= 0:
-            prompt = render([self._cut(text, longest) for text in texts])
-            excess = self._count(prompt) - most
-            if excess <= 0:
+            prompt = self._encoded(render([self._cut(text, longest) for text in texts]))
+            if prompt.length <= most:
                 return prompt
-            longest -= max(1, excess // len(texts))  # tokens can merge at the borders of texts
-        return render([""] * len(texts))
+            longest -= max(1, (prompt.length - most) // len(texts))  # tokens can merge at the borders of texts
+        return bare
 
     def cuts(self, question: str, passages: Sequence[Passage]) -> bool:
         """Return whether ``build`` cuts a passage."""
-        unbounded = copy.copy(self)
-        unbounded.max_prompt_tokens, unbounded.max_passage_tokens = sys.maxsize, None
-        return self.build(question, passages) != unbounded.build(question, passages)
+        texts = [self.as_data(passage.full_text) for passage in passages]
+        if self.max_passage_tokens is not None and any(self._count(text) > self.max_passage_tokens for text in texts):
+            return True
+        prompt = self._render(self.as_data(question), texts)
+        # a token has at least one byte
+        return len(prompt.encode()) > self.max_prompt_tokens and self._count(prompt) > self.max_prompt_tokens
 
     def token_count(self, passage: Passage) -> int:
         """Return the number of tokens of an uncut passage."""
@@ -246,6 +263,10 @@ class PromptBuilder:
             return self.chat.render(turns)
         turns_text = [f"{example}{style.answer_prefix} {answer}\n\n" for example, answer in shown]
         return "".join(turns_text) + user + style.answer_prefix
+
+    def _encoded(self, text: str) -> Prompt:
+        tokenizer = self._tokenizer
+        return Prompt(text, tokenizer(text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast))
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer(text, add_special_tokens=False).input_ids)

@@ -1,6 +1,9 @@
 """Options and protocol of all samplers, in this process and on servers."""
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -9,13 +12,31 @@ from torch import Tensor
 
 from seper_reward.options import Layout, SamplingOptions
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import Leaf, Responses, UnscorableError
+from seper_reward.runtime.profiling import count
+from seper_reward.types import Responses, UnscorableError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 #: Fields of ``SamplingOptions`` for greedy decoding.
 GREEDY: Mapping[str, Any] = MappingProxyType({"num_samples": 1, "temperature": 0.0, "top_p": 1.0})
+
+
+@dataclass(frozen=True, order=True)
+class Request:
+    """A prompt to sample, with the chat template already applied, and what else to measure with it.
+
+    Attributes:
+        prompt: The prompt.
+        answers: Texts whose probabilities are the ``known_leaves`` of the responses, in order.
+        question: The question in the prompt; its last occurrence is scored as ``question_log_prob``. Empty for none.
+        encoding: The tokenizer's encoding of the prompt without special tokens, if it was made before.
+    """
+
+    prompt: str
+    answers: tuple[str, ...] = ()
+    question: str = ""
+    encoding: Any = field(default=None, compare=False, repr=False)
 
 
 class Sampler(Protocol):
@@ -39,7 +60,7 @@ class Sampler(Protocol):
 
     @property
     def knows_leaves(self) -> bool:
-        """Whether the probabilities of given texts as responses are known."""
+        """Whether responses have the probabilities of a request's answers."""
 
     @property
     def layout(self) -> Layout | None:
@@ -60,22 +81,14 @@ class Sampler(Protocol):
     def remember(self, cache: Cache) -> None:
         """Compare weights that no hash covers, as those of a server, with those whose responses a cache has."""
 
-    def sample(
-        self,
-        prompts: Sequence[str],
-        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        questions: Mapping[str, str] = MappingProxyType({}),
-    ) -> list[Responses | UnscorableError]:
-        """Sample N responses for each prompt; see ``ResponseSampler.sample``."""
+    def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
+        """Sample N responses for each request; see ``ResponseSampler.sample``."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
 
-    def expect(self, prompts: Sequence[str]) -> None:
-        """Prefetch prompts of a later call of ``sample``; this affects only the time."""
-
-    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> Sequence[Leaf | UnscorableError]:
-        """Return the probabilities of drawing exactly the given responses, ends included, if ``knows_leaves``."""
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Prefetch requests of a later call of ``sample``; this affects only the time."""
 
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in this process, on a model with the same tokenizer.
@@ -85,6 +98,32 @@ class Sampler(Protocol):
 
     def with_options(self, options: SamplingOptions) -> "Sampler":
         """Return a sampler of the same reader with other options."""
+
+
+def content_seed(seed: int, noise: str) -> int:
+    """Return the seed of a request to an engine, a function of the run's seed and a text.
+
+    It has 30 bits: some servers store it in 32, and add the sample's index.
+    """
+    digest = hashlib.sha256(f"{seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 2
+
+
+def count_work(
+    calls: int, prompts: Iterable[Sequence[int]], found: Iterable[Responses | Tensor | UnscorableError]
+) -> None:
+    """Count calls, and tokens of prompts and of their responses or given texts, in the active profiles."""
+
+    def numbers() -> dict[str, int]:
+        rows = [row for row in found if not isinstance(row, UnscorableError)]
+        texts = (row.token_log_probs if isinstance(row, Responses) else [row] for row in rows)
+        return {
+            "calls": calls,
+            "prompt_tokens": sum(map(len, prompts)),
+            "response_tokens": sum(map(len, itertools.chain.from_iterable(texts))),
+        }
+
+    count(numbers)
 
 
 def isolated(act: Callable[[list[T]], Sequence[R]], batch: list[T]) -> list[R | UnscorableError]:

@@ -1,30 +1,31 @@
 """Conversion of text and tokens: prompts, given responses, and the end of a response."""
 
 import copy
-import functools
 import itertools
+import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from seper_reward.options import SamplingOptions
-from seper_reward.types import UnscorableError
-
-_GIVEN = 1024  # number of given responses that are remembered: decoding all possible ends of one takes some 30 ms
+from seper_reward.types import Leaf, UnscorableError
 
 
-def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) -> list[int]:
     """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
     A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt. An
-    empty or longer prompt raises ``UnscorableError``.
+    empty or longer prompt raises ``UnscorableError``. ``encoding`` is the prompt's without special tokens, if there is
+    one already.
     """
     if not prompt:
         raise UnscorableError("prompts must not be empty, got ''")
-    encoded = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_special_tokens_mask=True)
-    ids: list[int] = encoded.input_ids
-    if not tokenizer.chat_template:
+    if tokenizer.chat_template:
+        ids: list[int] = (encoding or tokenizer(prompt, add_special_tokens=False))["input_ids"]
+    else:
+        encoded = tokenizer(prompt, return_special_tokens_mask=True)
+        ids = encoded.input_ids
         while ids and encoded["special_tokens_mask"][len(ids) - 1]:
             ids = ids[:-1]
     if len(ids) > room:
@@ -35,19 +36,21 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int) -> list[int]:
     return ids
 
 
-def find_tokens(tokenizer: Any, prompt: str, text: str) -> range:
+def find_tokens(tokenizer: Any, prompt: str, text: str, encoding: Any = None) -> range:
     """Return the positions of the tokens of a text's last occurrence in a prompt, as in ``encode_prompt``.
 
     Tokens at its borders may have characters before or after it. The first token of a prompt is left out, since
     nothing predicts it. Empty if the prompt does not contain the text, or a slow tokenizer knows no positions.
+    ``encoding`` is that of ``encode_prompt``, with the positions of tokens.
     """
     start = prompt.rfind(text)
     if not text or start < 0 or not tokenizer.is_fast:
         return range(0)
-    encoded = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
+    if encoding is None or not tokenizer.chat_template:
+        encoding = tokenizer(prompt, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
     inside = [
         place
-        for place, (first, end) in enumerate(encoded["offset_mapping"])
+        for place, (first, end) in enumerate(encoding["offset_mapping"])
         if place and first < start + len(text) and start < end
     ]
     return range(inside[0], inside[-1] + 1) if inside else range(0)
@@ -72,10 +75,14 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     return None if cut is None else text[:cut]
 
 
-def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
-    """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding."""
+def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> tuple[list[bool], list[int] | None]:
+    """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding.
+
+    Also returns the tokens that complete one and add nothing visible before it, after any text with a visible
+    character; ``None`` if this depends on the text, because a stop string has several characters.
+    """
     if not stop:
-        return [False] * size
+        return [False] * size, []
     head = tokenizer("a", add_special_tokens=False).input_ids  # some tokens lose their space at the start of a text
     rows = [head, *([*head, token] for token in range(len(tokenizer)))]
     if tokenizer.is_fast:  # same texts, several times faster for a whole vocabulary
@@ -87,22 +94,42 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> list[bool]:
     if not all(map(str.isascii, last)):
         last.add("\N{REPLACEMENT CHARACTER}")  # part of a character: it may complete any that is not ASCII
     marks = [any(character in text for character in last) for text in texts]
-    return marks + [False] * (size - len(marks))
+    blank = None
+    if all(len(string) == 1 and string.isascii() for string in stop):
+        special = set(tokenizer.all_special_ids)  # texts of responses do not contain them
+        blank = [
+            token
+            for token in itertools.compress(range(len(marks)), marks)
+            if token not in special and cut_at_stop(f"a{texts[token]}", stop).rstrip() == "a"  # type: ignore[union-attr]
+        ]
+    return marks + [False] * (size - len(marks)), blank
 
 
 @dataclass(frozen=True)
 class GivenResponse:
     """A given text as a response; ``token_ids`` have no end token, and one more than the maximum if it is too long.
 
-    The reader scores the tokens ``read``. ``ends`` are tokens that would end the response right after them without
-    changing its text: empty at the maximum length, where no end is needed, and ``None`` if the text cannot be a
-    response.
+    The reader scores the tokens ``read``, which are at most the maximum length. ``ends`` are tokens that would end the
+    response right after them without changing its text: empty at the maximum length, where no end is needed, and
+    ``None`` if the text cannot be a response.
     """
 
     text: str
     token_ids: tuple[int, ...]
-    read: list[int]
-    ends: list[int] | None
+    read: tuple[int, ...]
+    ends: tuple[int, ...] | None
+
+
+def leaf_before(given: GivenResponse, log_probs: Sequence[float], following: Mapping[int, float]) -> Leaf:
+    """Return a given response's leaf from its tokens' log-probabilities, and those of the likeliest tokens after it.
+
+    Only ends among these tokens count. The draw distribution is that of temperature 1.
+    """
+    ending = sum(math.exp(following[token]) for token in given.ends or () if token in following)
+    total = -math.inf
+    if given.ends == () or ending > 0:
+        total = sum(log_probs) + (math.log(ending) if given.ends else 0.0)
+    return Leaf(given.text, given.token_ids, total, total, sum(log_probs) / len(log_probs))
 
 
 class ResponseEnds:
@@ -113,17 +140,19 @@ class ResponseEnds:
 
     def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
         self._tokenizer, self._options, self._end_tokens = tokenizer, options, frozenset(end_tokens)
-        self.may_end_stop = may_end_stop(tokenizer, options.stop, size)
-        self.given = functools.lru_cache(_GIVEN)(self._given)
+        self._learn_stops(size)
 
     def with_options(self, options: SamplingOptions) -> "ResponseEnds":
         """Return the ends for other options."""
         other = copy.copy(self)
         other._options = options
-        other.given = functools.lru_cache(_GIVEN)(other._given)
         if options.stop != self._options.stop:
-            other.may_end_stop = may_end_stop(self._tokenizer, options.stop, len(self.may_end_stop))
+            other._learn_stops(len(self.may_end_stop))
         return other
+
+    def _learn_stops(self, size: int) -> None:
+        self.may_end_stop, blank = may_end_stop(self._tokenizer, self._options.stop, size)
+        self._usual_ends = None if blank is None else tuple(sorted(self._end_tokens.union(blank)))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of token ids."""
@@ -134,28 +163,22 @@ class ResponseEnds:
         """Return the text before the first stop string; see ``cut_at_stop``."""
         return cut_at_stop(text, self._options.stop)
 
-    def _given(self, token_ids: tuple[int, ...]) -> GivenResponse:
-        """Return given tokens as a response, with its possible end tokens."""
+    def given(self, text: str) -> GivenResponse:
+        """Return a given text as a response, with its possible end tokens; errors are those of ``encode_response``."""
         longest = self._options.max_new_tokens
+        token_ids = tuple(encode_response(self._tokenizer, text, longest + 1))  # one more if it is too long
         text = self.decode(token_ids)
-        ends: list[int] | None = None
+        ends: tuple[int, ...] | None = None
         if len(token_ids) <= longest and not self._end_tokens & set(token_ids) and self.cut(text) is None:
-            ends = [] if len(token_ids) == longest else self._ends(token_ids, text)
-        return GivenResponse(text.strip(), token_ids, list(token_ids[:longest]), ends)
+            ends = () if len(token_ids) == longest else self._ends(token_ids, text)
+        return GivenResponse(text.strip(), token_ids, token_ids[:longest], ends)
 
-    def _ends(self, token_ids: Sequence[int], text: str) -> list[int]:
+    def _ends(self, token_ids: Sequence[int], text: str) -> tuple[int, ...]:
         """Return the end tokens, and tokens that complete a stop string after given ones without changing the text."""
+        if self._usual_ends is not None and text.strip():
+            return self._usual_ends
         may = list(itertools.compress(range(len(self.may_end_stop)), self.may_end_stop))
         longer = self._tokenizer.batch_decode([[*token_ids, token] for token in may], skip_special_tokens=True)
         cut = map(self.cut, longer)
         same = [before is not None and before.strip() == text.strip() for before in cut]
-        return sorted(self._end_tokens.union(itertools.compress(may, same)))
-
-
-def usage(tokenizer: Any, prompts: Sequence[str], response_tokens: Sequence[int]) -> dict[str, int]:
-    """Return the calls and tokens of prompts and their responses, for a profile."""
-    return {
-        "calls": len(prompts),
-        "prompt_tokens": sum(map(len, tokenizer(list(prompts)).input_ids)),
-        "response_tokens": sum(response_tokens),
-    }
+        return tuple(sorted(self._end_tokens.union(itertools.compress(may, same))))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.sampler import GREEDY
+from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.types import Passage, Responses, UnscorableError
 
 Turn = Mapping[str, str]  # role ("user" or "assistant") and content
@@ -38,15 +38,14 @@ class Writer:
         error of ``PromptBuilder.fit``.
         """
         most = self._reader.sampler.max_prompt_tokens
-        return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most)
+        return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most).text
 
     def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
         """Return the text after each prompt, or its error: the reader fails, or its thoughts cannot be switched off.
 
         Equal prompts are sampled once.
         """
-        written = self._reader.sample(sorted(set(prompts)))
-        return [first_text(written[prompt]) for prompt in prompts]
+        return list(map(first_text, self._reader.sample(list(map(Request, prompts)))))
 
     def _render(self, turns: Sequence[Turn]) -> str:
         chat = self._reader.prompts.chat

@@ -11,6 +11,7 @@ from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.runtime.profiling import Profile
 from seper_reward.types import KNOWN
 
 _DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that tables call ΔSePer
@@ -208,3 +209,15 @@ def _interval(interval: Sequence[float]) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or (isinstance(value, Mapping) and "mean" in value)
+
+
+def stages_line(profile: Profile) -> str:
+    """Return the seconds of this process by stage, on the host's clock and on the accelerator."""
+
+    def listed(seconds: Mapping[str, float]) -> str:
+        return ", ".join(f"{stage} {spent:.1f}" for stage, spent in sorted(seconds.items(), key=lambda each: -each[1]))
+
+    other = profile.total_seconds - sum(profile.seconds.values())
+    line = f"seconds of this process: {listed(profile.seconds)}, other {max(other, 0.0):.1f}"
+    device = profile.device_seconds
+    return f"{line}; on the accelerator: {listed(device)}" if device else line

@@ -8,7 +8,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -148,13 +148,13 @@ class SePerReward:
         self.log.warn_of_tools(self.search_tools)
         if self.weights.price:
             self.log.warn_of_scaling(log_metric or log_extra)
-        with profiling() as profile:
+        with nullcontext() if log_metric is None else profiling() as profile:
             scores = self._scores(rollouts, share)
         self.log.record(rollouts, scores)
         self.log.warn_of_no_spread(rollouts, scores)
         if log_extra is not None:
             self.log.columns(self.__name__, rollouts, scores, log_extra)
-        if log_metric is not None:
+        if log_metric is not None and profile is not None:
             reused = self._beliefs.reused
             self.log.metrics(self.__name__, rollouts, scores, log_metric, profile=profile, reused=reused)
         return [None if score is None else score.reward for score in scores]

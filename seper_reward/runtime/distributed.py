@@ -3,6 +3,7 @@
 import bisect
 import functools
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -17,10 +18,15 @@ _LONGEST_WAIT = timedelta(days=1)
 
 @functools.cache
 def process_state() -> Any:
-    """Return Accelerate's process state: a single process, or the processes of ``torchrun`` (gloo without a GPU)."""
+    """Return Accelerate's process state: a single process, or the processes of ``torchrun``.
+
+    They communicate by gloo without a GPU, and if several of them share one, which NCCL refuses.
+    """
     from accelerate import PartialState
 
-    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_LONGEST_WAIT)
+    shared = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) > torch.accelerator.device_count() > 0
+    backend = {"backend": "gloo"} if shared else {}
+    return PartialState(cpu=not torch.accelerator.is_available(), timeout=_LONGEST_WAIT, **backend)
 
 
 def shard(items: Sequence[T], costs: Sequence[float] | None = None) -> list[T]:

@@ -3,7 +3,7 @@
 Example:
     with profiling() as profile:
         scorer.utilities(queries)
-    print(profile.seconds, profile.tokens)
+    print(profile.seconds, profile.device_seconds, profile.tokens)
 """
 
 import sys
@@ -13,20 +13,27 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
+from typing import Any
+
+_MOST_EVENTS = 1024  # stages on an accelerator whose events are kept before finished ones are added up
 
 
 class Profile:
     """Seconds and tokens by stage; time in a nested stage counts only for the nested stage.
 
-    ``seconds`` are summed over threads. ``tokens`` are those of prompts and given texts (prefill), of responses
-    (decode), drawn from logits (draw), and of judged pairs with padding (entailment). ``counts`` are the reader's work
-    without cached prompts: ``calls``, ``prompt_tokens``, and ``response_tokens`` of all responses.
+    ``seconds`` are those of the host's clock, summed over threads. Work that an accelerator has queued is not waited
+    for: a stage that reads a result waits for the stages before it, too. ``tokens`` are those of prompts and given
+    texts (prefill), of responses (decode), drawn from logits (draw), and of judged pairs with padding (entailment).
+    ``counts`` are the reader's work without cached prompts: ``calls``, ``prompt_tokens``, and ``response_tokens`` of
+    all responses.
     """
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.tokens: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
+        self._events: list[tuple[str, Any, Any]] = []  # stages on an accelerator, with their start and their end
+        self._device_seconds: defaultdict[str, float] = defaultdict(float)
         self._start = time.perf_counter()
         self._lock, self._running = threading.Lock(), threading.local()
 
@@ -35,11 +42,37 @@ class Profile:
         """Seconds on the wall clock since the profile was made."""
         return time.perf_counter() - self._start
 
-    def add(self, stage: str, seconds: float, tokens: int = 0) -> None:
-        """Add seconds and tokens to a stage."""
+    @property
+    def device_seconds(self) -> dict[str, float]:
+        """Seconds between the first and the last work of each stage on the accelerator; waits for it; empty on a CPU.
+
+        Stages that contain others include them.
+        """
+        with self._lock:
+            for _, _, end in self._events[-1:]:
+                end.synchronize()
+            self._fold()
+            return dict(self._device_seconds)
+
+    def add(self, stage: str, seconds: float, tokens: int = 0, events: tuple[Any, Any] | None = None) -> None:
+        """Add seconds and tokens to a stage, and the events of its start and end on an accelerator."""
         with self._lock:
             self.seconds[stage] += seconds
             self.tokens[stage] += tokens
+            if events is not None:
+                self._events.append((stage, *events))
+                if len(self._events) > _MOST_EVENTS:
+                    self._fold()
+
+    def _fold(self) -> None:
+        """Add the seconds of stages that the accelerator has finished, and drop their events."""
+        left = []
+        for stage, start, end in self._events:
+            if end.query():
+                self._device_seconds[stage] += start.elapsed_time(end) / 1000
+            else:
+                left.append((stage, start, end))
+        self._events = left
 
     def count(self, numbers: Mapping[str, int]) -> None:
         """Add to ``counts``."""
@@ -91,7 +124,7 @@ class _Stage(AbstractContextManager[None]):
         self._profiles, self._stage, self._tokens = profiles, stage, tokens
 
     def __enter__(self) -> None:
-        _synchronize()
+        self._begun = _event()
         for profile in self._profiles:
             profile.stack().append(0.0)
         self._start = time.perf_counter()
@@ -99,17 +132,21 @@ class _Stage(AbstractContextManager[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _synchronize()
         spent = time.perf_counter() - self._start
+        ended = _event()
+        events = None if self._begun is None or ended is None else (self._begun, ended)
         for profile in self._profiles:
             stack = profile.stack()
-            profile.add(self._stage, spent - stack.pop(), self._tokens)
+            profile.add(self._stage, spent - stack.pop(), self._tokens, events)
             if stack:
                 stack[-1] += spent
 
 
-def _synchronize() -> None:
-    """Wait for the accelerator; otherwise work queued in one stage would count for the next."""
+def _event() -> Any:
+    """Return an event behind all work that the accelerator has queued; ``None`` without one."""
     torch = sys.modules.get("torch")  # clients run without torch
-    if torch is not None and torch.accelerator.is_available():
-        torch.accelerator.synchronize()
+    if torch is None or not torch.accelerator.is_available():
+        return None
+    event = torch.Event(torch.accelerator.current_accelerator(), enable_timing=True)
+    event.record()
+    return event

@@ -34,7 +34,8 @@ def holding():
 class Sampler(ScriptedSampler):
     """Replies with a text, or with (text, probability of each of its tokens)."""
 
-    def sample(self, prompts, given=None, questions=None):
+    def sample(self, requests):
+        prompts = [request.prompt for request in requests]
         replies = [self.reply(prompt) for prompt in prompts]
         said = dict(zip(prompts, [each if isinstance(each, str) else each[0] for each in replies], strict=True))
         plain = ScriptedSampler(self.tokenizer, said.__getitem__)
@@ -47,7 +48,7 @@ class Sampler(ScriptedSampler):
                 row.token_ids,
                 row.finished,
             )
-            for row, own in zip(plain.sample(prompts), probs, strict=True)
+            for row, own in zip(plain.sample(requests), probs, strict=True)
         ]
 
 
@@ -202,8 +203,8 @@ def test_settings_are_checked():
 
 def test_a_server_that_names_no_tokens_leaves_the_draft_whole(tiny_sampler, tiny_judge):
     class Nameless(ScriptedSampler):
-        def sample(self, prompts, given=None, questions=None):
-            rows = super().sample(prompts)
+        def sample(self, requests):
+            rows = super().sample(requests)
             return [type(row)(row.texts, (torch.tensor([-3.0, -0.1]),) * len(row.texts)) for row in rows]
 
     scorer = SePerScorer(Nameless(tiny_sampler.tokenizer, reads), tiny_judge, prompt="brief")

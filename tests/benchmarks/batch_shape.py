@@ -15,7 +15,7 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import PLAIN
 from seper_reward.reader.prompts import PromptBuilder
 from tests.benchmarks.common import finish, parser
-from tests.helpers import rebuilt
+from tests.helpers import asking, rebuilt
 
 
 def main() -> None:
@@ -33,8 +33,8 @@ def main() -> None:
         rows, other = [], []
         for query in tqdm(queries, desc=dtype):
             prompts = [builder.build(query.question, (passage,)) for passage in query.passages]
-            rows += [ids for row in together.sample(prompts) for ids in row.token_ids]
-            other += [ids for row in alone.sample(prompts) for ids in row.token_ids]
+            rows += [ids for row in together.sample(asking(prompts)) for ids in row.token_ids]
+            other += [ids for row in alone.sample(asking(prompts)) for ids in row.token_ids]
         drawn[dtype] = rows
         differ = sum(one != two for one, two in zip(rows, other, strict=True))
         result[f"{dtype}, batches of a question or of one prompt"] = differ

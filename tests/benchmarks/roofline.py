@@ -21,6 +21,7 @@ from seper_reward.reader.in_process.decoding import TreeDecoder
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import Request
 from seper_reward.runtime.pretrained import LoadedModel, resolve_device, resolve_dtype
 from seper_reward.runtime.profiling import profiling
 from tests.benchmarks.common import clocked, contexts, finish, parser, questions
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for query in questions(options.questions)
         for passages in contexts(query, options.passages)
     ]
-    sampler.sample(prompts[:2])  # what happens once
+    sampler.sample(list(map(Request, prompts[:2])))  # what happens once
     finish({**measure(sampler, loaded.model, prompts), "settings": vars(options)}, options.json)
 
 
@@ -85,7 +86,7 @@ def measure(sampler: ResponseSampler, model: Any, prompts: Sequence[str]) -> dic
         return found
 
     with mock.patch.object(TreeDecoder, "step", counted), profiling() as profile:
-        sampler.sample(prompts)
+        sampler.sample(list(map(Request, prompts)))
     seconds, tokens = profile.seconds, profile.tokens
     return {
         "tokens_per_second": {stage: round(tokens[stage] / seconds[stage]) for stage in ("prefill", "decode")},

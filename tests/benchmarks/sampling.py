@@ -29,7 +29,7 @@ from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import CLOCK, CONTEXTS, clocked, contexts, finish, parser, peak_memory, questions
 from tests.benchmarks.reference import Reference
-from tests.helpers import prompt_ids, rebuilt
+from tests.helpers import asking, prompt_ids, rebuilt
 
 Clock = dict[str, float]
 BATCHES = (1, 2, 5, 10)  # prompts; rows when decoding are ten times as many
@@ -118,7 +118,8 @@ def floor(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]) 
     """Return the seconds of the same tokens through bare prefill and decode calls at the best batch size."""
     sampler, model = scorer.sampler, scorer.sampler._model
     prompts = [scorer.reader.prompts.build(query.question, passages) for passages in [(), *sets]]
-    drawn = sum(len(ids) - 1 for row in sampler.sample(prompts) for ids in row.token_ids)  # the first is prefill's
+    sampled = sampler.sample(asking(prompts))
+    drawn = sum(len(ids) - 1 for row in sampled for ids in row.token_ids)  # the first is prefill's
     lines = [prompt_ids(sampler, prompt) for prompt in prompts]
     baseline, length = lines[0], max(map(len, lines[1:]))
     prefill, decode = [], []
@@ -176,8 +177,8 @@ def _sampled(
     """Return seconds of sampling the contexts (scaled) and the baseline with another set-up of the sampler."""
     sampler = rebuilt(scorer.sampler, **changes)
     prompts = [scorer.reader.prompts.build(query.question, passages) for passages in sets]
-    baseline, _ = clocked(lambda: sampler.sample([scorer.reader.prompts.build(query.question, ())]))
-    return clocked(lambda: sampler.sample(prompts))[0][CLOCK] * scale + baseline[CLOCK]
+    baseline, _ = clocked(lambda: sampler.sample(asking([scorer.reader.prompts.build(query.question, ())])))
+    return clocked(lambda: sampler.sample(asking(prompts)))[0][CLOCK] * scale + baseline[CLOCK]
 
 
 def _float32(scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]]) -> float:

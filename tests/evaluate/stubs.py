@@ -29,7 +29,9 @@ class StubScorer(OneByOne):
     def __init__(self, tokenizer, seper, says=lambda question, ids: "", std_error=0.0):
         self.seper, self.says, self.half, self.contexts = seper, says, 2 * std_error, []
         self.sampler = SimpleNamespace(tokenizer=tokenizer, prompts_ahead=0)
-        self.reader = SimpleNamespace(sampler=self.sampler, responses=self.responses, expect=lambda asked: None)
+        self.reader = SimpleNamespace(
+            sampler=self.sampler, responses=self.responses, expect=lambda asked, known=None: None
+        )
 
     def with_sampling(self, **changes):
         return self

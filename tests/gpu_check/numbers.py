@@ -7,6 +7,7 @@ import torch
 
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance
+from seper_reward.reader.sampler import Request
 from tests.gpu_check.models import Plan, demo_prompts, demo_questions, load_sampler, load_scorer
 from tests.reader.in_process.architectures import ARCHITECTURES, tokenizer
 
@@ -57,13 +58,13 @@ def labels(plan: Plan) -> dict[str, Any]:
 def batches(plan: Plan) -> dict[str, Any]:
     """Log-probabilities and speed by how many prompts are sampled together."""
     sampler = load_sampler(plan, max_batch_tokens=10**9)
-    prompts = demo_prompts(max(plan.batch_sizes))
-    alone = [sampler.sample([prompt])[0] for prompt in prompts]
+    requests = list(map(Request, demo_prompts(max(plan.batch_sizes))))
+    alone = [sampler.sample([request])[0] for request in requests]
     rows: dict[str, Any] = {}
     for size in plan.batch_sizes:
         _wait(plan.device)
         start = time.perf_counter()
-        found = [row for at in range(0, len(prompts), size) for row in sampler.sample(prompts[at : at + size])]
+        found = [row for at in range(0, len(requests), size) for row in sampler.sample(requests[at : at + size])]
         _wait(plan.device)
         seconds = time.perf_counter() - start
         tokens = sum(map(len, (ids for row in found for ids in row.token_ids)))
@@ -77,7 +78,7 @@ def batches(plan: Plan) -> dict[str, Any]:
         ]
         rows[str(size)] = {
             "tokens_per_second": round(tokens / seconds),
-            "same_responses": round(len(same) / (len(prompts) * plan.samples), 4),
+            "same_responses": round(len(same) / (len(requests) * plan.samples), 4),
             "greatest_difference": max(float((one - two).abs().max()) for one, two in same),
         }
     assert all(row["same_responses"] >= 0.95 for row in rows.values()), rows

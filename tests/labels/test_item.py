@@ -211,9 +211,9 @@ def test_a_reader_that_fails_at_one_prompt_fails_one_question(make):
     labeler, _ = make({}, method="vanilla")
     sampler = labeler.writer._reader.sampler
 
-    def sample(prompts, given=None, questions=None):
-        rows = ScriptedSampler.sample(sampler, prompts)
-        fails = ["owns" in prompt.rpartition("Question")[2] for prompt in prompts]
+    def sample(requests):
+        rows = ScriptedSampler.sample(sampler, requests)
+        fails = ["owns" in request.prompt.rpartition("Question")[2] for request in requests]
         return [UnscorableError("NaN") if failed else row for failed, row in zip(fails, rows, strict=True)]
 
     sampler.sample, sampler.reply = sample, lambda prompt: "[2]"

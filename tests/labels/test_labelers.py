@@ -155,7 +155,7 @@ class Says:
     def known_answers(self, answers):
         return ()
 
-    def expect(self, asked):
+    def expect(self, asked, known):
         pass
 
     def responses(self, asked, answers):

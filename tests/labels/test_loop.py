@@ -15,8 +15,7 @@ from seper_reward.labels.labelers import (
     LikelihoodLabeler,
 )
 from seper_reward.labels.loop import batch_size, label_batches
-from seper_reward.reader import prompted
-from seper_reward.runtime.profiling import profiling
+from seper_reward.reader.in_process import response_sampler
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, attempt
 
@@ -30,7 +29,9 @@ RECORD = {
 def test_a_query_without_delta_belief_leaves_the_others_of_its_batch_theirs(tiny_scorer, monkeypatch):
     queries = [Query(name, f"Who built {name}?", (name,), (Passage("Ann did."),)) for name in ("Ann", "Bob")]
     labeler = DeltaSePerLabeler(tiny_scorer, "delta_belief")
-    monkeypatch.setattr(SePerScorer, "known_answers", lambda _, answers: [each for each in answers if each != "Bob"])
+    monkeypatch.setattr(
+        SePerScorer, "known_answers", lambda _, asked: [each for each in asked.answers if each != "Bob"]
+    )
     first, second = labeler.label_batch(queries)
     assert first.labels
     assert "delta_belief needs the likelihood of the answer, which the reader did not return; use" in str(second)
@@ -48,13 +49,13 @@ def test_labels_of_a_batch_are_those_made_one_by_one(labeler, too_long, tiny_sco
     if too_long:
         queries[1] = replace(queries[1], question="why " * 600)
     batches = []
-    monkeypatch.setattr(prompted, "usage", lambda _, prompts, lengths: batches.append(set(prompts)) or {})
-    with profiling():
+    with monkeypatch.context() as patch:
+        patch.setattr(response_sampler, "count_work", lambda calls, *_: batches.append(calls))
         together = labeler.label_batch(queries)
     if not too_long:
         # prompts without a passage are a batch of their own; the published eRAG has none
-        sizes = {"likelihood": [9], "erag_exact_match": [3, 6], "erag_token_f1": [6]}
-        assert [len(batch) for batch in batches if batch] == sizes[labeler.name]
+        sizes = {"likelihood": [9 * 2], "erag_exact_match": [3, 6], "erag_token_f1": [6]}
+        assert list(filter(None, batches)) == sizes[labeler.name]
     for query, found in zip(queries, together, strict=True):
         alone = attempt(lambda query=query: labeler.label(query))
         assert type(found) is type(alone)

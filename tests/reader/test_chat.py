@@ -14,6 +14,7 @@ from seper_reward import SePerScorer
 from seper_reward.options import ChatOptions, ScorerOptions
 from seper_reward.reader.chat import ChatTemplate, begins_to_think, with_template
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import Request
 from seper_reward.scorer import load_scorer
 from seper_reward.types import Passage, Responses, UnscorableError, unwrap
 from tests.helpers import rebuilt
@@ -152,13 +153,13 @@ def test_a_reader_that_thinks_unasked_is_refused(tiny_sampler, tiny_judge, monke
     scorer = SePerScorer(rebuilt(tiny_sampler), tiny_judge, prompt="brief")
     ids = scorer.sampler.tokenizer("<think>", add_special_tokens=False).input_ids
     row = Responses(("<think>",) * 4, (torch.zeros(len(ids)),) * 4, (tuple(ids),) * 4, (True,) * 4)
-    monkeypatch.setattr(scorer.sampler, "sample", lambda prompts, *_: [row] * len(prompts))
+    monkeypatch.setattr(scorer.sampler, "sample", lambda requests: [row] * len(requests))
     with pytest.raises(ValueError, match="begins its responses with thoughts, such as '<think>'") as caught:
         scorer.utilities([{"question": "Who?", "answers": ["Ann"], "passages": ["Ann did."]}])
     assert not isinstance(caught.value, UnscorableError)
     # where a passage speaks, it may be what the reader repeats: only that row is refused
     with pytest.raises(UnscorableError, match="begins its responses with thoughts"):
-        unwrap(scorer.reader.sample(["Passage: ... Say <think>!"])["Passage: ... Say <think>!"])
+        unwrap(scorer.reader.sample([Request("Passage: ... Say <think>!")])[0])
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from seper_reward.options import ReaderOptions
+from seper_reward.options import ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.loading import load_reader
-from seper_reward.reader.tokens import encode_prompt, may_end_stop
-from seper_reward.runtime.pretrained import LoadedModel
-from tests.helpers import PROMPTS, engine, prompt_ids
+from seper_reward.reader.loading import load_reader, load_tokenizer
+from seper_reward.reader.tokens import ResponseEnds, encode_prompt, may_end_stop
+from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
+from tests.helpers import PROMPTS, asking, engine, prompt_ids
 
 START, END = "<|im_start|>", "<|im_end|>"
 
@@ -66,10 +66,21 @@ def test_stop_strings_that_end_in_a_space():
     backend = Tokenizer(models.WordLevel({word: place for place, word in enumerate(words)}, unk_token="a"))
     backend.pre_tokenizer, backend.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="a")
-    marked = {word for word, mark in zip(words, may_end_stop(tokenizer, [". "], 7), strict=True) if mark}
+    marked = {word for word, mark in zip(words, may_end_stop(tokenizer, [". "], 7)[0], strict=True) if mark}
     assert marked == {"▁Ida", "▁Voss", "▁More", "▁a", "▁"}
-    marked = {word for word, mark in zip(words, may_end_stop(tokenizer, ["a"], 7), strict=True) if mark}
+    marked = {word for word, mark in zip(words, may_end_stop(tokenizer, ["a"], 7)[0], strict=True) if mark}
     assert marked == {"▁Ida", "a", "▁a"}
+
+
+def test_usual_ends_are_those_that_decoding_every_continuation_finds(tiny_sampler):
+    for tokenizer in (tiny_sampler.tokenizer, load_tokenizer(EMBEDDED)):
+        ends = ResponseEnds(tokenizer, SamplingOptions(), {tokenizer.eos_token_id}, len(tokenizer))
+        slow = copy.copy(ends)
+        slow._usual_ends = None
+        for text in ("Łódź", " The Tern Bridge.", "in 1840 ", "½", "a"):
+            assert ends.given(text) == slow.given(text)
+            assert len(ends.given(text).ends) > 1
+        assert ends.with_options(SamplingOptions(stop=["\n\n"])).given("a").ends != ends.given("a").ends
 
 
 @pytest.mark.parametrize("without", [["pad_token"], ["pad_token", "eos_token"]])
@@ -77,10 +88,10 @@ def test_a_tokenizer_without_padding(tiny_sampler, tiny_reader, tmp_path, withou
     tokenizer = copy.deepcopy(tiny_sampler.tokenizer)
     for name in without:
         setattr(tokenizer, name, None)
-    expected = tiny_sampler.sample(PROMPTS)
+    expected = tiny_sampler.sample(asking(PROMPTS))
     sampling = vars(tiny_sampler.options)
     sampler = ResponseSampler.from_pretrained(LoadedModel(tiny_sampler._model, tokenizer, "x"), **sampling)
-    assert [row.texts for row in sampler.sample(PROMPTS)] == [row.texts for row in expected]
+    assert [row.texts for row in sampler.sample(asking(PROMPTS))] == [row.texts for row in expected]
     found = sampler.log_probs(PROMPTS, [" x y", " z", " a b c"])
     for one, other in zip(found, tiny_sampler.log_probs(PROMPTS, [" x y", " z", " a b c"]), strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
@@ -88,4 +99,4 @@ def test_a_tokenizer_without_padding(tiny_sampler, tiny_reader, tmp_path, withou
     tiny_sampler._model.save_pretrained(tmp_path)
     loaded = load_reader(str(tmp_path), ReaderOptions(dtype="float32", device="cpu"))
     again = ResponseSampler.from_pretrained(loaded, **sampling)
-    assert [row.texts for row in again.sample(PROMPTS)] == [row.texts for row in expected]
+    assert [row.texts for row in again.sample(asking(PROMPTS))] == [row.texts for row in expected]

@@ -58,3 +58,17 @@ def test_two_processes(tmp_path, launcher):
     assert out, err
     # gloo of torch 2.9 prints lines above it
     assert json.loads(out.splitlines()[-1]) == [[0, 1], "published"]
+
+
+@pytest.mark.parametrize(
+    ("processes", "devices", "backend"), [(4, 1, "gloo"), (2, 2, None), (2, 0, None), (1, 1, None)]
+)
+def test_processes_that_share_a_gpu_communicate_by_gloo(monkeypatch, processes, devices, backend):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    monkeypatch.setattr("torch.accelerator.device_count", lambda: devices)
+    monkeypatch.setattr("accelerate.PartialState", lambda **options: options.get("backend"))
+    distributed.process_state.cache_clear()
+    try:
+        assert distributed.process_state() == backend
+    finally:
+        distributed.process_state.cache_clear()

@@ -77,8 +77,43 @@ def test_all_stages_of_a_question_are_seen(tiny_scorer):
     cached = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", cache=Cache(":memory:"))
     with profiling() as profile:
         cached.utilities([{"question": "Who?", "answers": ["Ann"], "passages": ["Ann did.", "Bob slept."]}])
-    assert {"prefill", "decode", "draw", "entailment", "clustering", "cache"} == set(profile.seconds)
+    host = {"prompts", "rules", "tokenize pairs", "clustering", "cache"}
+    assert {"prefill", "decode", "draw", "entailment", *host} == set(profile.seconds)
+    assert profile.device_seconds == {}  # on a processor
     assert profile.tokens["prefill"] > 50
     assert 12 <= profile.tokens["draw"] <= 3 * 4 * 8
     assert profile.tokens["decode"] == profile.tokens["draw"] - 12  # the first are drawn from what the prompt gave
     assert 0 < sum(profile.seconds.values()) <= profile.total_seconds
+
+
+class Event:
+    """Events of an accelerator, a quarter of a second apart; it reaches one when somebody waits for it."""
+
+    made, reached = 0, 0
+
+    def __init__(self):
+        Event.made += 1
+        self.number = Event.made
+
+    def query(self):
+        return self.number <= Event.reached
+
+    def synchronize(self):
+        Event.reached = max(Event.reached, self.number)
+
+    def elapsed_time(self, end):
+        assert self.query()
+        assert end.query()
+        return 250.0 * (end.number - self.number)
+
+
+def test_seconds_of_an_accelerator_are_read_from_events_at_the_end(monkeypatch):
+    monkeypatch.setattr("seper_reward.runtime.profiling._event", Event)
+    monkeypatch.setattr("seper_reward.runtime.profiling._MOST_EVENTS", 2)
+    with profiling() as profile:
+        for _ in range(3):
+            with timed("outer"), timed("inner"):
+                pass
+        assert Event.reached == 0  # no stage has waited
+    assert profile.device_seconds == {"outer": 3 * 0.75, "inner": 3 * 0.25}
+    assert profile.device_seconds == {"outer": 3 * 0.75, "inner": 3 * 0.25}

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -112,9 +111,9 @@ def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path,
     assert not (tmp_path / "run" / "labels.jsonl").exists()
     sampled, sample = [], ResponseSampler.sample
 
-    def spy(self, prompts, given=MappingProxyType({})):
-        sampled.extend(prompts)
-        return sample(self, prompts, given)
+    def spy(self, requests):
+        sampled.extend(requests)
+        return sample(self, requests)
 
     with monkeypatch.context() as patch:
         patch.setattr(ResponseSampler, "sample", spy)

@@ -57,7 +57,7 @@ class PassageLabeler(Protocol):
         """Yield batches of queries; a labeler that samples announces the next batches to an engine first."""
         if self.scorer is None or not self.samples:
             return iter(batches)
-        return ahead(self.scorer.reader, batches)
+        return ahead(self.scorer.reader, batches, self.scorer.known_answers)
 
 
 @runtime_checkable

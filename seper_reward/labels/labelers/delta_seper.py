@@ -36,13 +36,13 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
     def __init__(self, scorer: SePerScorer, label: str = DELTA_SEPER) -> None:
         check_choice("label", label, tuple(SUFFIXES))
-        if label == "delta_belief" and not (scorer.known_answers(["x"]) and scorer.sampler.knows_leaves):
+        if label == "delta_belief" and not scorer.knows_answers:
             raise ValueError(
                 "delta_belief needs the probabilities of the answers: use a reader that does not think, in this "
                 "process or on an engine with echo, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
             )
-        if label == "seper_gain" and scorer.sampler.backend != "process":
-            raise ValueError("seper_gain needs the probability of the question: use a reader in this process")
+        if label == "seper_gain" and scorer.sampler.backend == "engine":
+            raise ValueError("seper_gain needs the probability of the question: use a reader or vLLM in this process")
         self.name, self.scorer = label, scorer
 
     @property

@@ -88,17 +88,16 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
 
     def ahead(self, batches: Iterable[Sequence[Query]]) -> Iterator[Sequence[Query]]:
         """Yield batches of queries; the next batches are announced to an engine first."""
-        return ahead(self.scorer.reader, batches, closed_book=self.options.baseline)
+        return ahead(self.scorer.reader, batches, self._known_answers, closed_book=self.options.baseline)
 
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[_Scored] | UnscorableError]:
         """Score the reader's responses in each context; if no baseline is subtracted, the empty context scores 0."""
         reader = self.scorer.reader
         read = [replace(each, contexts=tuple(filter(self._is_read, each.contexts))) for each in asked]
-        reader.expect(read[1:])
+        reader.expect(read[1:], self._known_answers)
         found: list[list[_Scored] | UnscorableError] = []
         for batch, whole in zip(in_batches(read, batch_size), in_batches(asked, batch_size), strict=True):
-            # the probabilities of the answers would not affect the weight of a single greedy response
-            answers = [() if self.options.greedy else self.scorer.known_answers(each.answers) for each in batch]
+            answers = list(map(self._known_answers, batch))
             found += [
                 rows if isinstance(rows, UnscorableError) else self._readings(each, rows)
                 for each, rows in zip(whole, reader.responses(batch, answers), strict=True)
@@ -127,6 +126,10 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
     def set_fields(self, reading: _Scored) -> dict[str, Any]:
         """Return the responses."""
         return {"responses": reading.responses}
+
+    def _known_answers(self, asked: Query | Asked) -> Sequence[str]:
+        # the probabilities of the answers would not affect the weight of a single greedy response
+        return () if self.options.greedy else self.scorer.known_answers(asked)
 
     def _is_read(self, context: Sequence[Passage]) -> bool:
         return bool(context) or self.options.baseline

@@ -11,7 +11,7 @@ from seper_reward.labels.judgments import Ask, Judgment, JudgmentOptions, Reply,
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.plans import run_plans
 from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_and_numbers, text_and_verdict, yes_or_no
-from seper_reward.reader.sampler import GREEDY
+from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.reader.writer import Turn, Writer, first_text
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
@@ -133,8 +133,8 @@ class ItemLabeler(PassageLabeler):
         for writer in (None, self.writer, self.deciding):
             asked = [prompt for own, prompt in prompts if own is writer]
             if writer is None:
-                sampled = self.answering.sample(sorted(set(asked)))
-                texts |= {(None, prompt): first_text(sampled[prompt]) for prompt in asked}
+                sampled = self.answering.sample(list(map(Request, asked)))
+                texts |= {(None, prompt): first_text(row) for prompt, row in zip(asked, sampled, strict=True)}
             else:
                 texts |= {(writer, prompt): text for prompt, text in zip(asked, writer.write(asked), strict=True)}
         return [texts[prompt] for prompt in prompts]

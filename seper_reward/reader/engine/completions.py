@@ -63,8 +63,22 @@ def read_completions(
     return completions
 
 
+def read_prompt(answer: Mapping[str, Any], prompt: int, tokens: Sequence[int]) -> list[float]:
+    """Return the log-probabilities of tokens after the first ``prompt`` of a prompt, from vLLM's ``prompt_logprobs``.
+
+    Raises ``UnscorableError`` if the server returned none.
+    """
+    try:
+        rows = answer["choices"][0]["prompt_logprobs"][prompt:]
+        return _numbers([row[str(token)]["logprob"] for row, token in zip(rows, tokens, strict=True)], len(tokens))
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        if isinstance(error, UnscorableError):
+            raise
+        raise UnscorableError("engine gives no log-probabilities of prompts (prompt_logprobs)") from error
+
+
 def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
-    """Return the log-probabilities of the likeliest tokens after an echoed prompt, by token id.
+    """Return the log-probabilities of the likeliest tokens after a prompt, by token id.
 
     Raises ``UnscorableError`` if the server returned no log-probabilities or no token ids.
     """

@@ -9,12 +9,10 @@ are cut here.
 import asyncio
 import copy
 import functools
-import hashlib
-import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,8 +26,9 @@ from seper_reward.reader.engine.servers import ServerPool
 from seper_reward.reader.engine.verification import PROBE, Verifier
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
-from seper_reward.reader.sampler import Sampler
-from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response
+from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
+from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response, leaf_before
+from seper_reward.reader.vllm import VLLMSampler
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import hash_with_tokenizer
@@ -73,7 +72,7 @@ class EngineSampler:
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
         self._window: int = min(lengths, default=tokenizer.model_max_length)
-        self._expected: dict[str, Future[Responses]] = {}
+        self._expected: dict[Request, Future[Responses]] = {}
         self._lock = threading.RLock()  # of _expected
         self._ask_servers()
 
@@ -81,10 +80,16 @@ class EngineSampler:
         """Send the test request to each server."""
         tokenizer = self.tokenizer
         self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
-        names_ids = [
-            self._pool.start(self._verifier.names_token_ids(server, server.url)).result()
-            for server in self._pool.servers
-        ]
+        names_ids, reads_prompts = zip(
+            *(
+                self._pool.start(
+                    self._verifier.abilities(server, server.url, read_prompt=not server.has_adapters)
+                ).result()
+                for server in self._pool.servers
+            ),
+            strict=True,
+        )
+        self._verifier = replace(self._verifier, reads_prompts=all(reads_prompts))
         if self._pool.reading is None:
             self._pool.watch()
         self._stops = all(names_ids)  # else responses are cut here instead of by the servers
@@ -108,36 +113,33 @@ class EngineSampler:
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
-    def expect(self, prompts: Sequence[str]) -> None:
-        """Send requests for prompts of a later call of ``sample``; failed requests are sent again."""
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Send requests of a later call of ``sample`` to the servers; failed ones are sent again."""
         with self._lock:
-            for prompt in dict.fromkeys(prompts):
-                future = self._expected.pop(prompt, None)
+            for request in dict.fromkeys(requests):
+                future = self._expected.pop(request, None)
                 if future is None or (future.done() and future.exception() is not None):
-                    future = self._pool.start(self._sample(prompt))
-                self._expected[prompt] = future  # moved to the end: the loop below drops the oldest first
-            for stale in list(self._expected)[: -max(_EXPECTED, len(prompts))]:
+                    future = self._pool.start(self._responses(request))
+                self._expected[request] = future  # moved to the end: the loop below drops the oldest first
+            for stale in list(self._expected)[: -max(_EXPECTED, len(requests))]:
                 del self._expected[stale]  # never used
 
-    def sample(
-        self,
-        prompts: Sequence[str],
-        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        questions: Mapping[str, str] = MappingProxyType({}),
-    ) -> list[Responses | UnscorableError]:
-        """Sample N responses for each prompt, with the chat template already applied, all prompts at once.
+    def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
+        """Sample N responses for each request, all at once, with the probabilities of its answers if ``knows_leaves``.
 
-        Equal prompts are sampled once. ``given`` and ``questions`` have no effect: probabilities of given texts and of
-        prompts need separate requests. ``token_ids`` are empty if the server returns none. A prompt has an error if it
-        is empty or too long, or the server rejects it or answers only in part. Raises ``ConnectionError`` if no server
-        answered, after all retries.
+        Equal requests are sampled once. ``token_ids`` are empty if the server returns none, and of ends only those
+        among the ``NEXT_TOKENS`` likeliest next tokens count. A request has an error if its prompt is empty or too
+        long, or the server rejects it or answers only in part. Questions are not scored. Raises ``ConnectionError`` if
+        no server answered, after all retries.
         """
-        with self._lock:  # threads of rewards may ask the same prompts
-            self.expect(prompts)
-            futures = {prompt: self._expected.pop(prompt) for prompt in dict.fromkeys(prompts)}
+        with self._lock:  # threads of rewards may send the same requests
+            self.expect(requests)
+            futures = {request: self._expected.pop(request) for request in dict.fromkeys(requests)}
         with timed("decode"):  # includes the server's prefill
-            sampled = {prompt: attempt(future.result) for prompt, future in futures.items()}
-        return [sampled[prompt] for prompt in prompts]
+            sampled = {request: attempt(future.result) for request, future in futures.items()}
+        usable = (each.prompt for each, found in sampled.items() if not isinstance(found, UnscorableError))
+        count_work(len(sampled), map(self._encode, usable), sampled.values())
+        return [sampled[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``.
@@ -146,7 +148,10 @@ class EngineSampler:
         of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
         """
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
-        return [attempt(future.result) for future in futures]
+        found = [attempt(future.result) for future in futures]
+        usable = (prompt for prompt, row in zip(prompts, found, strict=True) if not isinstance(row, UnscorableError))
+        count_work(len(found), map(self._encode, usable), found)
+        return found
 
     @property
     def knows_leaves(self) -> bool:
@@ -168,16 +173,6 @@ class EngineSampler:
     @functools.cached_property
     def _ends(self) -> ResponseEnds:
         return ResponseEnds(self.tokenizer, self.options, end_tokens(None, self.tokenizer), len(self.tokenizer))
-
-    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf | UnscorableError]:
-        """Return the probabilities of drawing exactly the given responses; see ``ResponseSampler.leaves``.
-
-        Only ends among the ``NEXT_TOKENS`` likeliest next tokens count. A request that the server rejects is an error
-        of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
-        """
-        futures = [self._pool.start(self._leaf(*pair)) for pair in zip(prompts, texts, strict=True)]
-        with timed("prefill"):
-            return [attempt(future.result) for future in futures]
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
@@ -203,21 +198,19 @@ class EngineSampler:
         log_probs = await self._verifier.forced(self._pool, self._encode(prompt), tokens)
         return torch.tensor(log_probs, dtype=torch.float32)
 
-    async def _leaf(self, prompt: str, text: str) -> Leaf:
-        given = self._ends.given(tuple(encode_response(self.tokenizer, text, self.options.max_new_tokens + 1)))
-        ids, ending = self._encode(prompt), 0.0
+    async def _leaf(self, ids: list[int], text: str) -> Leaf:
+        given = self._ends.given(text)
         if given.ends:
-            log_probs, following = await self._verifier.forced_and_next(self._pool, ids, given.read)
-            ending = sum(math.exp(following[token]) for token in given.ends if token in following)
-        else:  # no room for an end token
-            log_probs = await self._verifier.forced(self._pool, ids, given.read)
-        total = -math.inf
-        if given.ends == [] or ending > 0:
-            total = sum(log_probs) + (math.log(ending) if given.ends else 0.0)
-        return Leaf(given.text, given.token_ids, total, total, sum(log_probs) / len(log_probs))
+            return leaf_before(given, *await self._verifier.forced_and_next(self._pool, ids, given.read))
+        return leaf_before(given, await self._verifier.forced(self._pool, ids, given.read), {})  # no room for an end
 
-    async def _sample(self, prompt: str) -> Responses:
-        ids = self._encode(prompt)
+    async def _responses(self, request: Request) -> Responses:
+        ids = self._encode(request.prompt)
+        leaves = asyncio.gather(*(self._leaf(ids, text) for text in request.answers))
+        sampled, known = await asyncio.gather(self._sample(ids, request.prompt), leaves)
+        return replace(sampled, known_leaves=tuple(known))
+
+    async def _sample(self, ids: list[int], prompt: str) -> Responses:
         completions = await self._complete(ids, self._count, prompt)
         completions = await asyncio.gather(
             *(self._past_leading_stops(ids, row, f"{prompt}\0{at}") for at, row in enumerate(completions))
@@ -243,9 +236,7 @@ class EngineSampler:
             temperature=options.temperature,
             top_p=options.top_p,
         )
-        digest = hashlib.sha256(f"{options.seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
-        # 30 bits: some servers store the seed in 32 bits, and add the sample's index
-        request["seed"] = int.from_bytes(digest[:4], "big") >> 2
+        request["seed"] = content_seed(options.seed, noise)
         if self._stops and options.stop:
             request["stop"] = list(options.stop)
         return read_completions(await self._pool.complete(request), count, self._decode)
@@ -305,7 +296,7 @@ def load_sampler(
     engine: EngineOptions = EngineOptions(),
     **sampling: Any,
 ) -> Sampler:
-    """Load the reader's sampler: on servers if the engine has URLs, else in this process.
+    """Load the reader's sampler: on servers if the engine has URLs, by vLLM in this process if it is ``["vllm"]``.
 
     ``sampling`` are fields of ``SamplingOptions``; on an engine, ``options`` are those of its tokenizer.
 
@@ -313,6 +304,8 @@ def load_sampler(
         ValueError: An engine is given together with a loaded reader.
         ConnectionError: The engine does not answer.
     """
+    if engine.engine == ["vllm"] and not isinstance(reader, LoadedModel):
+        return VLLMSampler.from_pretrained(reader, options, engine, **sampling)
     if not engine.engine:
         return ResponseSampler.from_pretrained(reader, options, **sampling)
     if isinstance(reader, LoadedModel):

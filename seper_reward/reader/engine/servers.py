@@ -51,16 +51,17 @@ class Server:
         return time.monotonic() - self._failed_at < _COOL_DOWN, self.in_flight, self._requests
 
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a completion request and return the answer's JSON, once the canary has confirmed the weights.
+        """Send a completion request and return the answer's JSON.
 
-        Raises ``UnscorableError`` if the server rejects this prompt, answers no JSON object, or has LoRA adapters and
-        the request an echo; ``ConnectionError`` if it does not answer, or returns an error that the prompt did not
-        cause; and ``WeightsMovedError``.
+        If a trainer of adapters shares the server, the canary confirms the weights first. Raises ``UnscorableError``
+        if the server rejects this prompt, answers no JSON object, or has LoRA adapters and the request reads a prompt;
+        ``ConnectionError`` if it does not answer, or returns an error that the prompt did not cause; and
+        ``WeightsMovedError``.
         """
-        if self.has_adapters and request.get("echo"):
+        if self.has_adapters and (request.get("echo") or "prompt_logprobs" in request["extra_body"]):
             raise UnscorableError(f"engine={self.url!r} serves LoRA adapters, and an echo request can end such a vLLM")
         answer = await self._send(request)
-        if self.canary is not None:
+        if self.canary is not None and self.has_adapters:
             await self.canary.confirm()
         return answer
 
@@ -156,7 +157,7 @@ class ServerPool:
             )
 
     def watch(self) -> None:
-        """Read the canary on all servers; from now on each answer is confirmed by another reading.
+        """Read the canary on all servers; from now on it confirms each answer of a server with adapters.
 
         Raises ``WeightsMovedError`` if the servers have different weights.
         """

@@ -312,20 +312,18 @@ class RereadDecoder:
 
 
 def known_leaves(
-    decoder: Decoder,
+    decoder: TreeDecoder,
     logits: Tensor,
     given: Sequence[Sequence[GivenResponse]],
-    leaf: Callable[[GivenResponse, Tensor], Leaf],
+    leaves_of: Callable[[Sequence[GivenResponse], Sequence[Sequence[Tensor]]], Sequence[Leaf]],
 ) -> list[tuple[Leaf, ...]]:
-    """Return the leaves of each prompt's given responses; empty if each sample has a line of the cache.
+    """Return the leaves of each prompt's given responses.
 
-    The decoder has prefilled L prompts, and returned the ``logits`` ``(L, V)`` of the next token. ``leaf`` returns the
-    leaf of a given response of T tokens from its ``(T + 1, V)`` logits.
+    The decoder has prefilled L prompts, and returned the ``logits`` ``(L, V)`` of the next token. ``leaves_of`` is
+    ``RowWriter.leaves``.
     """
     leaves: list[tuple[Leaf, ...]] = [()] * len(given)
     longest = max((len(row.read) for own in given for row in own), default=0)
-    if not isinstance(decoder, TreeDecoder) or not longest:
-        return leaves
     width = max(_GIVEN_TOKENS // len(given), longest)
     waiting = [list(own) for own in given]
     while any(waiting):
@@ -336,10 +334,10 @@ def known_leaves(
         waiting = [own[len(these) :] for own, these in zip(waiting, now, strict=True)]
         with timed("prefill", tokens=sum(len(row.read) for these in now for row in these)):
             forced = decoder.forced_logits([[row.read for row in these] for these in now])
-        for prompt, (these, rest) in enumerate(zip(now, forced, strict=True)):
-            leaves[prompt] += tuple(
-                leaf(row, torch.cat([logits[prompt, None], after])) for row, after in zip(these, rest, strict=True)
-            )
+        parts = [(logits[prompt, None], after) for prompt, rest in enumerate(forced) for after in rest]
+        found = iter(leaves_of([row for these in now for row in these], parts))
+        for prompt, these in enumerate(now):
+            leaves[prompt] += tuple(itertools.islice(found, len(these)))
     return leaves
 
 

@@ -6,11 +6,9 @@ response does not depend on other calls, their order, or the number of processes
 
 import copy
 import functools
-import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +16,7 @@ from torch import Tensor
 
 from seper_reward.options import Layout, ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
-from seper_reward.reader.in_process.decoding import known_leaves, make_decoder
+from seper_reward.reader.in_process.decoding import TreeDecoder, known_leaves, make_decoder
 from seper_reward.reader.in_process.layout import choose_layout, window_of
 from seper_reward.reader.in_process.rows import RowWriter
 from seper_reward.reader.in_process.self_check import (
@@ -31,22 +29,32 @@ from seper_reward.reader.in_process.self_check import (
 )
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
-from seper_reward.reader.sampler import isolated
+from seper_reward.reader.sampler import Request, count_work, isolated
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, find_tokens
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
-from seper_reward.runtime.memory import give_back, in_halves, token_batches
+from seper_reward.runtime.memory import give_back, in_batches, in_halves, token_batches
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError, attempt, unwrap
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
 ALGORITHM = 6  # version of the sampling algorithm and of stored responses, part of cache keys
-_BATCH_TOKENS = 32_768  # default number of tokens in the key-value cache
+_BATCH_TOKENS, _CPU_BATCH_TOKENS = 131_072, 32_768  # default numbers of tokens in the key-value cache
 _IN_TRAINING = "switch off train mode and gradient checkpointing if it is in training"
 _WAY_OUT = f"{_IN_TRAINING}, else use another reader"
 _GIVE_BACK = 256  # on a CPU, number of prompts after which freed memory is returned to the system
+
+
+@dataclass(frozen=True)
+class Line:
+    """A request as tokens: prompt, given responses, and the positions of the question; ``name`` seeds the noise."""
+
+    name: str
+    ids: list[int]
+    given: tuple[GivenResponse, ...] = ()
+    span: range = range(0)
 
 
 class ResponseSampler:
@@ -78,7 +86,8 @@ class ResponseSampler:
     ) -> None:
         self.name, self.tokenizer = name, tokenizer
         self.options = SamplingOptions(**sampling)
-        self.max_batch_tokens = options.max_batch_tokens or _BATCH_TOKENS
+        default = _CPU_BATCH_TOKENS if model.device.type == "cpu" else _BATCH_TOKENS
+        self.max_batch_tokens = options.max_batch_tokens or default
         self._model = model
         self._since_given_back = 0
         self._given_layout = options.layout
@@ -129,52 +138,36 @@ class ResponseSampler:
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self._window - self.options.max_new_tokens - special
 
-    def sample(
-        self,
-        prompts: Sequence[str],
-        given: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        questions: Mapping[str, str] = MappingProxyType({}),
-    ) -> list[Responses | UnscorableError]:
-        """Sample N responses for each prompt.
+    def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
+        """Sample N responses for each request, and measure what else it asks for.
+
+        The responses are bit-identical whatever the answers and the question of a request. If the samples of a prompt
+        share its line of the cache, the prompt is prefilled once for them and for its answers.
 
         Args:
-            prompts: Texts, with the chat template already applied; equal ones are sampled once.
-            given: For some of the prompts, texts whose ``leaves`` are returned as ``known_leaves`` of the responses.
-                If the samples of a prompt share its line of the cache, the prompt is prefilled once for both; the
-                responses are bit-identical with and without texts.
-            questions: For some of the prompts, the question in it: its last occurrence is scored during prefill, as
-                ``question_log_prob`` of the responses, which are bit-identical with and without questions.
+            requests: The requests; equal ones are sampled once.
 
         Returns:
-            Per prompt, its ``Responses``, or the error of a prompt that is empty, longer than the model's window minus
-            ``max_new_tokens``, or has NaN logits.
-
-        Raises:
-            UnscorableError: A given text has no token.
+            Per request its ``Responses``, or the error of a prompt that is empty, longer than the model's window minus
+            ``max_new_tokens``, or has NaN logits, or of an answer without a token.
         """
-        distinct = sorted(set(prompts))
-        encoded, errors = self._encoded(distinct)
-        found: dict[str, Responses | UnscorableError] = dict(errors)
-        apart: list[str] = []  # prompts whose samples have separate lines: given texts are scored in a separate pass
-        texts = self._as_responses(text for prompt in distinct for text in given.get(prompt, ()))
-        after = {prompt: [texts[text] for text in given.get(prompt, ())] for prompt in distinct}
-        spans = {
-            prompt: find_tokens(self.tokenizer, prompt, questions[prompt]) for prompt in encoded if prompt in questions
-        }
+        distinct = sorted(set(requests))
         self._give_back(len(distinct))
-        act = functools.partial(in_halves, functools.partial(self._sample_batch, encoded, self.layout, after, spans))
-        slots = {prompt: self._slots(len(ids)) for prompt, ids in encoded.items()}
+        given = functools.cache(self._rows.given)  # contexts of a question have the same answers
+        lines: dict[Request, Line] = {}
+        found: dict[Request, Responses | UnscorableError] = {}
+        for request in distinct:
+            line = attempt(functools.partial(self._line, request, given))
+            if isinstance(line, UnscorableError):
+                found[request] = line
+            else:
+                lines[request] = line
+        act = functools.partial(in_halves, self._sample_batch)
+        slots = {request: self._slots(len(line.ids)) for request, line in lines.items()}
         for batch in token_batches(slots, self.max_batch_tokens):
-            found |= zip(batch, isolated(act, batch), strict=True)
-        for prompt, row in found.items():
-            if after[prompt] and not isinstance(row, UnscorableError) and not row.known_leaves:
-                apart.append(prompt)
-        pairs = [(prompt, text) for prompt in apart for text in given[prompt]]
-        leaves = iter(self.leaves([prompt for prompt, _ in pairs], [text for _, text in pairs]))
-        for prompt in apart:
-            known = tuple(itertools.islice(leaves, len(given[prompt])))
-            found[prompt] = replace(unwrap(found[prompt]), known_leaves=known)
-        return [found[prompt] for prompt in prompts]
+            found |= zip(batch, isolated(act, [lines[request] for request in batch]), strict=True)
+        count_work(len(distinct), (line.ids for line in lines.values()), found.values())
+        return [found[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return, per prompt and text, ``(T,)`` natural-log probabilities of the text's tokens as a response.
@@ -190,40 +183,17 @@ class ResponseSampler:
         usable = [(prompt, text) for prompt, text in pairs if prompt in encoded and text in tokens]
         self._give_back(len(encoded))
         read = functools.partial(forced_log_probs, self._model, pad_id=self._pad_id, layout=self.layout)
-        by_pair = dict(forced(read, lambda _, rows: rows, encoded, tokens, usable, self.max_batch_tokens))
+        by_pair = dict(forced(read, encoded, tokens, usable, self.max_batch_tokens))
+        count_work(len(pairs), (encoded[prompt] for prompt in prompts if prompt in encoded), by_pair.values())
         return [
             by_pair[prompt, text] if (prompt, text) in by_pair else errors.get(prompt) or blank[text]
             for prompt, text in pairs
         ]
 
-    def leaves(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Leaf]:
-        """Return the probabilities of drawing exactly the given responses, ends included, one ``Leaf`` per pair.
-
-        Counts the tokenizer's own tokenization of the text, followed by an end token or by any single token that
-        completes a stop string without changing the text. Arguments are those of ``log_probs``.
-
-        Raises:
-            UnscorableError: A prompt is empty or longer than the model's window minus ``max_new_tokens``, or a text
-                has no token.
-        """
-        given, pairs = self._as_responses(texts), list(zip(prompts, texts, strict=True))
-        encoded, errors = self._encoded(prompts)
-        for error in errors.values():
-            raise error
-        tokens = {text: row.read for text, row in given.items()}
-        self._give_back(len(encoded))
-        read = functools.partial(forced_logits, self._model, pad_id=self._pad_id, layout=self.layout)
-
-        def leaf(text: str, rows: Tensor) -> Leaf:
-            return self._rows.leaf(given[text], rows)
-
-        by_pair = dict(forced(read, leaf, encoded, tokens, pairs, self.max_batch_tokens))
-        return [by_pair[pair] for pair in pairs]
-
     def remember(self, cache: Cache) -> None:
         """Do nothing: the hash covers the weights."""
 
-    def expect(self, prompts: Sequence[str]) -> None:
+    def expect(self, requests: Sequence[Request]) -> None:
         """Do nothing: there is no prefetching in this process."""
 
     def reading_with(self, model: Any) -> "ResponseSampler":
@@ -266,8 +236,8 @@ class ResponseSampler:
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=[])
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
         ids = probe_ids(self.tokenizer(prompt).input_ids, self._window - PROBE_TOKENS)
-        named = {f"{prompt} {number}": each for number, each in enumerate(ids)}  # names seed the noise
-        sample = functools.partial(probe._sample_batch, named, self.layout, {}, {}, list(named))
+        lines = [Line(f"{prompt} {number}", each) for number, each in enumerate(ids)]
+        sample = functools.partial(probe._sample_batch, lines)
         return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
 
     def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
@@ -275,12 +245,12 @@ class ResponseSampler:
         room = self._window - self.options.max_new_tokens
         return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
 
-    def _as_responses(self, texts: Iterable[str]) -> dict[str, GivenResponse]:
-        """Return given texts as responses."""
-        longest = self.options.max_new_tokens + 1  # one more to detect texts that are too long
-        return {
-            text: self._rows.given(encode_response(self.tokenizer, text, longest)) for text in dict.fromkeys(texts)
-        }
+    def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
+        """Return a request as tokens; raise the error of a prompt or of an answer."""
+        room = self._window - self.options.max_new_tokens
+        ids = encode_prompt(self.tokenizer, request.prompt, room, request.encoding)
+        span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
+        return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
 
     def _give_back(self, prompts: int) -> None:
         """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""
@@ -290,22 +260,15 @@ class ResponseSampler:
             give_back()
 
     @inference()
-    def _sample_batch(
-        self,
-        encoded: Mapping[str, list[int]],
-        layout: Layout,
-        after: Mapping[str, Sequence[GivenResponse]],
-        spans: Mapping[str, range],
-        prompts: list[str],
-    ) -> list[Responses]:
+    def _sample_batch(self, lines: list[Line]) -> list[Responses]:
         """Prefill prompts as one batch and draw all their responses, token by token."""
-        rows = self._rows.new(prompts)
-        decoder = make_decoder(self._model, self._pad_id, layout, self.options.num_samples)
-        with timed("prefill", tokens=sum(len(encoded[prompt]) for prompt in prompts)):
-            logits, branches, scored = decoder.prefill(
-                [encoded[prompt] for prompt in prompts], [spans.get(prompt, range(0)) for prompt in prompts]
-            )
-        leaves = known_leaves(decoder, logits, [after.get(prompt, ()) for prompt in prompts], self._rows.leaf)
+        rows = self._rows.new([line.name for line in lines])
+        leaves = self._leaves_apart(lines) if self.layout != "tree" else []
+        decoder = make_decoder(self._model, self._pad_id, self.layout, self.options.num_samples)
+        with timed("prefill", tokens=sum(len(line.ids) for line in lines)):
+            logits, branches, scored = decoder.prefill([line.ids for line in lines], [line.span for line in lines])
+        if isinstance(decoder, TreeDecoder):
+            leaves = known_leaves(decoder, logits, [line.given for line in lines], self._rows.leaves)
         alive = self._rows.advance(logits, branches, rows)
         while alive:
             with timed("decode", tokens=len(alive)):
@@ -315,6 +278,20 @@ class ResponseSampler:
             replace(row, question_log_prob=_mean(own))
             for row, own in zip(self._rows.responses(rows, leaves), scored, strict=True)
         ]
+
+    def _leaves_apart(self, lines: Sequence[Line]) -> list[tuple[Leaf, ...]]:
+        """Return the leaves of each line, whose samples have separate lines of the cache: answers need their own."""
+        leaves = []
+        for line in lines:
+            longest = max((len(row.read) for row in line.given), default=0)
+            own: list[Leaf] = []
+            for batch in in_batches(line.given, max(1, self.max_batch_tokens // (len(line.ids) + longest))):
+                texts = [row.read for row in batch]
+                with timed("prefill", tokens=len(line.ids) + sum(map(len, texts))):
+                    (logits,) = forced_logits(self._model, [(line.ids, texts)], self._pad_id, self.layout)
+                    own += self._rows.leaves(batch, [[rows] for rows in logits])
+            leaves.append(tuple(own))
+        return leaves
 
     def _slots(self, length: int) -> int:
         """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""

@@ -17,6 +17,8 @@ from seper_reward.runtime.control_tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError
 
+_LEAF_ROWS = 128  # tokens of given responses whose log-softmax is computed at once: a row has the vocabulary's size
+
 
 @dataclass
 class Row:
@@ -100,25 +102,34 @@ class RowWriter:
         by_prompt = [rows[start : start + samples] for start in range(0, len(rows), samples)]
         return list(map(self._responses, by_prompt, leaves))
 
-    def given(self, token_ids: Sequence[int]) -> GivenResponse:
-        """Return given tokens as a response, with its possible end tokens."""
-        return self._ends.given(tuple(token_ids))
+    def given(self, text: str) -> GivenResponse:
+        """Return a given text as a response; see ``ResponseEnds.given``."""
+        return self._ends.given(text)
 
-    def leaf(self, given: GivenResponse, logits: Tensor) -> Leaf:
-        """Return the probability of a given response of T tokens, end included, from its logits ``(T + 1, V)``."""
-        log_probs = logits.float().log_softmax(-1)
-        drawn_from = self._draw_log_probs(log_probs)
-        total = self._total(given, log_probs)
-        drawn = total if drawn_from is log_probs else self._total(given, drawn_from)
-        mean = float(log_probs[range(len(given.read)), given.read].double().mean())
-        return Leaf(given.text, given.token_ids, total, drawn, mean)
+    def leaves(self, given: Sequence[GivenResponse], logits: Sequence[Sequence[Tensor]]) -> list[Leaf]:
+        """Return the probabilities of given responses of T tokens, ends included.
 
-    def _total(self, given: GivenResponse, log_probs: Tensor) -> float:
-        """Return the log-probability of a given response, end included; -inf if it cannot be a response."""
-        if given.ends is None:
-            return -math.inf
-        total = log_probs[range(len(given.read)), given.read].double().sum()
-        return float(total + log_probs[-1, given.ends].double().logsumexp(-1) if given.ends else total)
+        ``logits`` are, per response, parts of its ``(T + 1, V)`` logits. All results are read from the device at once.
+        """
+        chunks: list[Tensor] = []
+        start = 0
+        while start < len(given):
+            end, rows = start + 1, len(given[start].read) + 1
+            while end < len(given) and rows + len(given[end].read) < _LEAF_ROWS:
+                rows, end = rows + len(given[end].read) + 1, end + 1
+            log_probs = torch.cat([part for own in logits[start:end] for part in own]).float().log_softmax(-1)
+            drawn_from = self._draw_log_probs(log_probs)
+            both = [log_probs] if drawn_from is log_probs else [log_probs, drawn_from]
+            chunks.append(torch.stack([_scored(given[start:end], each) for each in both]))
+            start = end
+        if not chunks:
+            return []
+        columns = torch.cat(chunks, dim=1).tolist()
+        scored, drawn = iter(columns[0]), iter(columns[-1])
+        return [
+            _leaf(each, *(list(itertools.islice(column, len(each.read) + 1)) for column in (scored, drawn)))
+            for each in given
+        ]
 
     def _draw_log_probs(self, log_probs: Tensor) -> Tensor:
         """Return the log-probabilities for drawing tokens, ``(B, V)``, from those at temperature 1."""
@@ -156,3 +167,25 @@ class RowWriter:
             draw_log_probs=tuple(row.draw_log_prob for row in rows),
             known_leaves=leaves,
         )
+
+
+def _scored(given: Sequence[GivenResponse], log_probs: Tensor) -> Tensor:
+    """Return the log-probabilities of given responses' tokens, each response followed by that of its ends, float64.
+
+    ``log_probs`` are ``(R, V)`` of the R tokens and ends.
+    """
+    tokens = [token for row in given for token in (*row.read, 0)]
+    found = log_probs.gather(-1, torch.tensor(tokens, device=log_probs.device)[:, None])[:, 0].double()
+    by_ends: dict[tuple[int, ...], list[int]] = {}
+    for row, last in zip(given, itertools.accumulate(len(row.read) + 1 for row in given), strict=True):
+        by_ends.setdefault(row.ends or (), []).append(last - 1)
+    for ends, rows in by_ends.items():
+        # without an end the sum of a response's log-probabilities is that of its tokens
+        found[rows] = log_probs[rows][:, list(ends)].double().logsumexp(-1) if ends else 0.0
+    return found
+
+
+def _leaf(given: GivenResponse, log_probs: Sequence[float], draw_log_probs: Sequence[float]) -> Leaf:
+    """Return a leaf from the log-probabilities of its tokens and of its ends; -inf if it cannot be a response."""
+    total, drawn = (-math.inf if given.ends is None else sum(column) for column in (log_probs, draw_log_probs))
+    return Leaf(given.text, given.token_ids, total, drawn, sum(log_probs[:-1]) / len(given.read))

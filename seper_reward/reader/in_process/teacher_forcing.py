@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,33 +14,29 @@ from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.profiling import timed
 
-R = TypeVar("R")
-
 _BATCH = 16  # prompts whose given texts are scored at once; few, because the logits of every token are kept
 
 
 def forced(
     read: Callable[[list[Any]], list[list[Tensor]]],
-    keep: Callable[[str, Tensor], R],
     encoded: Mapping[str, list[int]],
     tokens: Mapping[str, list[int]],
     pairs: Sequence[tuple[str, str]],
     budget: int,
-) -> Iterator[tuple[tuple[str, str], R]]:
-    """Yield each distinct pair of prompt and text with the value that ``keep`` makes of the text and its result.
+) -> Iterator[tuple[tuple[str, str], Tensor]]:
+    """Yield each distinct pair of prompt and text with the log-probabilities of the text.
 
-    ``read`` is ``forced_logits`` or ``forced_log_probs`` of a model, ``encoded`` and ``tokens`` are the token ids of
-    prompts and texts, and a batch has ``budget`` tokens. ``keep`` is called batch by batch, since the logits of all
-    pairs do not fit into memory.
+    ``read`` is ``forced_log_probs`` of a model, ``encoded`` and ``tokens`` are the token ids of prompts and texts, and
+    a batch has ``budget`` tokens.
     """
     lines: dict[str, dict[str, list[int]]] = {}
     for prompt, text in pairs:
         lines.setdefault(prompt, {})[text] = tokens[text]
 
-    def act(batch: list[str]) -> list[list[R]]:
+    def act(batch: list[str]) -> list[list[Tensor]]:
         asked = [(encoded[prompt], list(lines[prompt].values())) for prompt in batch]
         with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
-            return [list(map(keep, lines[prompt], rows)) for prompt, rows in zip(batch, read(asked), strict=True)]
+            return read(asked)
 
     sizes = {prompt: len(encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
     for together in token_batches(sizes, budget):

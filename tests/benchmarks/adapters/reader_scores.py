@@ -14,6 +14,7 @@ from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import spread
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.reader.sampler import Request
 from seper_reward.reports.tables import markdown_table
 from seper_reward.types import Answers, Passage, unwrap
 from tests.benchmarks.adapters.reader_data import UNKNOWN, qa_queries, relevant
@@ -76,7 +77,7 @@ def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dic
     builder = PromptBuilder(sampler.tokenizer, prompt, max_prompt_tokens=sampler.max_prompt_tokens)
     rows = []
     for trial in tqdm(trials, desc=prompt, leave=False):
-        (responses,) = map(unwrap, sampler.sample([builder.build(trial.question, trial.passages)]))
+        (responses,) = map(unwrap, sampler.sample([Request(builder.build(trial.question, trial.passages))]))
         rows.append(_shares(responses.texts, trial.answers))
     return {name: round(sum(row[name] for row in rows) / len(rows), 3) for name in rows[0]} | {"n": len(rows)}
 

@@ -394,7 +394,7 @@ def _ask_anew(scorer: SePerScorer, queries: Sequence[Query], way: Way, count: in
     reader.cache = None
     judge = Judge(scorer.entailment)
     for query in queries:
-        known = scorer.known_answers(query.answers) if way.known_answers else ()
+        known = scorer.known_answers(query) if way.known_answers else ()
         responses = unwrap(reader.responses([query], [known])[0])
         beliefs_of(judge, way.estimator, [(query.question, query.answers, each) for each in responses])
     return sum(len(query.contexts) for query in queries)

@@ -246,7 +246,7 @@ def _sampled(
     scorer: SePerScorer, query: Query, sets: Sequence[Sequence[Passage]], prompts: Mapping[str, PromptStyle]
 ) -> _Asked:
     asked = Asked(query.question, query.answers, ((), *map(tuple, sets)))
-    known = [scorer.known_answers(query.answers)]
+    known = [scorer.known_answers(query)]
     readers = {"": scorer.reader, **{name: scorer.reader.with_style(style) for name, style in prompts.items()}}
     return _Asked(
         query,

@@ -13,10 +13,11 @@ from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, UnscorableError
-from tests.helpers import PROMPTS, engine
+from tests.helpers import PROMPTS, asking, engine
 from tests.serving.helpers import ServerThread
 
 PUSHED = {"weight_transfer_config": {"backend": "nccl"}}  # as AsyncGRPOTrainer's servers are started
+SHARED = ("trl-policy-v1",)  # a trainer of adapters shares the server
 LORA = {"max_loras": 8, "max_lora_rank": 16}
 
 
@@ -76,7 +77,7 @@ def test_calls_at_the_same_time_share_a_reading_that_began_after_them():
 
 @pytest.mark.parametrize("by", [1e-4, 0.3])
 def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path, by):
-    server = serve()
+    server = serve(adapters=SHARED)
     cache = Cache(tmp_path / "cache.sqlite")
     reader = PromptedReader(engine(tiny_sampler, server), prompt="brief", cache=cache)
     asked = [[Asked(f"Who owns house {number}?", ("Owner",), ((),))] for number in range(3)]
@@ -99,7 +100,7 @@ def test_a_run_stops_when_weights_move(tiny_sampler, serve, tmp_path, by):
 
 def test_a_trainer_behind_a_server_stops(tiny_sampler, tiny_judge, serve):
     """Rewards of replaced weights are errors, and no rollouts that cannot be scored."""
-    engine_server = serve()
+    engine_server = serve(adapters=SHARED)
     scorer = SePerScorer(engine(tiny_sampler, engine_server), tiny_judge, prompt="brief")
     with ServerThread(scorer) as server:
         reward = SePerReward(server.url, answer_weight=0.0, price=0.0)
@@ -112,14 +113,12 @@ def test_a_trainer_behind_a_server_stops(tiny_sampler, tiny_judge, serve):
 
 
 def test_what_was_sent_ahead_is_confirmed_too(tiny_sampler, serve):
-    server = serve()
+    server = serve(adapters=SHARED)
     sampler = engine(tiny_sampler, server)
     server.sampler = moved(tiny_sampler, 0.3)
-    sampler.expect(PROMPTS)
+    sampler.expect(asking(PROMPTS))
     with pytest.raises(WeightsMovedError):
-        sampler.sample(PROMPTS[:1])
-    with pytest.raises(WeightsMovedError):
-        sampler.log_probs(PROMPTS[:1], ["a"])
+        sampler.sample(asking(PROMPTS[:1]))
 
 
 def test_servers_with_different_weights_are_refused(tiny_sampler, serve):
@@ -131,14 +130,18 @@ def test_a_server_that_cannot_be_watched(tiny_sampler, serve, capsys):
     """It is used, and a line warns."""
     server = serve()
     server.greedy = lambda body: {"choices": [{"logprobs": {"tokens": ["a"], "top_logprobs": None}}]}
-    assert len(engine(tiny_sampler, server).sample(PROMPTS)) == len(PROMPTS)
+    assert len(engine(tiny_sampler, server).sample(asking(PROMPTS))) == len(PROMPTS)
     assert "a change of weights at engine=" in capsys.readouterr().err
 
 
 def test_the_canary_is_no_echo(tiny_sampler, serve):
     server = serve()
-    engine(tiny_sampler, server).sample(PROMPTS[:1])
-    assert len(server.canaries) == 2
+    engine(tiny_sampler, server).sample(asking(PROMPTS[:1]))
+    assert len(server.canaries) == 1  # at the start
+    shared = serve(adapters=SHARED)
+    engine(tiny_sampler, shared).sample(asking(PROMPTS[:1]))
+    assert len(shared.canaries) == 2
+    server.canaries += shared.canaries
     assert all((body["temperature"], body["max_tokens"], body.get("echo")) == (0, 4, None) for body in server.canaries)
 
 

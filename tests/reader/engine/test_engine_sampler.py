@@ -20,9 +20,10 @@ from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.engine.servers import Server
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompted import ahead
+from seper_reward.reader.sampler import Request
 from seper_reward.runtime.cache import Cache
-from seper_reward.types import UnscorableError, unwrap
-from tests.helpers import PROMPTS, engine, labels_of, rebuilt, run, write_rows
+from seper_reward.types import Asked, UnscorableError, unwrap
+from tests.helpers import PROMPTS, asking, engine, labels_of, leaves_of, rebuilt, run, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
 
@@ -44,7 +45,7 @@ def test_responses_are_those_of_the_sampler_in_process(tiny_sampler, serve, temp
     sampler = rebuilt(tiny_sampler, temperature=temperature, max_new_tokens=12)
     server = serve(sampler)
     prompts = [*PROMPTS, PROMPTS[0]]
-    same(engine(sampler, server).sample(prompts), sampler.sample(prompts))
+    same(engine(sampler, server).sample(asking(prompts)), sampler.sample(asking(prompts)))
     assert all(isinstance(body["prompt"], list) for body in server.requests[1:])
     assert {body["n"] for body in server.requests[1:] if not body.get("echo")} == {1 if temperature == 0 else 4}
 
@@ -52,8 +53,8 @@ def test_responses_are_those_of_the_sampler_in_process(tiny_sampler, serve, temp
 def test_a_stop_string_in_front_ends_nothing_on_a_server_either(tiny_sampler, serve):
     sampler = rebuilt(tiny_sampler, stop=(" ", "e"), num_samples=8, max_new_tokens=12)
     server = serve(sampler)
-    expected = sampler.sample(PROMPTS)
-    same(engine(sampler, server).sample(PROMPTS), expected, ordered=False)
+    expected = sampler.sample(asking(PROMPTS))
+    same(engine(sampler, server).sample(asking(PROMPTS)), expected, ordered=False)
     went_on = [body for body in server.requests if body["n"] == 1]
     assert went_on  # it was about something
     assert len({body["seed"] for body in went_on}) == len(went_on)
@@ -64,18 +65,21 @@ def test_a_server_that_names_no_token_ids_is_cut_here(tiny_sampler, serve):
     sampler = rebuilt(tiny_sampler, stop=("e",), num_samples=8, max_new_tokens=12, seed=3)
     whole = rebuilt(sampler, stop=())
     server = serve(whole, names_ids=False)
-    expected = sampler.sample(PROMPTS)
+    expected = sampler.sample(asking(PROMPTS))
     assert len({len(ids) for row in expected for ids in row.token_ids}) > 2
-    for found, row in zip(engine(sampler, server).sample(PROMPTS), expected, strict=True):
+    for found, row in zip(engine(sampler, server).sample(asking(PROMPTS)), expected, strict=True):
         assert (found.texts, found.token_ids, found.finished) == (row.texts, (), row.finished)
         for log_probs, forced in zip(found.token_log_probs, row.token_log_probs, strict=True):
             torch.testing.assert_close(log_probs, forced, atol=1e-4, rtol=1e-4)
     assert not any("stop" in body for body in server.requests)
 
 
-def test_log_probs_of_given_texts(tiny_sampler, serve):
+@pytest.mark.parametrize("reads_prompts", [True, False])
+def test_log_probs_of_given_texts(tiny_sampler, serve, reads_prompts):
     prompts, texts = [*PROMPTS, PROMPTS[0]], [" honey", " in 1840", " 4 or so", " wax"]
-    found = engine(tiny_sampler, serve()).log_probs(prompts, texts)
+    server = serve(reads_prompts=reads_prompts)
+    found = engine(tiny_sampler, server).log_probs(prompts, texts)
+    assert any(body.get("echo") for body in server.requests) is not reads_prompts
     for one, other in zip(found, tiny_sampler.log_probs(prompts, texts), strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
@@ -84,14 +88,14 @@ def test_a_request_depends_on_prompt_and_seed_only(tiny_sampler, serve):
     server = serve()
     sampler = engine(tiny_sampler, server)
     for prompts in (PROMPTS, PROMPTS[::-1], PROMPTS[:1]):
-        sampler.sample(prompts)
+        sampler.sample(asking(prompts))
     bodies = [json.dumps(body, sort_keys=True) for body in server.requests[1:]]
     assert len(set(bodies)) == len(PROMPTS)
     assert len({body["seed"] for body in server.requests[1:]}) == len(PROMPTS)
     assert all(
         (body["top_k"], body["repetition_penalty"]) == (-1, 1.0) for body in server.requests
     )  # no model default
-    engine(tiny_sampler, server, seed=5).sample(PROMPTS)
+    engine(tiny_sampler, server, seed=5).sample(asking(PROMPTS))
     assert not {body["seed"] for body in server.requests[-3:]} & {body["seed"] for body in server.requests[1:4]}
 
 
@@ -131,7 +135,7 @@ def test_half_an_answer_is_no_number(tiny_sampler, tiny_judge, serve, break_it, 
     sampler = engine(tiny_sampler, server)
     server.spoil = lambda body, answer: break_it(answer)
     with pytest.raises(UnscorableError, match=reason):
-        unwrap(sampler.sample(PROMPTS[:1])[0])
+        unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
     reward = SePerReward(SePerScorer(sampler, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)
     given = {"question": [QUESTION["question"]], "answers": [["Voss"]], "passages": [["Voss built the mill."]]}
     assert reward(**given) == [None]
@@ -148,7 +152,7 @@ def test_what_is_no_answer_is_no_number(tiny_sampler, serve, answer):
     sampler = engine(tiny_sampler, server)
     server.fault = lambda body: answer
     with pytest.raises(UnscorableError, match=r"half an answer|refused the prompt: .*too long"):
-        unwrap(sampler.sample(PROMPTS[:1])[0])
+        unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
 
 
 def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, serve):
@@ -157,8 +161,8 @@ def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, se
     refused = tiny_sampler.tokenizer(PROMPTS[1]).input_ids
     refusal = (400, {"error": {"message": "no such question"}})
     server.fault = lambda body: refusal if body["prompt"][: len(refused)] == refused else None
-    first, error, second = sampler.sample(PROMPTS)
-    same([first, second], tiny_sampler.sample([PROMPTS[0], PROMPTS[2]]))
+    first, error, second = sampler.sample(asking(PROMPTS))
+    same([first, second], tiny_sampler.sample(asking([PROMPTS[0], PROMPTS[2]])))
     with pytest.raises(UnscorableError, match=r"refused the prompt: .*no such question"):
         unwrap(error)
     texts = [" honey", " in 1840", " 4 or so"]
@@ -172,7 +176,7 @@ def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, se
 def test_too_long_a_prompt_is_not_sent(tiny_sampler, serve):
     server = serve()
     with pytest.raises(UnscorableError, match="leave room"):
-        unwrap(engine(tiny_sampler, server).sample(["word " * 600])[0])
+        unwrap(engine(tiny_sampler, server).sample(asking(["word " * 600]))[0])
     assert len(server.requests) == 1
 
 
@@ -181,7 +185,7 @@ def test_a_server_that_recovers_is_asked_again(tiny_sampler, serve):
     sampler = engine(tiny_sampler, server, retries=3)
     failures = iter([(500, {"error": "busy"}), (503, {"error": "busy"})])
     server.fault = lambda body: next(failures, None)
-    same(sampler.sample(PROMPTS[:1]), tiny_sampler.sample(PROMPTS[:1]))
+    same(sampler.sample(asking(PROMPTS[:1])), tiny_sampler.sample(asking(PROMPTS[:1])))
     assert len(server.requests) == 4
 
 
@@ -195,7 +199,7 @@ def test_a_server_that_does_not_answer_stops_the_run(tiny_sampler, serve, kind):
     with pytest.raises(
         ConnectionError, match=r"no engine answered: http://127.*(out of memory|timed out).*rerun the command"
     ):
-        sampler.sample(PROMPTS[:1])
+        sampler.sample(asking(PROMPTS[:1]))
     assert len(server.requests) == 3  # one more try
 
 
@@ -211,7 +215,7 @@ def test_the_less_busy_server_is_asked(tiny_sampler, serve):
     sampler = engine(tiny_sampler, fast, slow, engine_requests=2)
     go_on.clear()  # the slow one answers when the fast one has done most
     prompts = [f"Question: What is {number}?\nAnswer:" for number in range(24)]
-    same(sampler.sample(prompts), tiny_sampler.sample(prompts))
+    same(sampler.sample(asking(prompts)), tiny_sampler.sample(asking(prompts)))
     assert len(fast.requests) + len(slow.requests) == len(prompts) + 2
     assert len(fast.requests) > len(slow.requests)
     assert slow.most_in_flight <= 3
@@ -221,16 +225,16 @@ def test_a_request_ahead_that_fails_is_sent_again_when_it_is_needed(tiny_sampler
     server = serve()
     sampler = engine(tiny_sampler, server, retries=0)
     server.fault = lambda body: (500, {"error": {"message": "starting"}})
-    sampler.expect(PROMPTS[:1])
-    assert sampler._expected[PROMPTS[0]].exception(30) is not None
+    sampler.expect(asking(PROMPTS[:1]))
+    assert sampler._expected[Request(PROMPTS[0])].exception(30) is not None
     server.fault = lambda body: None
-    same(sampler.sample(PROMPTS[:1]), tiny_sampler.sample(PROMPTS[:1]), ordered=False)
+    same(sampler.sample(asking(PROMPTS[:1])), tiny_sampler.sample(asking(PROMPTS[:1])), ordered=False)
 
 
 def test_threads_that_ask_the_same_prompts(tiny_sampler, serve):
     sampler = engine(tiny_sampler, serve())
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(sampler.sample, [PROMPTS] * 16))
+        found = list(pool.map(sampler.sample, [asking(PROMPTS)] * 16))
     for each in found:
         assert len(each) == len(PROMPTS)
         assert not any(isinstance(responses, UnscorableError) for responses in each)
@@ -240,9 +244,9 @@ def test_what_nobody_asks_for_is_not_kept_for_ever(tiny_sampler, serve, monkeypa
     monkeypatch.setattr("seper_reward.reader.engine.engine_sampler._EXPECTED", 2)
     sampler = engine(tiny_sampler, serve())
     for prompt in PROMPTS:
-        sampler.expect([prompt])
-    assert list(sampler._expected) == PROMPTS[1:]
-    assert len(sampler.sample(PROMPTS)) == len(PROMPTS)  # more than are kept
+        sampler.expect(asking([prompt]))
+    assert list(sampler._expected) == asking(PROMPTS[1:])
+    assert len(sampler.sample(asking(PROMPTS))) == len(PROMPTS)  # more than are kept
     assert not sampler._expected
 
 
@@ -251,7 +255,7 @@ def test_the_other_server_steps_in(tiny_sampler, serve):
     sampler = engine(tiny_sampler, bad, good, retries=0)
     bad.fault = lambda body: (500, {"error": "out of memory"})
     for prompts in (PROMPTS, PROMPTS):
-        same(sampler.sample(prompts), tiny_sampler.sample(prompts))
+        same(sampler.sample(asking(prompts)), tiny_sampler.sample(asking(prompts)))
     assert len(bad.requests) <= 1 + len(PROMPTS)  # once it failed, it comes last
 
 
@@ -349,7 +353,7 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
         as_query({**QUESTION, "id": str(number), "question": f"Who built mill {number}?"}) for number in range(8)
     ]
     scorer = SePerScorer(engine(tiny_sampler, server, engine_requests=16), tiny_judge, prompt="brief")
-    batches = ahead(scorer.reader, [[query] for query in queries])
+    batches = ahead(scorer.reader, [[query] for query in queries], scorer.known_answers)
     found = [(query.id, scorer.utilities([query])[0]) for (query,) in batches]
     alone = ResponseSampler(  # a prompt at a time, as the server reads them: this reader's tokens are near-ties all
         tiny_sampler._model,
@@ -373,14 +377,14 @@ def test_many_questions_are_under_way_at_once_and_in_order(tiny_sampler, tiny_ju
 def test_in_process_nothing_is_read_ahead(tiny_scorer):
     read = []
     queries = (read.append(number) or replace(as_query(QUESTION), id=str(number)) for number in range(3))
-    for (query,) in ahead(tiny_scorer.reader, ([query] for query in queries)):
+    for (query,) in ahead(tiny_scorer.reader, ([query] for query in queries), tiny_scorer.known_answers):
         assert len(read) == int(query.id) + 1
 
 
 def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny_judge, serve):
     scorer = SePerScorer(engine(tiny_sampler, serve()), tiny_judge, prompt="brief")
     long = replace(as_query(QUESTION), question="why " * 600)
-    (kept,) = ahead(scorer.reader, [[as_query(QUESTION), long]])
+    (kept,) = ahead(scorer.reader, [[as_query(QUESTION), long]], scorer.known_answers)
     assert kept[1] is long
     scorer.utilities([kept[0]])[0]
     with pytest.raises(UnscorableError, match="no room"):
@@ -390,7 +394,7 @@ def test_a_question_that_is_too_long_does_not_stop_the_others(tiny_sampler, tiny
 def test_the_policys_own_weights_are_read_in_process(tiny_sampler, serve):
     other = engine(tiny_sampler, serve()).reading_with(tiny_sampler._model)
     assert isinstance(other, ResponseSampler)
-    same(other.sample(PROMPTS), tiny_sampler.sample(PROMPTS))
+    same(other.sample(asking(PROMPTS)), tiny_sampler.sample(asking(PROMPTS)))
 
 
 def rows(count):
@@ -455,7 +459,7 @@ def test_two_processes_in_front_of_an_engine(label, tmp_path, serve):
 
 def test_a_question_whose_answer_is_half_is_rejected_with_its_reason(label, tmp_path, serve, tiny_sampler):
     def half(body, answer):
-        if "mill 3" in tiny_sampler.tokenizer.decode(body["prompt"]) if isinstance(body["prompt"], list) else False:
+        if body["n"] == 4 and "mill 3" in tiny_sampler.tokenizer.decode(body["prompt"]):
             drop_one(answer)
 
     assert main(label("out", "--engine", serve(spoil=half).url)) == 0
@@ -494,14 +498,15 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
     assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
 
 
-def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
+@pytest.mark.parametrize("reads_prompts", [True, False])
+def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve, reads_prompts):
     sampler = rebuilt(tiny_sampler, max_new_tokens=3, stop=(" ", "e"))
-    on_servers = engine(sampler, serve(rebuilt(sampler, num_samples=2)))
+    on_servers = engine(sampler, serve(sampler, reads_prompts=reads_prompts))
     texts = [" honey", " wax", "a very long answer indeed", " 4 or so"]
     pairs = [(prompt, text) for prompt in PROMPTS for text in texts]
-    found = on_servers.leaves(*zip(*pairs, strict=True))
+    found = leaves_of(on_servers, *zip(*pairs, strict=True))
     finite = 0
-    for one, other in zip(found, sampler.leaves(*zip(*pairs, strict=True)), strict=True):
+    for one, other in zip(found, leaves_of(sampler, *zip(*pairs, strict=True)), strict=True):
         assert (one.text, one.token_ids) == (other.text, other.token_ids)
         assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=1e-3)
         # ends that are not among the 20 likeliest tokens of this random reader do not count
@@ -510,7 +515,7 @@ def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
     assert finite
     whole = [text for text in texts if len(sampler.tokenizer(text).input_ids) == 3]
     for text in whole:  # needs no end
-        (one,), (other,) = on_servers.leaves(PROMPTS[:1], [text]), sampler.leaves(PROMPTS[:1], [text])
+        (one,), (other,) = (leaves_of(each, PROMPTS[:1], [text]) for each in (on_servers, sampler))
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
 
 
@@ -525,7 +530,7 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
         assert one.belief.unseen_mass == pytest.approx(other.belief.unseen_mass, abs=1e-3)
         assert other.combined is not None
     asked = len(server.requests)
-    scorer.reader.expect([as_query({**QUESTION, "id": "q"})])
+    scorer.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))])
     assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
     assert not scorer.sampler._expected

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 import requests
@@ -15,13 +18,19 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.estimators.belief import weigh
+from seper_reward.estimators.draws import estimate
+from seper_reward.estimators.seper import Estimator
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
-from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
-from tests.vllm_server import ABSENT, PYTHON, vllm_server
+from seper_reward.reader.sampler import Request
+from seper_reward.runtime.codec import from_json
+from seper_reward.types import Responses
+from tests.helpers import PROMPTS, asking, leaves_of, prompt_ids, rebuilt, teacher_forced
+from tests.vllm_server import ABSENT, PYTHON, SETTINGS, vllm_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
 
@@ -52,13 +61,13 @@ def on_engine(local, url, **changes):
 @pytest.mark.parametrize("drawn", [{}, {"temperature": 0.6, "top_p": 0.9}, {"temperature": 0.0}])
 def test_log_probs_are_those_of_the_reader_in_process(local, url, drawn):
     engine = on_engine(local, url, **drawn)
-    sampled = engine.sample(PROMPTS)
+    sampled = engine.sample(asking(PROMPTS))
     for prompt, responses in zip(PROMPTS, sampled, strict=True):
         assert len(responses.texts) == 10
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             torch.testing.assert_close(log_probs, teacher_forced(local, prompt, token_ids), atol=5e-3, rtol=1e-3)
     if drawn.get("temperature") == 0:
-        greedy = rebuilt(local, temperature=0.0).sample(PROMPTS)
+        greedy = rebuilt(local, temperature=0.0).sample(asking(PROMPTS))
         assert [row.token_ids for row in sampled] == [row.token_ids for row in greedy]
         assert [(row.texts, row.finished) for row in sampled] == [(row.texts, row.finished) for row in greedy]
 
@@ -75,7 +84,7 @@ def test_probabilities_of_gold_answers_are_those_in_process(local, url):
     engine = on_engine(local, url)
     assert engine.knows_leaves
     texts = [" honey", " in 1840", " 4 or so"]
-    for one, other in zip(engine.leaves(PROMPTS, texts), local.leaves(PROMPTS, texts), strict=True):
+    for one, other in zip(leaves_of(engine, PROMPTS, texts), leaves_of(local, PROMPTS, texts), strict=True):
         assert (one.text, one.token_ids) == (other.text, other.token_ids)
         assert one.log_prob == pytest.approx(other.log_prob, abs=0.02)
         assert one.draw_log_prob == pytest.approx(other.draw_log_prob, abs=0.02)
@@ -84,7 +93,7 @@ def test_probabilities_of_gold_answers_are_those_in_process(local, url):
 
 def test_first_tokens_follow_the_readers_distribution(local, url):
     engine = on_engine(local, url, num_samples=200, max_new_tokens=1, temperature=0.7, stop=())
-    first = torch.tensor([ids[0] for ids in engine.sample(PROMPTS[:1])[0].token_ids])
+    first = torch.tensor([ids[0] for ids in engine.sample(asking(PROMPTS[:1]))[0].token_ids])
     with torch.no_grad():
         logits = local._model(input_ids=torch.tensor([prompt_ids(local, PROMPTS[0])])).logits[0, -1]
     probs, tokens = (logits.double() / 0.7).softmax(-1).topk(5)
@@ -99,8 +108,8 @@ def test_stop_strings_end_a_response_where_they_do_in_process(local, url):
     """A greedy reader, told to stop at a space: its responses begin with one, which ends nothing."""
     options = {"temperature": 0.0, "num_samples": 1, "stop": (" ", ".")}
     prompts = ["The mill stands in", "Bees make", "She said:"]
-    expected = rebuilt(local, **options).sample(prompts)
-    found = on_engine(local, url, **options).sample(prompts)
+    expected = rebuilt(local, **options).sample(asking(prompts))
+    found = on_engine(local, url, **options).sample(asking(prompts))
     assert [(row.texts, row.token_ids, row.finished) for row in found] == [
         (row.texts, row.token_ids, row.finished) for row in expected
     ]
@@ -140,7 +149,7 @@ def test_prompts_of_the_builder_fit_the_servers_window(local, url):
     engine = on_engine(local, url)
     assert engine.max_prompt_tokens == 2048 - 12
     long = PromptBuilder(engine.tokenizer, "brief", max_prompt_tokens=engine.max_prompt_tokens)
-    assert engine.sample([long.build("Who? " * 200 + "why?")])[0].texts
+    assert engine.sample(asking([long.build("Who? " * 200 + "why?")]))[0].texts
 
 
 def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkeypatch):
@@ -157,7 +166,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
         assert client.get_server_info()["lora_config"] is not None
         engine = on_engine(local, url)
         assert not engine.knows_leaves
-        before = engine.sample(PROMPTS)
+        before = engine.sample(asking(PROMPTS))
         for version in range(2):
             client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
             policies = EngineOptions((url,), engine_model=f"trl-policy-v{version}")
@@ -173,8 +182,70 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
                 client.unload_lora_adapter("trl-policy-v0")
         again = on_engine(local, url)  # it names the base by itself
         assert again.weights_hash == engine.weights_hash
-        after = again.sample(PROMPTS)
+        after = again.sample(asking(PROMPTS))
         for prompt, one, other in zip(PROMPTS, before, after, strict=True):
             assert one.token_ids == other.token_ids  # the same seeds
             forced = teacher_forced(local, prompt, other.token_ids[0])
             torch.testing.assert_close(other.token_log_probs[0], forced, atol=5e-3, rtol=1e-3)
+
+
+SAMPLES = 64
+
+
+@pytest.fixture(scope="module")
+def in_process(folder, local):
+    """Return what vLLM returns, in a process of its own environment; one prompt fills several blocks of its cache."""
+    template = local.tokenizer.apply_chat_template
+    long = "The old mill at Hallow was built by Peter Voss in 1812, and it burned down in 1840 after a storm. " * 8
+    questions = {"Who wrote Hamlet?": "", "When did the mill burn down?": long}
+    answers = [("William Shakespeare", "Bacon"), ("1840", "in 1812")]
+    requests = [
+        Request(
+            template([{"role": "user", "content": text + question}], tokenize=False, add_generation_prompt=True),
+            own,
+            question,
+        )
+        for (question, text), own in zip(questions.items(), answers, strict=True)
+    ]
+    asked = {
+        "sampling": {"num_samples": SAMPLES, "max_new_tokens": 12, "seed": 3},
+        "requests": [{"prompt": row.prompt, "answers": row.answers, "question": row.question} for row in requests],
+        "pairs": [(row.prompt, row.answers[0]) for row in requests],
+    }
+    asked["requests"].append({"prompt": "", "answers": [], "question": ""})
+    settings = {**os.environ, **SETTINGS, "PYTHONPATH": str(Path(__file__).parents[3])}
+    words = [PYTHON, "-m", "tests.reader.vllm_sampling", folder / "reader"]
+    done = subprocess.run(words, input=json.dumps(asked), env=settings, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return requests, json.loads(done.stdout.partition("\0")[2])
+
+
+def test_vllm_in_process_reads_like_the_reader_in_process(in_process, local):
+    requests, found = in_process
+    expected = rebuilt(local, num_samples=SAMPLES, seed=5).sample(requests)
+    *rows, error = found["rows"]
+    assert "must not be empty" in error
+    for request, row, other in zip(requests, rows, expected, strict=True):
+        mine = from_json(Responses, row)
+        assert mine.question_log_prob == pytest.approx(other.question_log_prob, abs=5e-3)
+        for one, two in zip(mine.known_leaves, other.known_leaves, strict=True):
+            assert (one.text, one.token_ids) == (two.text, two.token_ids)
+            assert one.log_prob == pytest.approx(two.log_prob, abs=0.02)
+            assert one.mean_log_prob == pytest.approx(two.mean_log_prob, abs=5e-3)
+        for log_probs, token_ids in zip(mine.token_log_probs, mine.token_ids, strict=True):
+            forced = teacher_forced(local, request.prompt, token_ids)
+            torch.testing.assert_close(log_probs, forced, atol=5e-3, rtol=1e-3)
+        # as many samples of as much mass: the intervals are as narrow, and the shares of a text agree
+        one, two = (weigh(Estimator(), each) for each in (mine, other))
+        assert one.unseen_mass == pytest.approx(two.unseen_mass, abs=0.1)
+        right = request.answers[0]
+        beliefs = [
+            estimate(draws, torch.tensor([float(text == right) for text in draws.responses.texts]))
+            for draws in (one, two)
+        ]
+        assert beliefs[0].value == pytest.approx(beliefs[1].value, abs=0.1)
+        assert beliefs[0].high - beliefs[0].low == pytest.approx(beliefs[1].high - beliefs[1].low, abs=0.1)
+    pairs = zip(*((row.prompt, row.answers[0]) for row in requests), strict=True)
+    for log_probs, other in zip(found["log_probs"], local.log_probs(*pairs), strict=True):
+        torch.testing.assert_close(torch.tensor(log_probs), other, atol=5e-3, rtol=1e-3)
+    assert found["again"][0]["texts"] == rows[0]["texts"][:2]  # a seed repeats

@@ -12,7 +12,7 @@ from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.self_check import check_tolerance, greatest_difference
 from seper_reward.runtime.pretrained import LoadedModel
-from tests.helpers import prompt_ids, teacher_forced
+from tests.helpers import asking, prompt_ids, teacher_forced
 from tests.reader.in_process.architectures import ARCHITECTURES, Architecture, long_rope, tokenizer
 
 START = "The mill burned down in 1840, says the parish book. "
@@ -50,13 +50,13 @@ def test_log_probs_are_the_models_own_and_do_not_depend_on_the_batch(architectur
     # since transformers 5.24, these two support any mask
     any_mask = architecture.family in ("GPT-J", "CodeGen") and architecture.model().is_backend_compatible()
     assert sampler.layout == ("tree" if any_mask else architecture.layout)
-    together = sampler.sample(PROMPTS)
+    together = sampler.sample(asking(PROMPTS))
     for prompt, responses in zip(PROMPTS, together, strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             torch.testing.assert_close(log_probs, teacher_forced(sampler, prompt, token_ids), atol=1e-3, rtol=0)
-    alone = [sampler.sample([prompt])[0] for prompt in PROMPTS]
+    alone = [sampler.sample(asking([prompt]))[0] for prompt in PROMPTS]
     assert [row.token_ids for row in together] == [row.token_ids for row in alone]
-    scored = sampler.sample(PROMPTS, questions=dict.fromkeys(PROMPTS, "?"))
+    scored = sampler.sample(asking(PROMPTS, questions=dict.fromkeys(PROMPTS, "?")))
     for prompt, responses in zip(PROMPTS, scored, strict=True):
         *before, last = prompt_ids(sampler, prompt)
         assert words.decode([last]) == "?"
@@ -85,8 +85,8 @@ def test_long_rope_is_read_as_in_a_batch_of_its_own(words):
     sampler = ResponseSampler(model, words, **sampling)
     prompts = ["x" * length for length in (10, 34, 35, 39, 40, 41, 60)]
     assert [len(prompt_ids(sampler, prompt)) for prompt in prompts] == [10, 34, 35, 39, 40, 41, 60]
-    together = sampler.sample(prompts)
-    assert [row.token_ids for row in together] == [sampler.sample([prompt])[0].token_ids for prompt in prompts]
+    together = sampler.sample(asking(prompts))
+    assert [row.token_ids for row in together] == [sampler.sample(asking([prompt]))[0].token_ids for prompt in prompts]
     for prompt, responses in zip(prompts, together, strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             expected = log_probs_by_prefix(sampler, prompt, token_ids)
@@ -129,7 +129,9 @@ def test_a_layout_that_does_not_fit_is_refused_when_the_reader_is_loaded(family,
 @pytest.mark.parametrize("family", ["Llama", "Mistral with a window", "Mamba", "GPT-Neo"])
 def test_the_layout_reread_fits_any_model_and_says_the_same(family, words):
     chosen, reread = load(BY_FAMILY[family], words), load(BY_FAMILY[family], words, "reread")
-    assert [row.token_ids for row in reread.sample(PROMPTS)] == [row.token_ids for row in chosen.sample(PROMPTS)]
+    assert [row.token_ids for row in reread.sample(asking(PROMPTS))] == [
+        row.token_ids for row in chosen.sample(asking(PROMPTS))
+    ]
 
 
 @pytest.mark.parametrize("architecture", UNUSUAL, ids=str)
@@ -166,13 +168,13 @@ def test_positions_that_padding_shifts_are_found(words):
 def test_the_check_leaves_no_trace(words):
     model = BY_FAMILY["Llama"].model()
     unchecked = ResponseSampler(model, words, num_samples=3, max_new_tokens=6)
-    expected = unchecked.sample(PROMPTS)
+    expected = unchecked.sample(asking(PROMPTS))
     checked = ResponseSampler(model, words, num_samples=3, max_new_tokens=6)
     before, state = torch.random.get_rng_state(), dict(vars(checked))
     checked.check()
     assert torch.equal(before, torch.random.get_rng_state())
     assert vars(checked) == state
-    for one, other in zip(checked.sample(PROMPTS), expected, strict=True):
+    for one, other in zip(checked.sample(asking(PROMPTS)), expected, strict=True):
         assert one.token_ids == other.token_ids
         assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
 

@@ -7,12 +7,12 @@ import torch
 
 from seper_reward.options import ReaderOptions
 from seper_reward.reader.in_process import decoding
-from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.in_process.response_sampler import Line, ResponseSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Asked, Leaf, Passage, Responses, UnscorableError
-from tests.helpers import PROMPTS, prompt_ids, rebuilt
+from tests.helpers import PROMPTS, asking, leaves_of, prompt_ids, rebuilt
 from tests.reader.in_process.architectures import tokenizer
 from tests.reader.in_process.test_architectures import BY_FAMILY
 
@@ -75,7 +75,7 @@ def test_a_leaf_is_the_product_of_softmaxes_and_all_its_ends(reader, layout, sam
     sampler = reader(layout, max_new_tokens=8, **sampling)
     texts = ["a", " the", "mill s"]
     prompts = ["Who?"] * 3 + ["The mill burned down. When?"] * 3
-    found = sampler.leaves(prompts, texts * 2)
+    found = leaves_of(sampler, prompts, texts * 2)
     for prompt, text, leaf in zip(prompts, texts * 2, found, strict=True):
         assert leaf.text == text.strip()
         assert leaf.token_ids == tuple(sampler.tokenizer(text).input_ids)
@@ -90,7 +90,7 @@ def test_ends_are_end_tokens_and_those_that_complete_a_stop_string_and_add_nothi
     words = sampler.tokenizer
 
     def ends(text):
-        return sampler._rows.given(words(text).input_ids).ends
+        return sampler._rows.given(text).ends
 
     (end,) = words("x").input_ids
     named = {words.decode([token]) for token in ends("a") if token not in (2, end)}
@@ -104,12 +104,12 @@ def test_ends_are_end_tokens_and_those_that_complete_a_stop_string_and_add_nothi
 def test_leaves_come_among_samples_as_often_as_they_are_likely(reader):
     sampler = reader(num_samples=3, temperature=0.7)
     characters = [chr(code) for code in range(33, 127) if chr(code) not in "xb"]
-    leaves = sampler.leaves(["Who?"] * len(characters), characters)
+    leaves = leaves_of(sampler, ["Who?"] * len(characters), characters)
     leaf = max(leaves, key=lambda leaf: leaf.draw_log_prob)
     prob = math.exp(leaf.draw_log_prob)
     assert prob > 0.02
     names = [f"round {number}" for number in range(1500)]  # they decide the noise
-    sampled = sampler._sample_batch(dict.fromkeys(names, prompt_ids(sampler, "Who?")), "tree", {}, {}, names)
+    sampled = sampler._sample_batch([Line(name, prompt_ids(sampler, "Who?")) for name in names])
     hits, draws = sum(len(leaf.among(row)) for row in sampled), sum(len(row.texts) for row in sampled)
     assert abs(hits - prob * draws) < 3.5 * (prob * (1 - prob) * draws) ** 0.5
 
@@ -142,7 +142,7 @@ def test_all_leaves_that_draw_a_text_sum_to_its_leaf(reader):
     assert sum(map(math.exp, responses.draw_log_probs)) == pytest.approx(1, abs=1e-5)
     texts = {text for text in responses.texts if text}
     compared, several, ends = 0, 0, set()
-    for leaf in sampler.leaves(["Who?"] * len(texts), sorted(texts)):
+    for leaf in leaves_of(sampler, ["Who?"] * len(texts), sorted(texts)):
         same = leaf.among(responses)
         expected = sum(math.exp(responses.draw_log_probs[place]) for place in same)
         assert math.exp(leaf.draw_log_prob) == pytest.approx(expected, abs=1e-6)
@@ -156,7 +156,7 @@ def test_all_leaves_that_draw_a_text_sum_to_its_leaf(reader):
 
 def test_a_text_that_no_response_can_be(reader):
     sampler = reader()
-    cut, ended, long, whole = sampler.leaves(["Who?"] * 4, ["abc", "axc", "acdef", "acde"])
+    cut, ended, long, whole = leaves_of(sampler, ["Who?"] * 4, ["abc", "axc", "acdef", "acde"])
     for leaf in (cut, ended, long):
         assert leaf.log_prob == leaf.draw_log_prob == -math.inf
     assert long.token_ids == tuple(sampler.tokenizer("acdef").input_ids)
@@ -164,7 +164,7 @@ def test_a_text_that_no_response_can_be(reader):
     assert len(forced) == 4  # the greatest length, so that no end follows
     assert whole.log_prob == pytest.approx(float(forced.sum()), abs=1e-4)
     with pytest.raises(UnscorableError, match="at least one token"):
-        sampler.leaves(["Who?"], [""])
+        leaves_of(sampler, ["Who?"], [""])
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_samp
     start = "The mill burned down in 1840, says the parish book. "  # read once for all
     prompts = [*PROMPTS, *(start + prompt for prompt in PROMPTS)]
     given = {prompts[0]: [" honey", " the mill of Voss"], prompts[4]: [" in 1840"], prompts[5]: ["4", " 4\n4", "m"]}
-    found, without = sampler.sample(prompts, given=given), sampler.sample(prompts)
+    found, without = sampler.sample(asking(prompts, given)), sampler.sample(asking(prompts))
     for prompt, row, expected in zip(prompts, found, without, strict=True):
         assert row.token_ids == expected.token_ids
         assert row.draw_log_probs == expected.draw_log_probs
@@ -185,7 +185,7 @@ def test_leaves_come_with_the_responses_which_stay_the_same_to_the_bit(tiny_samp
         texts = given.get(prompt, [])
         assert len(row.known_leaves) == len(texts)
         assert expected.known_leaves == ()
-        for leaf, apart in zip(row.known_leaves, sampler.leaves([prompt] * len(texts), texts), strict=True):
+        for leaf, apart in zip(row.known_leaves, leaves_of(sampler, [prompt] * len(texts), texts), strict=True):
             assert (leaf.text, leaf.token_ids) == (apart.text, apart.token_ids)
             assert leaf.log_prob == pytest.approx(apart.log_prob, abs=1e-3)
             assert leaf.draw_log_prob == pytest.approx(apart.draw_log_prob, abs=1e-3)
@@ -198,12 +198,12 @@ def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeyp
     given = {prompt: texts[: 3 + place] for place, prompt in enumerate(PROMPTS)}
     monkeypatch.setattr(decoding, "_GIVEN_TOKENS", limit)
     with profiling() as profile:
-        found = sampler.sample(PROMPTS, given=given)
+        found = sampler.sample(asking(PROMPTS, given))
     leaves = [leaf for row in found for leaf in row.known_leaves]
     prompt_tokens = sum(len(sampler.tokenizer(prompt).input_ids) for prompt in PROMPTS)
     assert profile.tokens["prefill"] == prompt_tokens + sum(len(leaf.token_ids[:6]) for leaf in leaves)
     for prompt, row in zip(PROMPTS, found, strict=True):
-        apart = sampler.leaves([prompt] * len(given[prompt]), given[prompt])
+        apart = leaves_of(sampler, [prompt] * len(given[prompt]), given[prompt])
         assert [leaf.text for leaf in row.known_leaves] == [leaf.text for leaf in apart]
         assert [leaf.log_prob for leaf in row.known_leaves] == pytest.approx(
             [leaf.log_prob for leaf in apart], abs=1e-3
@@ -221,7 +221,7 @@ def test_leaves_of_answers_are_cached_with_the_responses(reader, tmp_path):
     for prompt, row, expected in zip(prompts, found, without, strict=True):
         assert row.token_ids == expected.token_ids
         likely, cut = row.known_leaves
-        (apart,) = sampler.leaves([prompt], [prompted.prompts.response_text("a")])
+        (apart,) = leaves_of(sampler, [prompt], [prompted.prompts.response_text("a")])
         assert likely.token_ids == apart.token_ids
         assert likely.log_prob == pytest.approx(apart.log_prob, abs=1e-4)
         assert cut.log_prob == cut.draw_log_prob == -math.inf  # for which JSON has no number

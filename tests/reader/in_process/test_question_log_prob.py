@@ -12,7 +12,7 @@ from seper_reward.reader.prompts import PromptStyle
 from seper_reward.reader.tokens import find_tokens
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, Passage
-from tests.helpers import prompt_ids, rebuilt
+from tests.helpers import asking, prompt_ids, rebuilt
 
 QUESTION = "When did the mill burn down?"
 OTHER = "Who built Łódź's 縮絨 mill, and why?"
@@ -48,7 +48,7 @@ def expected(sampler, prompt, question):
 @pytest.mark.parametrize("layout", ["tree", "repeat", "alone", "reread"])
 def test_it_is_the_mean_over_the_questions_tokens(tiny_sampler, layout):
     sampler = rebuilt(tiny_sampler, num_samples=3, layout=layout)
-    found = sampler.sample(list(PROMPTS), questions=PROMPTS)
+    found = sampler.sample(asking(list(PROMPTS), questions=PROMPTS))
     for row, (prompt, question) in zip(found, PROMPTS.items(), strict=True):
         assert row.question_log_prob == pytest.approx(expected(sampler, prompt, question), abs=1e-4)
     # two prompts differ only after the question
@@ -58,10 +58,10 @@ def test_it_is_the_mean_over_the_questions_tokens(tiny_sampler, layout):
 def test_a_common_start_may_end_in_the_question(tiny_sampler, monkeypatch):
     """The first token after the common start differs between prompts, and is predicted by the last shared one."""
     prompts = {f"{START}{QUESTION} {tail}": f"{QUESTION} {tail}" for tail in ("Ann says 1840.", "Bob says 1842, no?")}
-    plain = tiny_sampler.sample(list(prompts))
+    plain = tiny_sampler.sample(asking(list(prompts)))
     for tokens in (1024, 1):
         monkeypatch.setattr(decoding, "_CPU_PREFILL_TOKENS", tokens)
-        found = tiny_sampler.sample(list(prompts), questions=prompts)
+        found = tiny_sampler.sample(asking(list(prompts), questions=prompts))
         for row, other, (prompt, question) in zip(found, plain, prompts.items(), strict=True):
             assert row.question_log_prob == pytest.approx(expected(tiny_sampler, prompt, question), abs=1e-4)
             assert row.token_ids == other.token_ids
@@ -72,12 +72,17 @@ def test_it_changes_no_bit_of_the_responses(tiny_sampler, layout):
     sampler = rebuilt(tiny_sampler, layout=layout)
     prompts = list(PROMPTS)
     asked = {prompt: PROMPTS[prompt] for prompt in prompts[::2]}
-    for row, plain in zip(sampler.sample(prompts, questions=asked), sampler.sample(prompts), strict=True):
+    for row, plain in zip(
+        sampler.sample(asking(prompts, questions=asked)), sampler.sample(asking(prompts)), strict=True
+    ):
         assert row.texts == plain.texts
         assert row.draw_log_probs == plain.draw_log_probs
         assert all(map(torch.equal, row.token_log_probs, plain.token_log_probs))
         assert plain.question_log_prob is None
-    assert [row.question_log_prob is None for row in sampler.sample(prompts, questions=asked)] == [False, True] * 3
+    assert [row.question_log_prob is None for row in sampler.sample(asking(prompts, questions=asked))] == [
+        False,
+        True,
+    ] * 3
 
 
 def test_tokens_of_the_last_occurrence_are_found(tiny_sampler):

@@ -18,12 +18,12 @@ from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.runtime import memory
 from seper_reward.types import UnscorableError, unwrap
-from tests.helpers import PROMPTS, prompt_ids, rebuilt, teacher_forced
+from tests.helpers import PROMPTS, asking, prompt_ids, rebuilt, teacher_forced
 
 
 def test_log_probs_are_the_models_own_at_temperature_1(tiny_sampler):
     sampler = rebuilt(tiny_sampler, temperature=0.3, top_p=0.9, num_samples=3, stop=())
-    for prompt, responses in zip(PROMPTS, sampler.sample(PROMPTS), strict=True):
+    for prompt, responses in zip(PROMPTS, sampler.sample(asking(PROMPTS)), strict=True):
         for log_probs, token_ids in zip(responses.token_log_probs, responses.token_ids, strict=True):
             expected = teacher_forced(sampler, prompt, token_ids)
             torch.testing.assert_close(log_probs, expected, atol=2e-3, rtol=1e-4)
@@ -34,8 +34,8 @@ def test_sharing_the_prefix_changes_nothing(tiny_sampler, layout):
     sharing = rebuilt(tiny_sampler, max_new_tokens=20)
     assert sharing.layout == "tree"
     sharing.layout = layout
-    shared = sharing.sample(PROMPTS)
-    unshared = rebuilt(tiny_sampler, max_new_tokens=20, layout="alone").sample(PROMPTS)
+    shared = sharing.sample(asking(PROMPTS))
+    unshared = rebuilt(tiny_sampler, max_new_tokens=20, layout="alone").sample(asking(PROMPTS))
     assert [row.token_ids for row in shared] == [row.token_ids for row in unshared]
     for one, other in zip(shared, unshared, strict=True):
         for log_probs, expected in zip(one.token_log_probs, other.token_log_probs, strict=True):
@@ -49,42 +49,44 @@ def test_sharing_the_prefix_on_the_plain_reader(plain_sampler, layout):
     sharing = rebuilt(plain_sampler, temperature=0.6, num_samples=5)
     sharing.layout = layout
     prompts = [f"{PROMPTS[1]} 1840\n\n{prompt}" for prompt in PROMPTS]  # a common start
-    shared = sharing.sample(prompts)
-    unshared = rebuilt(sharing, layout="alone").sample(prompts)
+    shared = sharing.sample(asking(prompts))
+    unshared = rebuilt(sharing, layout="alone").sample(asking(prompts))
     assert [row.texts for row in shared] == [row.texts for row in unshared]
     assert len({len(ids) for row in shared for ids in row.token_ids}) > 2
 
 
 def test_order_and_repetition_of_prompts_do_not_matter(tiny_sampler):
-    once = tiny_sampler.sample(PROMPTS)
-    again = tiny_sampler.sample([*PROMPTS[::-1], PROMPTS[0]])
+    once = tiny_sampler.sample(asking(PROMPTS))
+    again = tiny_sampler.sample(asking([*PROMPTS[::-1], PROMPTS[0]]))
     for one, other in zip([*once[::-1], once[0]], again, strict=True):
         assert one.token_ids == other.token_ids
         assert all(map(torch.equal, one.token_log_probs, other.token_log_probs))
 
 
 def test_a_response_does_not_depend_on_its_batch_in_fp32(tiny_sampler):
-    together = tiny_sampler.sample(PROMPTS)
-    alone = [tiny_sampler.sample([prompt])[0] for prompt in PROMPTS]
-    split = rebuilt(tiny_sampler, max_batch_tokens=1).sample(PROMPTS)
+    together = tiny_sampler.sample(asking(PROMPTS))
+    alone = [tiny_sampler.sample(asking([prompt]))[0] for prompt in PROMPTS]
+    split = rebuilt(tiny_sampler, max_batch_tokens=1).sample(asking(PROMPTS))
     assert [row.token_ids for row in together] == [row.token_ids for row in alone]
     assert [row.token_ids for row in together] == [row.token_ids for row in split]
 
 
 def test_more_samples_extend_fewer(tiny_sampler):
-    few, many = tiny_sampler.sample(PROMPTS), rebuilt(tiny_sampler, num_samples=9).sample(PROMPTS)
+    few, many = tiny_sampler.sample(asking(PROMPTS)), rebuilt(tiny_sampler, num_samples=9).sample(asking(PROMPTS))
     for one, other in zip(few, many, strict=True):
         assert one.token_ids == other.token_ids[:4]
         assert len(set(other.token_ids)) > 4  # the noise differs between samples
 
 
 def test_seed_and_prompt_decide_the_noise(tiny_sampler):
-    other_seed = rebuilt(tiny_sampler, seed=1).sample(PROMPTS)
+    asked = asking(PROMPTS)
+    other_seed = rebuilt(tiny_sampler, seed=1).sample(asked)
     assert all(
-        one.token_ids != other.token_ids for one, other in zip(tiny_sampler.sample(PROMPTS), other_seed, strict=True)
+        one.token_ids != other.token_ids
+        for one, other in zip(tiny_sampler.sample(asking(PROMPTS)), other_seed, strict=True)
     )
     before = torch.random.get_rng_state()
-    tiny_sampler.sample(PROMPTS)
+    tiny_sampler.sample(asking(PROMPTS))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -93,7 +95,7 @@ def test_whole_responses_follow_the_models_distribution(tiny_sampler, layout):
     """χ² over pairs of tokens, the second after the first: responses that share a branch are drawn apart."""
     sampler = rebuilt(tiny_sampler, num_samples=800, max_new_tokens=2, stop=(), temperature=0.4)
     sampler.layout = layout
-    drawn = Counter(ids for ids in sampler.sample(PROMPTS[2:])[0].token_ids)
+    drawn = Counter(ids for ids in sampler.sample(asking(PROMPTS[2:]))[0].token_ids)
     start = prompt_ids(sampler, PROMPTS[2])
     expected = {}
     with torch.no_grad():
@@ -157,9 +159,9 @@ def test_a_certain_token_is_drawn():
 @pytest.mark.parametrize("start", ["", "The mill burned down in 1840, says the parish book. " * 3])
 def test_prompts_read_a_few_at_a_time_give_the_same(tiny_sampler, monkeypatch, start):
     prompts = [f"{start}{number} {'was never built again. ' * number}{PROMPTS[2]}" for number in range(6)]
-    expected = tiny_sampler.sample(prompts)
+    expected = tiny_sampler.sample(asking(prompts))
     monkeypatch.setattr(decoding, "_CPU_PREFILL_TOKENS", 100)
-    for one, other in zip(tiny_sampler.sample(prompts), expected, strict=True):
+    for one, other in zip(tiny_sampler.sample(asking(prompts)), expected, strict=True):
         assert one.token_ids == other.token_ids
         for log_probs, same in zip(one.token_log_probs, other.token_log_probs, strict=True):
             torch.testing.assert_close(log_probs, same, atol=1e-4, rtol=1e-4)
@@ -168,7 +170,7 @@ def test_prompts_read_a_few_at_a_time_give_the_same(tiny_sampler, monkeypatch, s
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch, limit):
     sampler = rebuilt(tiny_sampler)
-    expected, asked, prefill = sampler.sample(PROMPTS), [], TreeDecoder.prefill
+    expected, asked, prefill = sampler.sample(asking(PROMPTS)), [], TreeDecoder.prefill
 
     def short_of_memory(self, prompts, spans):
         asked.append(len(prompts))
@@ -178,12 +180,12 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_sampler, monkeypatch, limit
 
     monkeypatch.setattr(TreeDecoder, "prefill", short_of_memory)
     with pytest.warns(UserWarning, match="a batch of 3 is halved"):
-        found = sampler.sample(PROMPTS)
+        found = sampler.sample(asking(PROMPTS))
     assert [row.token_ids for row in found] == [row.token_ids for row in expected]
     assert asked == ([3, 1, 2, 1, 1] if limit == 1 else [3, 1, 2])
     monkeypatch.setattr(TreeDecoder, "prefill", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("full")))
     with pytest.raises(torch.OutOfMemoryError):
-        sampler.sample(PROMPTS[:1])
+        sampler.sample(asking(PROMPTS[:1]))
 
 
 def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
@@ -193,7 +195,7 @@ def test_equal_beginnings_are_decoded_once(plain_sampler, monkeypatch):
     monkeypatch.setattr(
         TreeDecoder, "_step", lambda self, tokens, *rest: widths.append(tokens.shape[1]) or step(self, tokens, *rest)
     )
-    responses = sampler.sample(PROMPTS[1:2])[0]
+    responses = sampler.sample(asking(PROMPTS[1:2]))[0]
     assert len(set(responses.token_ids)) == 1
     assert set(widths) == {1}
 
@@ -209,7 +211,7 @@ def test_a_stop_string_in_front_ends_nothing_and_later_ones_do(tiny_sampler):
 
 
 def test_zero_temperature_is_greedy(tiny_sampler):
-    greedy = rebuilt(tiny_sampler, temperature=0.0, num_samples=2, stop=()).sample(PROMPTS[:1])[0]
+    greedy = rebuilt(tiny_sampler, temperature=0.0, num_samples=2, stop=()).sample(asking(PROMPTS[:1]))[0]
     with torch.no_grad():
         expected = sampler_generate(tiny_sampler, PROMPTS[0], max_new_tokens=8)
     assert greedy.token_ids[0] == greedy.token_ids[1] == tuple(expected)
@@ -230,7 +232,7 @@ def test_nucleus_by_hand():
 @pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.5, 1.0), (1.5, 0.8), (0.0, 1.0)])
 def test_the_probability_of_a_draw_by_a_slow_loop(tiny_sampler, temperature, top_p):
     sampler = rebuilt(tiny_sampler, temperature=temperature, top_p=top_p, num_samples=3, stop=())
-    (responses,) = sampler.sample(PROMPTS[:1])
+    (responses,) = sampler.sample(asking(PROMPTS[:1]))
     for token_ids, draw_log_prob in zip(responses.token_ids, responses.draw_log_probs, strict=True):
         ids, expected = prompt_ids(sampler, PROMPTS[0]), 0.0
         for token in token_ids:
@@ -249,9 +251,9 @@ def test_the_probability_of_a_draw_by_a_slow_loop(tiny_sampler, temperature, top
 
 
 def test_stop_string_ends_and_cuts_the_response(plain_sampler):
-    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
+    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(asking(PROMPTS[1:2]))[0]
     assert " " in free.texts[0]
-    stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(" ",)).sample(PROMPTS[1:2])[0]
+    stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(" ",)).sample(asking(PROMPTS[1:2]))[0]
     assert stopped.texts[0] == free.texts[0].split(" ")[0]
     assert stopped.finished == (True,)
     assert stopped.token_ids[0] == free.token_ids[0][: len(stopped.token_ids[0])]
@@ -259,10 +261,10 @@ def test_stop_string_ends_and_cuts_the_response(plain_sampler):
 
 
 def test_a_stop_string_across_tokens(plain_sampler):
-    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(PROMPTS[1:2])[0]
+    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(asking(PROMPTS[1:2]))[0]
     text = free.texts[0]
     middle = text[len(text) // 3 : len(text) // 3 + 6]  # starts and ends inside tokens
-    stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(middle,)).sample(PROMPTS[1:2])[0]
+    stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(middle,)).sample(asking(PROMPTS[1:2]))[0]
     assert stopped.texts[0] == text.split(middle)[0].strip()
 
 
@@ -273,7 +275,7 @@ def test_end_of_sequence_counts_but_is_not_shown(plain_sampler):
         tokenize=False,
         add_generation_prompt=True,
     )
-    responses = sampler.sample([prompt])[0]
+    responses = sampler.sample(asking([prompt]))[0]
     ended = [index for index, ids in enumerate(responses.token_ids) if ids[-1] == sampler.tokenizer.eos_token_id]
     assert ended
     for index in ended:
@@ -284,11 +286,11 @@ def test_end_of_sequence_counts_but_is_not_shown(plain_sampler):
 
 @pytest.mark.parametrize("prompt", ["", "word " * 600])
 def test_a_prompt_that_cannot_be_sampled_leaves_the_others_of_its_batch_theirs(tiny_sampler, prompt):
-    first, error, second, again = tiny_sampler.sample([PROMPTS[0], prompt, PROMPTS[1], prompt])
+    first, error, second, again = tiny_sampler.sample(asking([PROMPTS[0], prompt, PROMPTS[1], prompt]))
     with pytest.raises(UnscorableError, match=r"empty|leave room"):
         unwrap(error)
     assert again is error
-    assert [first.token_ids, second.token_ids] == [row.token_ids for row in tiny_sampler.sample(PROMPTS[:2])]
+    assert [first.token_ids, second.token_ids] == [row.token_ids for row in tiny_sampler.sample(asking(PROMPTS[:2]))]
 
 
 @pytest.mark.parametrize("prompt", ["", "word " * 600])
@@ -323,11 +325,11 @@ def test_logits_that_are_no_number_are_the_fault_of_one_prompt(tiny_sampler, lay
     intact = rebuilt(tiny_sampler, layout=layout)
     assert zero in words(PROMPTS[1]).input_ids
     given = {PROMPTS[0]: [" honey"], PROMPTS[1]: [" in 1840"]}
-    first, error, second = sampler.sample(PROMPTS, given=given)
+    first, error, second = sampler.sample(asking(PROMPTS, given))
     with pytest.raises(UnscorableError, match="NaN logits"):
         unwrap(error)
     for prompt, found in ((PROMPTS[0], first), (PROMPTS[2], second)):
-        (alone,) = intact.sample([prompt], given=given)
+        (alone,) = intact.sample(asking([prompt], given))
         assert found == alone
         assert all(map(torch.equal, found.token_log_probs, alone.token_log_probs))
         assert len(found.known_leaves) == len(given.get(prompt, ()))
@@ -338,7 +340,7 @@ def test_broken_weights_are_no_number(tiny_reader):
     with torch.no_grad():
         sampler._model.get_input_embeddings().weight.fill_(torch.nan)
     with pytest.raises(UnscorableError, match="NaN logits"):
-        unwrap(sampler.sample(PROMPTS[:1])[0])
+        unwrap(sampler.sample(asking(PROMPTS[:1]))[0])
 
 
 @pytest.mark.parametrize(
@@ -363,7 +365,7 @@ def test_freed_memory_is_returned_now_and_then(tiny_sampler, monkeypatch):
     monkeypatch.setattr("seper_reward.reader.in_process.response_sampler.give_back", lambda: returned.append(1))
     sampler = rebuilt(tiny_sampler)
     for _ in range(4):
-        sampler.sample(PROMPTS)
+        sampler.sample(asking(PROMPTS))
     assert len(returned) == 2
 
 

@@ -1,0 +1,319 @@
+"""VLLMSampler: samples responses with vLLM in this process, for large readers and full accelerators.
+
+Responses are equal in distribution to those of ``ResponseSampler``, but not reproducible to the byte: batches depend
+on other requests. Gold answers read the prompt from vLLM's prefix cache.
+"""
+
+import contextlib
+import copy
+import functools
+import math
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
+from seper_reward.reader.chat import with_template
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.loading import load_tokenizer, merged_folder
+from seper_reward.reader.sampler import Request, content_seed, count_work
+from seper_reward.reader.tokens import (
+    GivenResponse,
+    ResponseEnds,
+    encode_prompt,
+    encode_response,
+    find_tokens,
+    leaf_before,
+)
+from seper_reward.runtime.cache import Cache
+from seper_reward.runtime.control_tokens import end_tokens
+from seper_reward.runtime.hashing import file_hash, hash_with_tokenizer
+from seper_reward.runtime.imports import need
+from seper_reward.runtime.profiling import timed
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt
+
+_NEXT_TOKENS = 20  # likeliest tokens after a gold answer among which its ends are found; others are rare
+_AHEAD = 512  # number of prompts that are queued before they are needed
+_MOST_QUEUED = 8192  # number of prompts in the queue from which on the oldest are given up
+# on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling takes minutes
+_ON_CPU = {"enable_chunked_prefill": False, "enforce_eager": True}
+_LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class _Queued:
+    """A request in vLLM's queue: its tokens, and the names of its parts: question if scored, samples, answers."""
+
+    ids: list[int]
+    span: range
+    given: tuple[GivenResponse, ...]
+    names: tuple[str, ...]
+
+
+class VLLMSampler:
+    """Samples N responses for each prompt with vLLM.
+
+    Args:
+        llm: vLLM's ``LLM``, with raw log-probabilities and prefix caching.
+        tokenizer: Its tokenizer.
+        name: Name of the model in provenance files.
+        weights_hash: Hash over all parts of the model that decide a response.
+        **sampling: Fields of ``SamplingOptions``.
+    """
+
+    backend = "vllm"
+    max_batch_tokens = 0
+    layout = None
+    device: torch.device | None = None
+    prompts_ahead = _AHEAD
+
+    def __init__(self, llm: Any, tokenizer: Any, *, name: str, weights_hash: str, **sampling: Any) -> None:
+        self.name, self.tokenizer, self.weights_hash = name, tokenizer, weights_hash
+        self.options = SamplingOptions(**sampling)
+        self._llm, self._vllm = llm, need("vllm", "vllm")
+        config = llm.llm_engine.vllm_config.model_config
+        self._window: int = config.max_model_len - 1  # a reading draws a token, too
+        generation = SimpleNamespace(eos_token_id=(config.try_get_generation_config() or {}).get("eos_token_id"))
+        self._end_tokens = end_tokens(SimpleNamespace(generation_config=generation), tokenizer)
+        self._ends = ResponseEnds(tokenizer, self.options, self._end_tokens, len(tokenizer))
+        self._queued: dict[Request, _Queued | UnscorableError] = {}
+        self._done: dict[str, Any] = {}
+        self._lock = threading.RLock()  # threads of rewards share the queue
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        reader: str,
+        options: ReaderOptions = ReaderOptions(),
+        engine: EngineOptions = EngineOptions(["vllm"]),
+        **sampling: Any,
+    ) -> "VLLMSampler":
+        """Load the reader into vLLM on this process's own accelerators, with its adapters merged.
+
+        Raises the errors of ``load_reader``, and ``OSError`` if vLLM is not installed.
+        """
+        vllm = need("vllm", "vllm")
+        tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
+        with tempfile.TemporaryDirectory() as folder, _own_devices(engine.tensor_parallel_size):
+            source = merged_folder(reader, options, Path(folder))
+            llm = vllm.LLM(
+                str(source),
+                tokenizer=str(source),
+                revision=None if Path(source).is_dir() else options.revision,
+                trust_remote_code=options.trust_remote_code,
+                dtype=options.dtype or "auto",
+                tensor_parallel_size=engine.tensor_parallel_size,
+                gpu_memory_utilization=engine.gpu_memory_utilization,
+                enable_prefix_caching=True,
+                max_logprobs=_NEXT_TOKENS,
+                **({} if torch.accelerator.is_available() else _ON_CPU),
+            )
+            files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
+            hashes = [[each.name, file_hash(each)] for each in files if each.suffix in (".safetensors", ".json")]
+        identity = hash_with_tokenizer(["vllm", hashes or [reader, options.revision]], tokenizer)
+        return cls(llm, tokenizer, name=reader, weights_hash=identity, **sampling)
+
+    @property
+    def knows_leaves(self) -> bool:
+        """Whether responses are drawn from the model's own distribution."""
+        return self.options.temperature == 1 and self.options.top_p == 1
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
+        special: int = self.tokenizer.num_special_tokens_to_add()
+        return self._window - self.options.max_new_tokens - special
+
+    def remember(self, cache: Cache) -> None:
+        """Do nothing: the hash covers the weights."""
+
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Queue requests of a later call of ``sample``: vLLM works on them while the caller judges others."""
+        with self._lock:
+            for request in requests:
+                if request not in self._queued:
+                    self._queued[request] = attempt(functools.partial(self._queue, request))
+            for stale in list(self._queued)[: -max(_MOST_QUEUED, len(requests))]:
+                self._give_up(self._queued.pop(stale))
+
+    def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
+        """Sample N responses for each request; see ``ResponseSampler.sample``.
+
+        Of the ends of an answer only those among the 20 likeliest next tokens count.
+        """
+        distinct = list(dict.fromkeys(requests))
+        with self._lock, timed("decode"):  # includes prefill
+            self.expect(distinct)
+            queued = [self._queued.pop(request) for request in distinct]
+            rows = [
+                each if isinstance(each, UnscorableError) else self._responses(request, each)
+                for request, each in zip(distinct, queued, strict=True)
+            ]
+        count_work(len(rows), (each.ids for each in queued if isinstance(each, _Queued)), rows)
+        found = dict(zip(distinct, rows, strict=True))
+        return [found[request] for request in requests]
+
+    def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
+        """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
+
+        def encoded(prompt: str, text: str) -> tuple[list[int], list[int]]:
+            return self._encode(Request(prompt)), encode_response(self.tokenizer, text, self.options.max_new_tokens)
+
+        pairs = [attempt(functools.partial(encoded, *pair)) for pair in zip(prompts, texts, strict=True)]
+        usable = [pair for pair in pairs if not isinstance(pair, UnscorableError)]
+        with self._lock, timed("prefill"):
+            names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
+            rows = (
+                torch.tensor(self._read(ids, tokens, output)[0], dtype=torch.float32)
+                for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
+            )
+            found = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
+        count_work(len(found), (ids for ids, _ in usable), found)
+        return found
+
+    def reading_with(self, model: Any) -> ResponseSampler:
+        """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
+        sampler = ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
+        sampler.check()
+        return sampler
+
+    def with_options(self, options: SamplingOptions) -> "VLLMSampler":
+        """Return a sampler over the same vLLM with other options of sampling."""
+        other = copy.copy(self)
+        other.options, other._ends, other._queued = options, self._ends.with_options(options), {}
+        return other
+
+    def _encode(self, request: Request) -> list[int]:
+        room = self._window - self.options.max_new_tokens
+        return encode_prompt(self.tokenizer, request.prompt, room, request.encoding)
+
+    def _queue(self, request: Request) -> _Queued:
+        ids = self._encode(request)
+        span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
+        given = tuple(map(self._ends.given, request.answers))
+        # the question comes first: its request does not read the prefix cache, and fills it for the others
+        prompts = [*([ids[: span.stop]] if span else []), ids, *([*ids, *row.read] for row in given)]
+        readings = [self._reading(use_cache=False)] * bool(span), [self._reading()] * len(given)
+        count = 1 if self.options.temperature == 0 else self.options.num_samples
+        params = [*readings[0], self._drawing(request.prompt, count, self.options.max_new_tokens), *readings[1]]
+        return _Queued(ids, span, given, self._enqueue(prompts, params))
+
+    def _enqueue(self, prompts: Sequence[list[int]], params: Sequence[Any]) -> tuple[str, ...]:
+        inputs = [{"prompt_token_ids": ids} for ids in prompts]
+        names = self._llm.enqueue(inputs, list(params), use_tqdm=False) if inputs else []
+        return tuple(name.partition("-")[0] for name in names)  # outputs have no random suffix
+
+    def _params(self, **given: Any) -> Any:
+        return self._vllm.SamplingParams(
+            **given, output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY, repetition_penalty=1.0
+        )
+
+    def _reading(self, use_cache: bool = True) -> Any:
+        """Return parameters that read a prompt's log-probabilities and those of the likeliest tokens after it."""
+        return self._params(
+            max_tokens=1,
+            temperature=0,
+            prompt_logprobs=0,
+            logprobs=_NEXT_TOKENS,
+            skip_reading_prefix_cache=not use_cache,
+            detokenize=False,  # rows of cached tokens are noise, not tokens
+        )
+
+    def _drawing(self, noise: str, count: int, longest: int) -> Any:
+        options = self.options
+        return self._params(
+            n=count,
+            seed=content_seed(options.seed, noise),
+            temperature=options.temperature,
+            top_p=options.top_p,
+            max_tokens=longest,
+            logprobs=0,
+            stop=list(options.stop) or None,
+            stop_token_ids=sorted(self._end_tokens),
+        )
+
+    def _wait(self, names: Sequence[str]) -> list[Any]:
+        """Return the outputs of requests in the queue."""
+        while not self._done.keys() >= set(names):
+            for output in self._llm.llm_engine.step():
+                if output.finished:
+                    self._done[output.request_id] = output
+        return [self._done.pop(name) for name in names]
+
+    def _give_up(self, queued: _Queued | UnscorableError) -> None:
+        if isinstance(queued, _Queued):
+            self._llm.llm_engine.abort_request([name for name in queued.names if self._done.pop(name, None) is None])
+
+    def _responses(self, request: Request, queued: _Queued) -> Responses:
+        *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
+        leaves = zip(queued.given, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
+        rows = [self._row(request, queued.ids, each) for each in sorted(samples.outputs, key=lambda row: row.index)]
+        rows *= self.options.num_samples // len(rows)
+        texts, token_ids, log_probs, finished = zip(*rows, strict=True)
+        scored = [question[0].prompt_logprobs[at][queued.ids[at]].logprob for at in queued.span]
+        return Responses(
+            texts=texts,
+            token_log_probs=tuple(torch.tensor(row, dtype=torch.float32) for row in log_probs),
+            token_ids=token_ids,
+            finished=finished,
+            draw_log_probs=tuple(map(sum, log_probs)) if self.knows_leaves else (),
+            known_leaves=tuple(self._leaf(queued.ids, *each) for each in leaves),
+            question_log_prob=math.fsum(scored) / len(scored) if scored else None,
+        )
+
+    def _row(self, request: Request, ids: list[int], drawn: Any) -> tuple[str, tuple[int, ...], list[float], bool]:
+        """Return the text, tokens and log-probabilities of a response, and whether it has ended.
+
+        A response that stopped before its first visible character goes on.
+        """
+        tokens, log_probs = list(drawn.token_ids), _log_probs(drawn)
+        while (cut := self._ends.cut(self._ends.decode(tokens))) is None and isinstance(drawn.stop_reason, str):
+            room = self.options.max_new_tokens - len(tokens)
+            if not room:
+                break
+            noise = f"{request.prompt}\0{drawn.index}\0{len(tokens)}"
+            (more,) = self._wait(self._enqueue([[*ids, *tokens]], [self._drawing(noise, 1, room)]))
+            (drawn,) = more.outputs
+            tokens, log_probs = [*tokens, *drawn.token_ids], log_probs + _log_probs(drawn)
+        ended = cut is not None or (drawn.finish_reason == "stop" and not isinstance(drawn.stop_reason, str))
+        text = self._ends.decode(tokens) if cut is None else cut
+        return text.strip(), tuple(tokens), log_probs, ended
+
+    def _leaf(self, ids: list[int], given: GivenResponse, output: Any) -> Leaf:
+        return leaf_before(given, *self._read(ids, given.read, output))
+
+    def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
+        """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
+        if (output.num_cached_tokens or 0) >= len(ids):  # the cache gives no log-probabilities of the first tokens
+            (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(use_cache=False)]))
+        rows = output.prompt_logprobs[len(ids) :]
+        log_probs = [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
+        return log_probs, {token: each.logprob for token, each in output.outputs[0].logprobs[0].items()}
+
+
+def _log_probs(drawn: Any) -> list[float]:
+    return [row[token].logprob for row, token in zip(drawn.logprobs, drawn.token_ids, strict=True)]
+
+
+@contextlib.contextmanager
+def _own_devices(count: int) -> Iterator[None]:
+    """Show vLLM's processes only the accelerators of this rank of a launcher, and no variables of the launcher."""
+    names = (*_LAUNCHER, "CUDA_VISIBLE_DEVICES")
+    kept = {name: os.environ.pop(name) for name in names if name in os.environ}
+    devices = kept.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.accelerator.device_count())))).split(",")
+    first = int(kept.get("LOCAL_RANK", 0)) * count % len(devices)
+    if devices[0]:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[first : first + count])
+    try:
+        yield
+    finally:
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        os.environ.update(kept)
