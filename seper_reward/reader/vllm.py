@@ -38,7 +38,7 @@ from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import file_hash, hash_with_tokenizer
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError, attempt
+from seper_reward.types import Responses, UnscorableError, attempt
 
 _NEXT_TOKENS = 20  # likeliest tokens after a gold answer among which its ends are found; others are rare
 _AHEAD = 512  # number of prompts that are queued before they are needed
@@ -265,7 +265,7 @@ class VLLMSampler:
             token_ids=token_ids,
             finished=finished,
             draw_log_probs=tuple(map(sum, log_probs)) if self.knows_leaves else (),
-            known_leaves=tuple(self._leaf(queued.ids, *each) for each in leaves),
+            known_leaves=tuple(leaf_before(row, *self._read(queued.ids, row.read, output)) for row, output in leaves),
             question_log_prob=math.fsum(scored) / len(scored) if scored else None,
         )
 
@@ -286,9 +286,6 @@ class VLLMSampler:
         ended = cut is not None or (drawn.finish_reason == "stop" and not isinstance(drawn.stop_reason, str))
         text = self._ends.decode(tokens) if cut is None else cut
         return text.strip(), tuple(tokens), log_probs, ended
-
-    def _leaf(self, ids: list[int], given: GivenResponse, output: Any) -> Leaf:
-        return leaf_before(given, *self._read(ids, given.read, output))
 
     def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
         """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""

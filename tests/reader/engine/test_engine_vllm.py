@@ -217,7 +217,7 @@ def in_process(folder, local):
     words = [PYTHON, "-m", "tests.reader.vllm_sampling", folder / "reader"]
     done = subprocess.run(words, input=json.dumps(asked), env=settings, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    return requests, json.loads(done.stdout.partition("\0")[2])
+    return requests, json.loads(done.stdout.partition("\0")[2].splitlines()[0])
 
 
 def test_vllm_in_process_reads_like_the_reader_in_process(in_process, local):
