@@ -511,13 +511,13 @@ class InputOptions(FormatOptions):
 class LabelerOptions(Options):
     """Options of labelers, shared by commands and trainers."""
 
-    label: Literal["delta_seper", "delta_seper_hard", "delta_belief", "seper_gain"] | None = setting(
+    label: Literal["delta_seper", "delta_seper_hard", "delta_belief", "seper_gain", "question_gain"] | None = setting(
         None,
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
-        "(mean of delta_seper and the change of the gold answer's likelihood) or "
-        "seper_gain (delta_seper plus the weighted gain of the question's likelihood; not on an engine). Rows contain "
-        "all four labels, labels of sets only this one (default: delta_seper; trainers learn from delta_belief if all "
-        "rows have it, and from delta_seper in labels of sets).",
+        "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_seper plus the "
+        "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns. "
+        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from delta_belief if "
+        "all rows have it, and from delta_seper in labels of sets).",
     )
     labeler_preset: Literal["default", "paper", "official"] = setting(
         "default",

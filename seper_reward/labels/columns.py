@@ -73,5 +73,6 @@ def _added(row: Mapping[str, Any] | UnscorableError, label: str) -> tuple[list[f
     if isinstance(row, UnscorableError):
         return [], [], "", str(row)
     error = f"std_error{SUFFIXES.get(label, '')}"
-    labels, errors = ([float(passage[name]) for passage in row["passages"]] for name in (label, error))
+    labels = [float(passage[label]) for passage in row["passages"]]
+    errors = [float(passage.get(error, 0.0)) for passage in row["passages"]]
     return labels, errors, json_line(row, default=str, allow_nan=False).rstrip("\n"), ""

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 LABELS_PARQUET = "labels.parquet"
 DELTA_SEPER = "delta_seper"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
-SUFFIXES = {DELTA_SEPER: "", "delta_seper_hard": "_hard", "delta_belief": "_belief", "seper_gain": "_gain"}
+SUFFIXES = {
+    DELTA_SEPER: "",
+    "delta_seper_hard": "_hard",
+    "delta_belief": "_belief",
+    "seper_gain": "_gain",
+    "question_gain": "_question_gain",  # of no field: a likelihood has no error
+}
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _ENDS = ("std_error", "low", "high")
 
@@ -223,7 +229,7 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     return LabeledQuery(
         Query(row["id"], row["question"], answers, passages, row.get(METADATA) or {}),
         labels=tuple(passage[column] for passage in row["passages"]),
-        std_errors=tuple(passage[std_error] if std_error else 0.0 for passage in row["passages"]),
+        std_errors=tuple(passage.get(std_error, 0.0) if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
         graded=column == labeler == "gold",
         # sets have one label: the label of the named labeler

@@ -22,6 +22,7 @@ from seper_reward.labels.labelers import (
 )
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.rows import label_row, labeled_query
+from seper_reward.labels.summary import label_interval
 from seper_reward.options import LabelerOptions, SetOptions
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
@@ -97,6 +98,22 @@ def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_s
     assert reread.std_errors == pytest.approx(found.std_errors, abs=1e-6)
 
 
+def test_the_questions_gain_is_a_label_without_an_error(tiny_scorer):
+    labeler = DeltaSePerLabeler(tiny_scorer, "question_gain")
+    found = labeler.label(QUERY)
+    ((bare, *rows),) = tiny_scorer.reader.responses([QUERY])
+    assert found.labels == pytest.approx([row.question_log_prob - bare.question_log_prob for row in rows], abs=1e-6)
+    assert set(found.std_errors) == {0.0}
+    assert found.baseline_error == 0.0
+    row = label_row(found, "question_gain")
+    reread = labeled_query(row, "question_gain")
+    assert reread.labels == pytest.approx(found.labels, abs=1e-6)
+    assert (set(reread.std_errors), reread.baseline_error) == ({0.0}, 0.0)
+    assert [label_interval(passage, "question_gain") for passage in row["passages"]] == [
+        (passage["question_gain"],) * 2 for passage in row["passages"]
+    ]
+
+
 def test_seper_gain_adds_half_of_the_questions_gain(tiny_scorer):
     labeler = DeltaSePerLabeler(tiny_scorer, "seper_gain")
     found = labeler.label(QUERY)
@@ -123,7 +140,7 @@ def test_delta_belief_needs_to_know_how_likely_the_answer_is(tiny_scorer):
     paper = SePerScorer(tiny_scorer.sampler, tiny_scorer.entailment, prompt="brief", estimator=options)
     with pytest.raises(ValueError, match="and weighting=mass; or take delta_seper"):
         DeltaSePerLabeler(paper, "delta_belief")
-    with pytest.raises(ValueError, match="delta_seper_hard, delta_belief, seper_gain, got"):
+    with pytest.raises(ValueError, match="delta_seper_hard, delta_belief, seper_gain, question_gain, got"):
         DeltaSePerLabeler(tiny_scorer, "seper")
 
 

@@ -17,6 +17,8 @@ from seper_reward.options import check_choice
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Belief, Estimate, UnscorableError
 
+_OF_QUESTION = ("seper_gain", "question_gain")  # labels that need the likelihood of the question
+
 
 class DeltaSePerLabeler(ReaderLabeler[Belief]):
     """Labels a passage by the change of the reader's belief in the gold answer, in [-1, 1].
@@ -25,8 +27,8 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         scorer: Scorer that measures the beliefs.
         label: Number in the rows that is the label, and name of the labels: ``"delta_seper"`` (soft),
             ``"delta_seper_hard"``, ``"delta_belief"``, the mean of ΔSePer and the change of the answer's likelihood
-            (``utility.combined``), or ``"seper_gain"``, ΔSePer plus the weighted gain of the question's likelihood
-            (``utility.with_question_gain``).
+            (``utility.combined``), ``"seper_gain"``, ΔSePer plus the weighted gain of the question's likelihood
+            (``utility.with_question_gain``), or ``"question_gain"``, this gain alone.
 
     Raises:
         ValueError: There is no such label, or the scorer cannot compute the likelihood that it needs.
@@ -41,8 +43,8 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
                 "delta_belief needs the probabilities of the answers: use a reader that does not think, in this "
                 "process or on an engine with echo, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
             )
-        if label == "seper_gain" and scorer.sampler.backend == "engine":
-            raise ValueError("seper_gain needs the probability of the question: use a reader or vLLM in this process")
+        if label in _OF_QUESTION and scorer.sampler.backend == "engine":
+            raise ValueError(f"{label} needs the probability of the question: use a reader or vLLM in this process")
         self.name, self.scorer = label, scorer
 
     @property
@@ -51,7 +53,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
         The rows also have the other labels, but questions that lack the chosen one are rejected.
         """
-        own = {"labeler": self.name} if self.name in ("delta_belief", "seper_gain") else {}
+        own = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
         return {**self.scorer.fingerprint, **own}
 
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
@@ -62,16 +64,18 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     def gain(self, reading: Belief, given: Belief) -> Estimate:
         """Return the change of the belief."""
         moved = utility(reading, given)
+        likelier = moved.question_gain
         gain = {
             DELTA_SEPER: moved.soft,
             "delta_seper_hard": moved.hard,
             "delta_belief": moved.combined,
             "seper_gain": moved.seper_gain,
+            "question_gain": None if likelier is None else Estimate(likelier, 0.0, likelier, likelier),
         }[self.name]
-        if gain is None and self.name == "seper_gain":
+        if gain is None and self.name in _OF_QUESTION:
             raise UnscorableError(
-                "seper_gain needs the likelihood of the question, but the prompt asks it before the passages, or the "
-                "reader's tokenizer is slow; use delta_seper"
+                f"{self.name} needs the likelihood of the question, but the prompt asks it before the passages, or "
+                "the reader's tokenizer is slow; use delta_seper"
             )
         if gain is None:
             raise UnscorableError(
