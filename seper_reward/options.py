@@ -516,8 +516,8 @@ class LabelerOptions(Options):
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
         "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_seper plus the "
         "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns. "
-        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from delta_belief if "
-        "all rows have it, and from delta_seper in labels of sets).",
+        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from delta_belief "
+        "if all rows have it, and from delta_seper in labels of sets).",
     )
     labeler_preset: Literal["default", "paper", "official"] = setting(
         "default",
