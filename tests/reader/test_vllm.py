@@ -82,7 +82,7 @@ def make(monkeypatch, tiny_sampler):
 
 
 def test_responses_and_answers_are_those_in_process(make):
-    sampler, local, llm = make(stop=("e",))
+    sampler, local, llm = make(stop=("c",))
     requests = asking(PROMPTS, {PROMPTS[0]: [" honey", " in 1840"]}, {PROMPTS[1]: PROMPTS[1]})
     found = sampler.sample([*requests, requests[0]])
     for one, request in zip(found, [*requests, requests[0]], strict=True):
