@@ -92,7 +92,7 @@ def test_responses_and_answers_are_those_in_process(make):
         assert one.question_log_prob == pytest.approx(other.question_log_prob, abs=1e-4)
         for leaf, expected in zip(one.known_leaves, other.known_leaves, strict=True):
             assert leaf.mean_log_prob == pytest.approx(expected.mean_log_prob, abs=1e-4)
-            assert leaf.log_prob <= expected.log_prob + 1e-4  # ends that are not among the 20 likeliest do not count
+            assert leaf.log_prob <= expected.log_prob + 1e-4  # ends that are not among the 128 likeliest do not count
     drawn = [each for each in llm.asked if hasattr(each, "n")]
     assert [each.n for each in drawn] == [4] * len(PROMPTS)
     assert len({each.seed for each in drawn}) == len(PROMPTS)
