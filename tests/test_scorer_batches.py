@@ -17,7 +17,7 @@ def with_device(monkeypatch, scorer, device):
 
 
 def test_a_large_device_measures_questions_side_by_side(tiny_scorer, monkeypatch):
-    for device, size in (("cpu", 1), ("cuda", 16), (None, 16)):
+    for device, size in (("cpu", 1), ("cuda", 128), (None, 128)):
         assert with_device(monkeypatch, tiny_scorer, device).batch_size == size
 
 

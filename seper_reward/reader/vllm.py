@@ -40,7 +40,7 @@ from seper_reward.runtime.imports import need
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses, UnscorableError, attempt
 
-_NEXT_TOKENS = 20  # likeliest tokens after a gold answer among which its ends are found; others are rare
+_NEXT_TOKENS = 128  # likeliest tokens after a gold answer among which its ends are found; others are rare
 _AHEAD = 512  # number of prompts that are queued before they are needed
 _MOST_QUEUED = 8192  # number of prompts in the queue from which on the oldest are given up
 # on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling takes minutes
@@ -147,7 +147,7 @@ class VLLMSampler:
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
         """Sample N responses for each request; see ``ResponseSampler.sample``.
 
-        Of the ends of an answer only those among the 20 likeliest next tokens count.
+        Of the ends of an answer only those among the 128 likeliest next tokens count.
         """
         distinct = list(dict.fromkeys(requests))
         with self._lock, timed("decode"):  # includes prefill

@@ -86,8 +86,9 @@ def test_probabilities_of_gold_answers_are_those_in_process(local, url):
     texts = [" honey", " in 1840", " 4 or so"]
     for one, other in zip(leaves_of(engine, PROMPTS, texts), leaves_of(local, PROMPTS, texts), strict=True):
         assert (one.text, one.token_ids) == (other.text, other.token_ids)
-        assert one.log_prob == pytest.approx(other.log_prob, abs=0.02)
-        assert one.draw_log_prob == pytest.approx(other.draw_log_prob, abs=0.02)
+        # only ends among the 20 likeliest next tokens count
+        assert other.log_prob - 0.1 <= one.log_prob <= other.log_prob + 0.02
+        assert one.draw_log_prob == one.log_prob
         assert one.mean_log_prob == pytest.approx(other.mean_log_prob, abs=5e-3)
 
 
@@ -230,7 +231,9 @@ def test_vllm_in_process_reads_like_the_reader_in_process(in_process, local):
         assert mine.question_log_prob == pytest.approx(other.question_log_prob, abs=5e-3)
         for one, two in zip(mine.known_leaves, other.known_leaves, strict=True):
             assert (one.text, one.token_ids) == (two.text, two.token_ids)
-            assert one.log_prob == pytest.approx(two.log_prob, abs=0.02)
+            assert one.log_prob <= two.log_prob + 0.02  # only ends among the likeliest next tokens count
+            if two.log_prob > -10:
+                assert one.log_prob == pytest.approx(two.log_prob, abs=0.02)
             assert one.mean_log_prob == pytest.approx(two.mean_log_prob, abs=5e-3)
         for log_probs, token_ids in zip(mine.token_log_probs, mine.token_ids, strict=True):
             forced = teacher_forced(local, request.prompt, token_ids)
