@@ -1210,3 +1210,40 @@ class WorkflowsOptions(PlotOptions, RetrieverOptions, SearchOptions, RetrievalOp
         "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
         "iter_retgen (each answer is part of the next query).",
     )
+
+
+@dataclass(frozen=True)
+class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOptions, RetrievalOptions):
+    """Compare credits of an agent's searches with the true effect: the change of its answers without the result.
+
+    The result of each search is kept, removed, and swapped for a random passage of about its length; the agent goes on
+    from there and answers several times (docs/credit.md).
+    """
+
+    file: str = setting("", f"{INPUT_HELP} The agent searches all their passages, or the corpus. Required.")
+    limit: int | None = setting(
+        None, "Number of questions to use, in an order by a hash of their ids: more continue fewer (default: all)."
+    )
+    agent: str = setting(
+        "plain",
+        "Agent, a causal language model: a hub id, a folder, plain (SmolLM2-135M-Instruct), or TOKENIZER@URL for the "
+        "model of a server.",
+    )
+    rollouts: str | None = setting(
+        None,
+        "Log of rollouts to use, in any form that audit-searches reads, which the agent continues (default: the agent "
+        "makes one rollout per question).",
+    )
+    max_searches: int = setting(
+        2, "Number of searches per rollout of the agent, >= 1; fewer if the question has fewer 'hops'."
+    )
+    continuations: int = setting(10, "Number of sampled answers per intervention, >= 2.")
+    agent_passage_tokens: int = setting(128, "Maximum length of a search result for the agent, in tokens, >= 1.")
+    searches: str | None = setting(None, "JSONL file for searches, their effects and credits; not given: none.")
+    cache: str | None = setting(
+        "runs/credit.sqlite", "SQLite file of all samples and scores, from which the same command resumes."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, max_searches=1, continuations=2, agent_passage_tokens=1)
