@@ -82,9 +82,10 @@ class _Played(NamedTuple):
 
     @property
     def asked(self) -> Asked:
-        """The reader's contexts after 0, 1, ... searches, and the texts to judge."""
-        found = Rollout(self.query.question, self.query.answers, self.turns, self.answer)
-        contexts = tuple(map(found.found_by, range(len(self.turns) + 1)))
+        """The reader's contexts after 0, 1, ... searches and without the first, second ..., and the texts to judge."""
+        every = range(len(self.turns) + 1)
+        parts = [self.turns[:end] for end in every] + [(*self.turns[: at - 1], *self.turns[at:]) for at in every[1:]]
+        contexts = tuple(tuple(dict.fromkeys(each for turn in own for each in turn.passages)) for own in parts)
         texts = dict.fromkeys([self.answer, *self.bare, *itertools.chain.from_iterable(self.ends.values())])
         return Asked(self.query.question, self.query.answers, contexts, tuple(texts))
 
@@ -117,13 +118,19 @@ def credited_searches(
         right = {text: (support, exact_match(text, each.answers)) for text, support in supports}
         beliefs = list(itertools.islice(own, len(row.now)))
         prompts = [scorer.reader.prompts.build(each.question, context) for context in each.contexts]
-        costs = _costs("reader", scorer.reader, prompts, reader.beliefs)
+        last = len(row.turns)
+        costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
+        costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
         costs |= _costs("agent", agent.reader, row.prompts, beliefs)
         searches = []
         for end, turn in enumerate(row.turns, 1):
             helpful, tokens = next(helps)
             text = " ".join(passage.full_text for passage in turn.passages)
             named = _by_beliefs(reader.beliefs[end - 1 : end + 1], beliefs[end - 1 : end + 1], costs) | {
+                "leave_one_out": (
+                    utility(reader.beliefs[last], reader.beliefs[last + end]).delta_seper,
+                    costs["left out"],
+                ),
                 "outcome": (2 * right[row.answer][0] - 1, 0.0),
                 "contains": (float(holds_answer(text, each.answers)), 0.0),
                 "judgment": (helpful - 0.5, tokens),

@@ -145,7 +145,8 @@ class ScriptedScorer:
     def measure(self, asked, size):
         return [
             Measured(
-                tuple(belief(0.2 * len(each)) for each in own.contexts), tuple(float(t == "1801") for t in own.texts)
+                tuple(belief(0.7 if each == (PAT,) else 0.2 * len(each)) for each in own.contexts),
+                tuple(float(t == "1801") for t in own.texts),
             )
             for own in asked
         ]
@@ -184,13 +185,15 @@ def test_interventions_continue_the_rollout(scripted):
     assert second.credits == pytest.approx(
         {
             "delta_seper": 0.2, "agent_delta_seper": 0.1, "delta_belief": 0.1, "question_gain": -0.2,
-            "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "outcome": 1.0, "contains": 1.0, "judgment": 0.4,
+            "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "leave_one_out": 0.2, "outcome": 1.0,
+            "contains": 1.0, "judgment": 0.4,
         }
     )  # fmt: skip
     assert first.credits["contains"] == 0.0
+    assert first.credits["leave_one_out"] == pytest.approx(0.4 - 0.7)  # Pat alone has .7
     assert second.tokens == {
         "delta_seper": 5.0, "agent_delta_seper": 5.0, "delta_belief": 5.0, "question_gain": 3.0, "igpo": 3.0,
-        "outcome": 0.0, "contains": 0.0, "judgment": 7.0,
+        "leave_one_out": 5.0, "outcome": 0.0, "contains": 0.0, "judgment": 7.0,
     }  # fmt: skip
 
 
