@@ -1220,10 +1220,6 @@ class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOpti
     from there and answers several times (docs/credit.md).
     """
 
-    file: str = setting("", f"{INPUT_HELP} The agent searches all their passages, or the corpus. Required.")
-    limit: int | None = setting(
-        None, "Number of questions to use, in an order by a hash of their ids: more continue fewer (default: all)."
-    )
     agent: str = setting(
         "plain",
         "Agent, a causal language model: a hub id, a folder, plain (SmolLM2-135M-Instruct), or TOKENIZER@URL for the "
@@ -1234,16 +1230,18 @@ class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOpti
         "Log of rollouts to use, in any form that audit-searches reads, which the agent continues (default: the agent "
         "makes one rollout per question).",
     )
+    sample: int | None = setting(
+        None,
+        "Number of questions or rollouts, drawn by a hash of the id: a greater number continues a smaller one, with "
+        "the same --cache (default: all).",
+    )
     max_searches: int = setting(
         2, "Number of searches per rollout of the agent, >= 1; fewer if the question has fewer 'hops'."
     )
     continuations: int = setting(10, "Number of sampled answers per intervention, >= 2.")
     agent_passage_tokens: int = setting(128, "Maximum length of a search result for the agent, in tokens, >= 1.")
     searches: str | None = setting(None, "JSONL file for searches, their effects and credits; not given: none.")
-    cache: str | None = setting(
-        "runs/credit.sqlite", "SQLite file of all samples and scores, from which the same command resumes."
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, max_searches=1, continuations=2, agent_passage_tokens=1)
+        check_least(self, sample=1, max_searches=1, continuations=2, agent_passage_tokens=1)

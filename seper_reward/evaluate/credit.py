@@ -27,7 +27,7 @@ from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import load_scorer
 from seper_reward.statistics import slope, spearman, statistic_over_questions
-from seper_reward.types import Query, UnscorableError
+from seper_reward.types import Query
 
 _NAME = "evaluate credit"
 _BLOCK = 8  # questions that share batches; a killed run loses at most one block
@@ -41,45 +41,26 @@ Value = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class CreditComparison(Record):
-    """Credits of searches compared with the true effect of their results on the agent's answers.
+    """Credits of searches compared with the true effect of their results on the agent's answers (docs/credit.md).
 
-    A value is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions. Unless it names another one, a
-    measure of a credit is for the effect of removal on E.
-
-    Attributes:
-        agent: Name of the agent.
-        reader: Name of the separate reader.
-        questions: Number of questions.
-        searches: Number of searches.
-        left_out: Number of questions or rollouts that are longer than a window.
-        helpful: Number of searches that surely help: the effect exceeds the margin and 1.96 standard errors.
-        harmful: Number of searches that surely harm.
-        correct: Correctness of the answers by intervention and measure.
-        effects: Mean effect of a result by intervention and measure.
-        ceiling: Greatest Spearman correlation that a credit can reach, as so few continuations measure the effect with
-            errors: the root of its reliability by halves (Spearman-Brown).
-        credits: By credit, ``measures`` (``Spearman``, its ``lead over outcome``, ``sign right``: the share of sure
-            effects whose sign the credit has, 0 counts half; ``slope`` of the effect on the credit, 1 if calibrated;
-            ``harmful found``: the share of surely harmful searches with a credit below 0), and Spearman by ``effects``
-            and by ``parts`` of the searches.
-        tokens: Number of tokens that models read and write per search, by credit.
-        parts: Number of searches by part.
-        by_search: The searches.
+    A ``Value`` is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions. Effects and correctness
+    are by intervention and measure. Measures of credits that name no effect are for that of removal on E.
     """
 
     agent: str
     reader: str
     questions: int
     searches: int
-    left_out: int
-    helpful: int
-    harmful: int
+    left_out: int  # questions or rollouts that are longer than a window
+    helpful: int  # searches that surely help: the effect exceeds the margin and 1.96 standard errors
+    harmful: int  # searches that surely harm
     correct: Mapping[str, Value]
-    effects: Mapping[str, Value]
-    ceiling: Value
+    effects: Mapping[str, Value]  # mean over searches
+    ceiling: Value  # greatest Spearman of a credit, as the effect is measured with errors: the root of its reliability
+    # by credit: `measures`, and Spearman by `effects` and by `parts` of the searches
     credits: Mapping[str, Mapping[str, Mapping[str, Value]]]
-    tokens: Mapping[str, float]
-    parts: Mapping[str, int]
+    tokens: Mapping[str, float]  # that models read and write per search, by credit
+    parts: Mapping[str, int]  # number of searches
     by_search: Sequence[CreditedSearch]
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,19 +92,17 @@ class CreditComparison(Record):
 
     def plot(self, path: Path) -> None:
         """Plot the correlations with the effects on E; the path's extension sets the format (svg, png, pdf)."""
-        panels = {
-            f"Spearman with the effect of a result that is {effect.partition(',')[0]}": {
-                "": {name: (row["effects"][effect]["value"], row["effects"][effect]["interval"]) for name, row in rows}
-            }
-            for rows in [self.credits.items()]
+        values = {
+            effect: {name: tuple(row["effects"][effect].values()) for name, row in self.credits.items()}
             for effect in (_TARGET, _OTHER)
         }
+        panels: Any = {f"Spearman with the effect: {effect}": {"": row} for effect, row in values.items()}
         plot_intervals(panels, path, ours=_OURS)
 
 
 def command(config: CreditOptions) -> str:
     """Run ``seper-reward evaluate credit``."""
-    queries, corpus = questions_and_corpus(replace(config, limit=None))
+    queries, corpus = questions_and_corpus(config)
     cases = _cases(queries, config)
     with reporting(_NAME, config) as report:
         scorer = load_scorer(config, config.seed)
@@ -140,15 +119,11 @@ def command(config: CreditOptions) -> str:
         agent = SearchAgent(reader, load_retriever(config.retriever, corpus))
         measure = partial(credited_searches, agent, scorer, list(corpus.values()))
         found = measure_shared(cases, lambda batch: isolated(measure, list(batch)), "intervening", size=_BLOCK)
-        rows: list[CreditedSearch] = []
-        for case, searches in zip(cases, found, strict=True):
-            if isinstance(searches, UnscorableError):
-                tell_left_out(case.query.id, searches)
-            else:
-                rows += searches
-        left_out = sum(isinstance(each, UnscorableError) for each in found)
-        names = {"agent": config.agent, "reader": config.reader}
-        result = compare_credits(rows, margin=config.margin, left_out=left_out, **names)
+        errors = {case.query.id: each for case, each in zip(cases, found, strict=True) if isinstance(each, Exception)}
+        for name, error in errors.items():
+            tell_left_out(name, error)
+        rows = [row for each in found if not isinstance(each, Exception) for row in each]
+        result = compare_credits(rows, config.margin, len(errors), config.agent, config.reader)
         report(result)
     if config.searches and process_state().is_main_process:
         write_lines(Path(config.searches), map(asdict, result.by_search))
@@ -156,7 +131,7 @@ def command(config: CreditOptions) -> str:
 
 
 def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
-    """Return the questions, or the rollouts of the log, ordered by a hash of their ids, up to the limit."""
+    """Return the questions, or the rollouts of the log, ordered by a hash of their ids, up to the number of the sample."""
     if config.rollouts is None:
         most = config.max_searches
         cases = [Case(query, min(most, query.metadata.get("hops", most))) for query in queries]
@@ -168,23 +143,15 @@ def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
                  len(each.turns), each)
             for each in read_usable_rollouts(config.rollouts, config, gold)
         ]  # fmt: skip
-    return sorted(cases, key=lambda case: content_key("credit", case.query.id))[: config.limit]
+    return sorted(cases, key=lambda case: content_key("credit", case.query.id))[: config.sample]
 
 
 def compare_credits(
-    rows: Sequence[CreditedSearch], *, margin: float, left_out: int = 0, agent: str = "", reader: str = ""
+    rows: Sequence[CreditedSearch], margin: float, left_out: int = 0, agent: str = "", reader: str = ""
 ) -> CreditComparison:
     """Compare the credits of searches with their true effects.
 
-    Args:
-        rows: The searches.
-        margin: Least size of an effect that can be sure.
-        left_out: Number of questions that could not be measured.
-        agent: Name of the agent.
-        reader: Name of the separate reader.
-
-    Raises:
-        ValueError: There is no search.
+    The least size of a sure effect is ``margin``; without a search ``ValueError`` is raised.
     """
     if not rows:
         raise ValueError("expected searches that can be measured, got none; see the messages above")

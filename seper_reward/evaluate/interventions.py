@@ -119,6 +119,7 @@ def credited_searches(
         beliefs = list(itertools.islice(own, len(row.now)))
         prompts = [scorer.reader.prompts.build(each.question, context) for context in each.contexts]
         last = len(row.turns)
+        whole = reader.beliefs[last]
         costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
         costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
         costs |= _costs("agent", agent.reader, row.prompts, beliefs)
@@ -127,10 +128,7 @@ def credited_searches(
             helpful, tokens = next(helps)
             text = " ".join(passage.full_text for passage in turn.passages)
             named = _by_beliefs(reader.beliefs[end - 1 : end + 1], beliefs[end - 1 : end + 1], costs) | {
-                "leave_one_out": (
-                    utility(reader.beliefs[last], reader.beliefs[last + end]).delta_seper,
-                    costs["left out"],
-                ),
+                "leave_one_out": (utility(whole, reader.beliefs[last + end]).delta_seper, costs["left out"]),
                 "outcome": (2 * right[row.answer][0] - 1, 0.0),
                 "contains": (float(holds_answer(text, each.answers)), 0.0),
                 "judgment": (helpful - 0.5, tokens),
@@ -227,6 +225,7 @@ def _by_beliefs(
     return {
         "delta_seper": (gain.delta_seper, costs["reader"]),
         "agent_delta_seper": (own.delta_seper, costs["agent"]),
+        "seper_gain": (None if gain.seper_gain is None else gain.seper_gain.value, costs["reader"]),
         "delta_belief": (None if gain.combined is None else gain.combined.value, costs["reader"]),
         "question_gain": (gain.question_gain, costs["reader prompts"]),
         "igpo": (probs[1] - probs[0], costs["agent prompts"]),

@@ -185,14 +185,15 @@ def test_interventions_continue_the_rollout(scripted):
     assert second.credits == pytest.approx(
         {
             "delta_seper": 0.2, "agent_delta_seper": 0.1, "delta_belief": 0.1, "question_gain": -0.2,
-            "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "leave_one_out": 0.2, "outcome": 1.0,
+            "seper_gain": 0.1, "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "leave_one_out": 0.2, "outcome": 1.0,
             "contains": 1.0, "judgment": 0.4,
         }
     )  # fmt: skip
     assert first.credits["contains"] == 0.0
     assert first.credits["leave_one_out"] == pytest.approx(0.4 - 0.7)  # Pat alone has .7
     assert second.tokens == {
-        "delta_seper": 5.0, "agent_delta_seper": 5.0, "delta_belief": 5.0, "question_gain": 3.0, "igpo": 3.0,
+        "delta_seper": 5.0, "agent_delta_seper": 5.0, "delta_belief": 5.0, "seper_gain": 5.0, "question_gain": 3.0,
+        "igpo": 3.0,
         "leave_one_out": 5.0, "outcome": 0.0, "contains": 0.0, "judgment": 7.0,
     }  # fmt: skip
 
@@ -227,7 +228,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
         "--agent_passage_tokens", "8", "--max_passage_tokens", "8",
         "--json", str(outputs["json"]), "--searches", str(outputs["jsonl"]), "--plot", str(outputs["svg"]),
     ]  # fmt: skip
-    assert main([*words, "--limit", "3"]) == 0
+    assert main([*words, "--sample", "3"]) == 0
     few = capsys.readouterr().out
     assert "3 questions" in few
     searches = [json.loads(line) for line in outputs["jsonl"].read_text().splitlines()]
@@ -244,7 +245,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(ResponseSampler, "sample", never)
     monkeypatch.setattr(ResponseSampler, "log_probs", never)
-    assert main([*words, "--limit", "3"]) == 0
+    assert main([*words, "--sample", "3"]) == 0
     assert capsys.readouterr().out == few
 
 
