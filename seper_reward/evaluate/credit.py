@@ -1,5 +1,6 @@
 """Compare credits of a search agent's searches with what its answers lose without the results."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,32 +12,65 @@ import numpy as np
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, questions_and_corpus, reporting
-from seper_reward.evaluate.interventions import REMOVED, SUPPORT, SWAPPED, Case, CreditedSearch, credited_searches
+from seper_reward.data.answers import exact_match, holds_answer
+from seper_reward.estimators.utility import utility
 from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import isolated
+from seper_reward.reader.tokens import usage
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
+from seper_reward.reward.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
 from seper_reward.reward.logs import read_usable_rollouts
 from seper_reward.reward.search_agent import MAX_NEW_TOKENS, SearchAgent
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import tell_left_out
-from seper_reward.scorer import load_scorer
-from seper_reward.statistics import slope, spearman, statistic_over_questions
-from seper_reward.types import Query
+from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
+from seper_reward.statistics import rounded, slope, spearman, statistic_over_questions
+from seper_reward.types import KNOWN, Belief, Passage, Query, unwrap
 
-_NAME = "evaluate credit"
 _BLOCK = 8  # questions that share batches; a killed run loses at most one block
+MEASURES = SUPPORT, EXACT = "E", "exact match"
 _TARGET, _OTHER = f"{REMOVED}, {SUPPORT}", f"{SWAPPED}, {SUPPORT}"
-_OUTCOME = "outcome"
-_LEAD = "lead over outcome"
-_OURS = ("delta_seper", "agent_delta_seper", "delta_belief")
 _SURE = 1.96  # standard errors
 Value = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CreditedSearch:
+    """A search with its true effect and its credits; effects are by intervention and measure (``"removed, E"``).
+
+    Attributes:
+        id: Id of the question.
+        question: The question.
+        search: Number of the search in the rollout, from 1.
+        query: Its query.
+        hops: Number of hops of the question; ``None`` if unknown.
+        known: Whether the agent answers rightly without a search, by samples that neither effects nor credits use.
+        correct: Mean correctness of the continuations.
+        effects: Correctness with the result minus correctness without it.
+        std_errors: Standard errors of the effects over continuations.
+        halves: Effect of removal on E in the continuations of even and of odd number.
+        credits: Credits by name, NaN if unknown.
+        tokens: Number of tokens that models read and write for each credit.
+    """
+
+    id: str
+    question: str
+    search: int
+    query: str
+    hops: int | None
+    known: bool
+    correct: Mapping[str, float]
+    effects: Mapping[str, float]
+    std_errors: Mapping[str, float]
+    halves: tuple[float, float]
+    credits: Mapping[str, float]
+    tokens: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -97,14 +131,14 @@ class CreditComparison(Record):
             for effect in (_TARGET, _OTHER)
         }
         panels: Any = {f"Spearman with the effect: {effect}": {"": row} for effect, row in values.items()}
-        plot_intervals(panels, path, ours=_OURS)
+        plot_intervals(panels, path, ours=("delta_seper", "agent_delta_seper", "seper_gain", "delta_belief"))
 
 
 def command(config: CreditOptions) -> str:
     """Run ``seper-reward evaluate credit``."""
     queries, corpus = questions_and_corpus(config)
     cases = _cases(queries, config)
-    with reporting(_NAME, config) as report:
+    with reporting("evaluate credit", config) as report:
         scorer = load_scorer(config, config.seed)
         model, at, address = config.agent.partition("@http")
         sampler = load_sampler(
@@ -131,7 +165,7 @@ def command(config: CreditOptions) -> str:
 
 
 def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
-    """Return the questions, or the rollouts of the log, ordered by a hash of their ids, up to the number of the sample."""
+    """Return the questions, or the rollouts of the log, as many as the sample has, by a hash of their ids."""
     if config.rollouts is None:
         most = config.max_searches
         cases = [Case(query, min(most, query.metadata.get("hops", most))) for query in queries]
@@ -144,6 +178,107 @@ def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
             for each in read_usable_rollouts(config.rollouts, config, gold)
         ]  # fmt: skip
     return sorted(cases, key=lambda case: content_key("credit", case.query.id))[: config.sample]
+
+
+def credited_searches(
+    agent: SearchAgent, scorer: SePerScorer, corpus: Sequence[Passage], cases: Sequence[Case]
+) -> list[list[CreditedSearch]]:
+    """Measure the true effect and the credits of each search of several rollouts, which share batches.
+
+    ``scorer`` is that of a separate reader; its judge gives E. Other arguments and the error are as in ``intervene``.
+    """
+    rows = intervene(agent, corpus, cases)
+    asked = [row.asked for row in rows]
+    measured = map(unwrap, scorer.measure(asked, len(rows)))
+    sampled = [
+        (each.question, each.answers, found) for row, each in zip(rows, asked, strict=True) for found in row.now
+    ]
+    own = iter(beliefs_of(scorer.judge, scorer.estimator, sampled))
+    helps = iter(
+        agent.judge_results(
+            [(row.query.question, row.turns[:end]) for row in rows for end in range(1, len(row.turns) + 1)]
+        )
+    )
+    found = []
+    for row, each, reader in zip(rows, asked, measured, strict=True):
+        supports = zip(each.texts, reader.supports, strict=True)
+        right = {text: (support, exact_match(text, each.answers)) for text, support in supports}
+        beliefs = list(itertools.islice(own, len(row.now)))
+        prompts = [scorer.reader.prompts.build(each.question, context) for context in each.contexts]
+        last = len(row.turns)
+        whole = reader.beliefs[last]
+        costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
+        costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
+        costs |= _costs("agent", agent.reader, row.prompts, beliefs)
+        searches = []
+        for end, turn in enumerate(row.turns, 1):
+            helpful, tokens = next(helps)
+            text = " ".join(passage.full_text for passage in turn.passages)
+            named = _by_beliefs(reader.beliefs[end - 1 : end + 1], beliefs[end - 1 : end + 1], costs) | {
+                "leave_one_out": (utility(whole, reader.beliefs[last + end]).delta_seper, costs["left out"]),
+                "outcome": (2 * right[row.answer][0] - 1, 0.0),
+                "contains": (float(holds_answer(text, each.answers)), 0.0),
+                "judgment": (helpful - 0.5, tokens),
+            }
+            searches.append(
+                CreditedSearch(
+                    row.query.id,
+                    each.question,
+                    end,
+                    turn.query,
+                    row.query.metadata.get("hops"),
+                    float(np.mean([right[text][0] for text in row.bare])) >= KNOWN,
+                    **effects({arm: [right[text] for text in row.ends[end, arm]] for arm in ARMS}),
+                    credits={name: math.nan if value is None else value for name, (value, _) in named.items()},
+                    tokens={name: cost for name, (_, cost) in named.items()},
+                )
+            )
+        found.append(searches)
+    return found
+
+
+def effects(right: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
+    """Return ``correct``, ``effects``, ``std_errors`` and ``halves`` of a search (``CreditedSearch``).
+
+    ``right`` has E and exact match of the N >= 2 continuations of each of ``ARMS``, which are independent samples.
+    """
+    scores = {f"{arm}, {name}": np.array(right[arm])[:, at] for arm in ARMS for at, name in enumerate(MEASURES)}
+    kept = {f"{arm}, {name}": scores[f"{KEPT}, {name}"] for arm in (REMOVED, SWAPPED) for name in MEASURES}
+    change = scores[f"{KEPT}, {SUPPORT}"] - scores[f"{REMOVED}, {SUPPORT}"]
+    return {
+        "correct": {name: rounded(float(own.mean())) for name, own in scores.items()},
+        "effects": {name: rounded(float(own.mean() - scores[name].mean())) for name, own in kept.items()},
+        "std_errors": {
+            name: rounded(math.sqrt((own.var(ddof=1) + scores[name].var(ddof=1)) / len(own)))
+            for name, own in kept.items()
+        },
+        "halves": (rounded(float(change[::2].mean())), rounded(float(change[1::2].mean()))),
+    }
+
+
+def _by_beliefs(
+    reader: Sequence[Belief], agent: Sequence[Belief], costs: Mapping[str, float]
+) -> dict[str, tuple[float | None, float]]:
+    """Return credits by the beliefs before and after a search, each with its number of tokens."""
+    gain, own = utility(reader[1], reader[0]), utility(agent[1], agent[0])
+    probs = [math.nan if each.answer_log_prob is None else math.exp(each.answer_log_prob) for each in agent]
+    return {
+        "delta_seper": (gain.delta_seper, costs["reader"]),
+        "agent_delta_seper": (own.delta_seper, costs["agent"]),
+        "seper_gain": (None if gain.seper_gain is None else gain.seper_gain.value, costs["reader"]),
+        "delta_belief": (None if gain.combined is None else gain.combined.value, costs["reader"]),
+        "question_gain": (gain.question_gain, costs["reader prompts"]),
+        "igpo": (probs[1] - probs[0], costs["agent prompts"]),
+    }
+
+
+def _costs(name: str, reader: PromptedReader, prompts: Sequence[str], beliefs: Sequence[Belief]) -> dict[str, float]:
+    """Return the number of tokens per search of the prompts of beliefs, and with their responses."""
+    rows = [zip(each.counts, each.sampled.token_log_probs, strict=True) for each in beliefs]
+    drawn = [count * len(row) for count, row in itertools.chain.from_iterable(rows)]
+    tokens = usage(reader.sampler.tokenizer, prompts, drawn)
+    read, searches = tokens["prompt_tokens"], len(prompts) - 1
+    return {f"{name} prompts": read / searches, name: (read + tokens["response_tokens"]) / searches}
 
 
 def compare_credits(
@@ -159,7 +294,7 @@ def compare_credits(
     effects = {name: np.array([row.effects[name] for row in rows]) for name in rows[0].effects}
     named = {name: np.array([row.credits[name] for row in rows]) for name in rows[0].credits}
     halves = np.array([row.halves for row in rows])
-    target, outcome = effects[_TARGET], named[_OUTCOME]
+    target, outcome = effects[_TARGET], named["outcome"]
     least = np.maximum(margin, _SURE * np.array([row.std_errors[_TARGET] for row in rows]))
     helpful, harmful = target > least, target < -least
     parts = _parts(rows)
@@ -174,7 +309,7 @@ def compare_credits(
     def described(own: Any) -> dict[str, dict[str, Value]]:
         measures = {
             "Spearman": correlation(own, target),
-            _LEAD: over(lambda at: spearman(own[at], target[at]) - spearman(outcome[at], target[at])),
+            "lead over outcome": over(lambda at: spearman(own[at], target[at]) - spearman(outcome[at], target[at])),
             "sign right": mean((1 + np.sign(own) * np.sign(target)) / 2, helpful | harmful),
             "slope": over(lambda at: slope(own[at], target[at])),
             "harmful found": mean(own < 0, harmful),

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from seper_reward.cli import main
-from seper_reward.evaluate.credit import compare_credits
-from seper_reward.evaluate.interventions import ARMS, Case, CreditedSearch, credited_searches, effects
+from seper_reward.evaluate import credit
+from seper_reward.evaluate.credit import CreditedSearch, compare_credits, credited_searches, effects
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reward.interventions import ARMS, Case
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
 from seper_reward.statistics import slope, spearman, statistic_over_questions
@@ -159,13 +160,11 @@ def belief(value, log_prob=-1.0):
 
 @pytest.fixture
 def scripted(monkeypatch):
-    from seper_reward.evaluate import interventions
-
     monkeypatch.setattr(
-        interventions, "beliefs_of",
+        credit, "beliefs_of",
         lambda judge, estimator, sampled: [belief(0.1 * place, -1.0 / (1 + place)) for place in range(len(sampled))],
     )  # fmt: skip
-    monkeypatch.setattr(interventions, "_costs", lambda name, *_: {name: 5.0, f"{name} prompts": 3.0})
+    monkeypatch.setattr(credit, "_costs", lambda name, *_: {name: 5.0, f"{name} prompts": 3.0})
     return ScriptedAgent()
 
 
