@@ -55,7 +55,7 @@ class CreditedSearch:
         effects: Correctness with the result minus correctness without it.
         std_errors: Standard errors of the effects over continuations.
         halves: Effect of removal on E in the continuations of even and of odd number.
-        credits: Credits by name, NaN if unknown.
+        credits: Credits by name, ``None`` if unknown.
         tokens: Number of tokens that models read and write for each credit.
     """
 
@@ -69,7 +69,7 @@ class CreditedSearch:
     effects: Mapping[str, float]
     std_errors: Mapping[str, float]
     halves: tuple[float, float]
-    credits: Mapping[str, float]
+    credits: Mapping[str, float | None]
     tokens: Mapping[str, float]
 
 
@@ -229,7 +229,7 @@ def credited_searches(
                     row.query.metadata.get("hops"),
                     float(np.mean([right[text][0] for text in row.bare])) >= KNOWN,
                     **effects({arm: [right[text] for text in row.ends[end, arm]] for arm in ARMS}),
-                    credits={name: math.nan if value is None else value for name, (value, _) in named.items()},
+                    credits={name: value for name, (value, _) in named.items()},
                     tokens={name: cost for name, (_, cost) in named.items()},
                 )
             )
@@ -261,14 +261,14 @@ def _by_beliefs(
 ) -> dict[str, tuple[float | None, float]]:
     """Return credits by the beliefs before and after a search, each with its number of tokens."""
     gain, own = utility(reader[1], reader[0]), utility(agent[1], agent[0])
-    probs = [math.nan if each.answer_log_prob is None else math.exp(each.answer_log_prob) for each in agent]
+    probs = [math.exp(each.answer_log_prob) for each in agent if each.answer_log_prob is not None]
     return {
         "delta_seper": (gain.delta_seper, costs["reader"]),
         "agent_delta_seper": (own.delta_seper, costs["agent"]),
         "seper_gain": (None if gain.seper_gain is None else gain.seper_gain.value, costs["reader"]),
         "delta_belief": (None if gain.combined is None else gain.combined.value, costs["reader"]),
         "question_gain": (gain.question_gain, costs["reader prompts"]),
-        "igpo": (probs[1] - probs[0], costs["agent prompts"]),
+        "igpo": (probs[1] - probs[0] if len(probs) == 2 else None, costs["agent prompts"]),
     }
 
 
@@ -292,7 +292,7 @@ def compare_credits(
         raise ValueError("expected searches that can be measured, got none; see the messages above")
     over = partial(statistic_over_questions, [row.id for row in rows])
     effects = {name: np.array([row.effects[name] for row in rows]) for name in rows[0].effects}
-    named = {name: np.array([row.credits[name] for row in rows]) for name in rows[0].credits}
+    named = {name: np.array([row.credits[name] for row in rows], dtype=float) for name in rows[0].credits}
     halves = np.array([row.halves for row in rows])
     target, outcome = effects[_TARGET], named["outcome"]
     least = np.maximum(margin, _SURE * np.array([row.std_errors[_TARGET] for row in rows]))
@@ -343,7 +343,7 @@ def compare_credits(
 def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
     hops = {
-        f"{each} hops": [row.hops == each for row in rows] for each in sorted({row.hops or 0 for row in rows}) if each
+        f"{each}-hop": [row.hops == each for row in rows] for each in sorted({row.hops or 0 for row in rows}) if each
     }
     numbers = {f"search {each}": [row.search == each for row in rows] for each in sorted({row.search for row in rows})}
     known = {name: [row.known == each for row in rows] for name, each in (("known", True), ("not known", False))}

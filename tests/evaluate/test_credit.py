@@ -49,7 +49,7 @@ ROWS = [
     searched("a", 2, -0.3, halves=(-0.2, -0.4), delta_seper=-0.2, outcome=1.0),
     searched("b", 1, 0.0, halves=(0.0, 0.0), delta_seper=0.1, outcome=-1.0, hops=1, known=True),
     searched("c", 1, -0.2, halves=(-0.3, -0.1), delta_seper=0.2, outcome=0.0),
-    searched("c", 2, 0.4, error=0.3, halves=(0.1, 0.7), delta_seper=math.nan, outcome=0.0),
+    searched("c", 2, 0.4, error=0.3, halves=(0.1, 0.7), delta_seper=None, outcome=0.0),
 ]
 
 
@@ -66,7 +66,7 @@ def test_comparison_by_hand():
     assert ours["slope"]["value"] == pytest.approx(0.22 / 0.1875, abs=1e-4)
     assert ours["lead over outcome"]["value"] == pytest.approx(0.8 - outcome["Spearman"]["value"], abs=2e-4)
     assert found.credits["delta_seper"]["effects"]["swapped, E"]["value"] == -0.8
-    assert found.parts == {"1 hops": 1, "2 hops": 4, "search 1": 3, "search 2": 2, "known": 1, "not known": 4}
+    assert found.parts == {"1-hop": 1, "2-hop": 4, "search 1": 3, "search 2": 2, "known": 1, "not known": 4}
     assert found.credits["delta_seper"]["parts"]["search 1"]["value"] == 0.5
     assert found.credits["delta_seper"]["parts"]["known"]["value"] is None
     assert found.tokens == {"delta_seper": 14.0, "outcome": 14.0}
