@@ -22,6 +22,7 @@ from seper_reward.reader.tokens import usage
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
+from seper_reward.reward.credit import Credit, advantages_over_reader
 from seper_reward.reward.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
 from seper_reward.reward.logs import read_usable_rollouts
 from seper_reward.reward.search_agent import MAX_NEW_TOKENS, SearchAgent
@@ -77,8 +78,8 @@ class CreditedSearch:
 class CreditComparison(Record):
     """Credits of searches compared with the true effect of their results on the agent's answers (docs/credit.md).
 
-    A ``Value`` is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions. Effects and correctness
-    are by intervention and measure. Measures of credits that name no effect are for that of removal on E.
+    A ``Value`` is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions. If a measure of a credit
+    names no effect, it is for that of removal on E.
     """
 
     agent: str
@@ -206,7 +207,10 @@ def credited_searches(
         beliefs = list(itertools.islice(own, len(row.now)))
         prompts = [scorer.reader.prompts.build(each.question, context) for context in each.contexts]
         last = len(row.turns)
-        whole = reader.beliefs[last]
+        whole, outcome = reader.beliefs[last], right[row.answer][0]
+        seper = [belief.seper for belief in reader.beliefs[: last + 1]]
+        credit = Credit((*[1] * last, 0), tuple(np.diff(seper).tolist()), outcome)
+        advantages = advantages_over_reader(credit, seper)
         costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
         costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
         costs |= _costs("agent", agent.reader, row.prompts, beliefs)
@@ -216,7 +220,8 @@ def credited_searches(
             text = " ".join(passage.full_text for passage in turn.passages)
             named = _by_beliefs(reader.beliefs[end - 1 : end + 1], beliefs[end - 1 : end + 1], costs) | {
                 "leave_one_out": (utility(whole, reader.beliefs[last + end]).delta_seper, costs["left out"]),
-                "outcome": (2 * right[row.answer][0] - 1, 0.0),
+                "turn_advantage": (advantages[end - 1], costs["reader"]),
+                "outcome": (2 * outcome - 1, 0.0),
                 "contains": (float(holds_answer(text, each.answers)), 0.0),
                 "judgment": (helpful - 0.5, tokens),
             }
@@ -284,10 +289,7 @@ def _costs(name: str, reader: PromptedReader, prompts: Sequence[str], beliefs: S
 def compare_credits(
     rows: Sequence[CreditedSearch], margin: float, left_out: int = 0, agent: str = "", reader: str = ""
 ) -> CreditComparison:
-    """Compare the credits of searches with their true effects.
-
-    The least size of a sure effect is ``margin``; without a search ``ValueError`` is raised.
-    """
+    """Compare the credits of at least one search with their true effects, which are sure above ``margin``."""
     if not rows:
         raise ValueError("expected searches that can be measured, got none; see the messages above")
     over = partial(statistic_over_questions, [row.id for row in rows])
@@ -343,7 +345,7 @@ def compare_credits(
 def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
     hops = {
-        f"{each}-hop": [row.hops == each for row in rows] for each in sorted({row.hops or 0 for row in rows}) if each
+        f"{each}-hop": [row.hops == each for row in rows] for each in sorted({row.hops for row in rows if row.hops})
     }
     numbers = {f"search {each}": [row.search == each for row in rows] for each in sorted({row.search for row in rows})}
     known = {name: [row.known == each for row in rows] for name, each in (("known", True), ("not known", False))}

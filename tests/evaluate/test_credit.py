@@ -185,15 +185,16 @@ def test_interventions_continue_the_rollout(scripted):
         {
             "delta_seper": 0.2, "agent_delta_seper": 0.1, "delta_belief": 0.1, "question_gain": -0.2,
             "seper_gain": 0.1, "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "leave_one_out": 0.2, "outcome": 1.0,
-            "contains": 1.0, "judgment": 0.4,
+            "contains": 1.0, "judgment": 0.4, "turn_advantage": 0.2 + 1.0 - 0.2,
         }
     )  # fmt: skip
     assert first.credits["contains"] == 0.0
+    assert first.credits["turn_advantage"] == pytest.approx(0.4 + 1.0 - 0.0)  # both gains, E, less SePer before them
     assert first.credits["leave_one_out"] == pytest.approx(0.4 - 0.7)  # Pat alone has .7
     assert second.tokens == {
         "delta_seper": 5.0, "agent_delta_seper": 5.0, "delta_belief": 5.0, "seper_gain": 5.0, "question_gain": 3.0,
         "igpo": 3.0,
-        "leave_one_out": 5.0, "outcome": 0.0, "contains": 0.0, "judgment": 7.0,
+        "leave_one_out": 5.0, "turn_advantage": 5.0, "outcome": 0.0, "contains": 0.0, "judgment": 7.0,
     }  # fmt: skip
 
 
