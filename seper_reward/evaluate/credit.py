@@ -209,8 +209,8 @@ def credited_searches(
         last = len(row.turns)
         whole, outcome = reader.beliefs[last], right[row.answer][0]
         seper = [belief.seper for belief in reader.beliefs[: last + 1]]
-        credit = Credit((*[1] * last, 0), tuple(np.diff(seper).tolist()), outcome)
-        advantages = advantages_over_reader(credit, seper)
+        gains = tuple(after - before for before, after in itertools.pairwise(seper))
+        advantages = advantages_over_reader(Credit((*[1] * last, 0), gains, outcome), seper)
         costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
         costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
         costs |= _costs("agent", agent.reader, row.prompts, beliefs)
@@ -344,9 +344,7 @@ def compare_credits(
 
 def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
     """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
-    hops = {
-        f"{each}-hop": [row.hops == each for row in rows] for each in sorted({row.hops for row in rows if row.hops})
-    }
+    hops = {f"{own}-hop": [row.hops == own for row in rows] for own in sorted({row.hops for row in rows if row.hops})}
     numbers = {f"search {each}": [row.search == each for row in rows] for each in sorted({row.search for row in rows})}
     known = {name: [row.known == each for row in rows] for name, each in (("known", True), ("not known", False))}
     return {part: np.array(chosen) for part, chosen in {**hops, **numbers, **known}.items()}
