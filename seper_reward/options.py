@@ -1217,3 +1217,38 @@ class WorkflowsOptions(PlotOptions, RetrieverOptions, SearchOptions, RetrievalOp
         "the answer), flare (searches while the draft is unsure), ircot (each thought is the next query) or "
         "iter_retgen (each answer is part of the next query).",
     )
+
+
+@dataclass(frozen=True)
+class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOptions, RetrievalOptions):
+    """Compare credits of an agent's searches with the true effect: the change of its answers without the result.
+
+    The result of each search is kept, removed, and swapped for a random passage of about its length; the agent goes on
+    from there and answers several times (docs/credit.md).
+    """
+
+    agent: str = setting(
+        "plain",
+        "Agent, a causal language model: a hub id, a folder, plain (SmolLM2-135M-Instruct), or TOKENIZER@URL for the "
+        "model of a server.",
+    )
+    rollouts: str | None = setting(
+        None,
+        "Log of rollouts to use, in any form that audit-searches reads, which the agent continues (default: the agent "
+        "makes one rollout per question).",
+    )
+    sample: int | None = setting(
+        None,
+        "Number of questions or rollouts, drawn by a hash of the id: a greater number continues a smaller one, with "
+        "the same --cache (default: all).",
+    )
+    max_searches: int = setting(
+        2, "Number of searches per rollout of the agent, >= 1; fewer if the question has fewer 'hops'."
+    )
+    continuations: int = setting(10, "Number of sampled answers per intervention, >= 2.")
+    agent_passage_tokens: int = setting(128, "Maximum length of a search result for the agent, in tokens, >= 1.")
+    searches: str | None = setting(None, "JSONL file for searches, their effects and credits; not given: none.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, sample=1, max_searches=1, continuations=2, agent_passage_tokens=1)

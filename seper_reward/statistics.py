@@ -84,6 +84,45 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
     return {"mean": rounded(float(sums[0].sum() / sums[1].sum())), "interval": interval}
 
 
+def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[Any], float]) -> dict[str, Any]:
+    """Return the ``value`` of a statistic of rows, and its 95 % bootstrap ``interval`` over questions.
+
+    ``questions`` has the question of each row; ``statistic`` is a function of an array of row numbers, and returns a
+    number, or NaN if undefined. The rows of a question are resampled together.
+    """
+    rows: dict[Hashable, list[int]] = {}
+    for row, question in enumerate(questions):
+        rows.setdefault(question, []).append(row)
+    groups = [np.array(own) for own in rows.values()]
+
+    def drawn(numbers: Any) -> float:
+        return statistic(np.concatenate([groups[number] for number in numbers]))
+
+    value = drawn(range(len(groups)))
+    interval = None
+    if not math.isnan(value):
+        interval = interval_over_questions(drawn, len(groups), resamples=_POOLED_RESAMPLES)
+    return {"value": rounded_or_none(value), "interval": interval}
+
+
+def spearman(values: Any, others: Any) -> float:
+    """Return Spearman's rank correlation of the pairs without NaN, ties with their mean rank; NaN for a constant."""
+    known = ~(np.isnan(values) | np.isnan(others))
+    values, others = values[known].round(9), others[known].round(9)  # equal numbers stay ties
+    if not len(values) or min(np.ptp(values), np.ptp(others)) == 0:
+        return math.nan
+    return float(np.corrcoef(rankdata(values), rankdata(others))[0, 1])
+
+
+def slope(values: Any, target: Any) -> float:
+    """Return the slope of the regression of a target on values, over the pairs without NaN; NaN for a constant."""
+    known = ~(np.isnan(values) | np.isnan(target))
+    if not known.any() or np.ptp(values[known]) == 0:
+        return math.nan
+    centered = values[known] - values[known].mean()
+    return float((centered * target[known]).sum() / (centered**2).sum())
+
+
 def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
     """Return the lead of one choice over another, ``(Q,)`` each, with the 95 % paired bootstrap interval.
 

@@ -37,6 +37,7 @@ COMMANDS = [
     "serve",
     "evaluate correlation",
     "evaluate counterfactual",
+    "evaluate credit",
     "evaluate judge",
     "evaluate labels",
     "evaluate retrievers",

@@ -67,10 +67,7 @@ class ReaderJudge:
         Raises:
             UnscorableError: A pair is longer than the model's window.
         """
-        prompts = [self._prompt(pair) for pair in pairs for _ in _REPLIES]
-        found = self._sampler.log_probs(prompts, list(_REPLIES) * len(pairs))
-        log_probs = torch.tensor([float(unwrap(row).sum()) for row in found]).view(-1, len(_REPLIES))
-        return log_probs.softmax(-1)
+        return yes_probs(self._sampler, list(map(self._prompt, pairs)))
 
     def _prompt(self, pair: Pair) -> str:
         texts = {name: self._control_tokens.break_up(text) for name, text in pair._asdict().items()}
@@ -78,3 +75,14 @@ class ReaderJudge:
         if self._chat.exists:
             return self._chat.render([{"role": "user", "content": asked}])
         return f"User: {asked}\n\nAssistant:"
+
+
+def yes_probs(sampler: Sampler, prompts: Sequence[str]) -> Tensor:
+    """Return P(yes) and P(no) of replies to prompts, ``(n, 2)``: their probabilities divided by the sum of both.
+
+    Raises:
+        UnscorableError: A prompt is longer than the model's window.
+    """
+    repeated = [prompt for prompt in prompts for _ in _REPLIES]
+    found = sampler.log_probs(repeated, list(_REPLIES) * len(prompts))
+    return torch.tensor([float(unwrap(row).sum()) for row in found]).view(-1, len(_REPLIES)).softmax(-1)

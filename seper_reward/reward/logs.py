@@ -1,23 +1,26 @@
 """Reader of rollout logs of search agents, in the layouts of TRL, Search-R1, verifiers and prime-rl."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
-from seper_reward.options import compile_answer_pattern
+from seper_reward.options import CompletionOptions, compile_answer_pattern
 from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
-from seper_reward.reward.tools import SearchTools, text_of, unpacked
+from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted, text_of, unpacked
 from seper_reward.reward.turns import Turn
+from seper_reward.runtime.messages import say_once
 from seper_reward.types import Answers, Passage
 
 #: Fields of a row for its question, its gold answers and the policy's text; the first field that exists is read.
 QUESTION = ("question", "query", "user_input", "problem")
 ANSWERS = ("answers", "golden_answers", "gold_answers", "answer", "ground_truth", "reference", "target")
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
+_PASSAGE_TAG = "information"  # of Search-R1's logs
 # dicts that may contain questions and answers
 _NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")
 # a passage in the format of Search-R1's retriever: Doc 1(Title: "Mill") text
@@ -39,7 +42,7 @@ def read_rollout_log(
     path: str | Path,
     *,
     answers: Mapping[str, Answers] | None = None,
-    passage_tag: str = "information",
+    passage_tag: str = _PASSAGE_TAG,
     search_tools: SearchTools | Sequence[str] | None = None,
     answer_pattern: str | None = None,
 ) -> list[LoggedRollout]:
@@ -61,6 +64,38 @@ def read_rollout_log(
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
     options = {"passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()}
     return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
+
+
+def read_usable_rollouts(
+    path: str, options: CompletionOptions, answers: Mapping[str, Answers] | None
+) -> list[Rollout]:
+    """Read the usable rollouts of a log by ``read_rollout_log``; problems of other rows are printed.
+
+    Raises:
+        ValueError: No row can be used, or the log has results of several tools and the options name none.
+    """
+    tools = SearchTools(options.search_tools or None)
+    try:
+        logged = read_rollout_log(
+            path, answers=answers, passage_tag=options.passage_tag or _PASSAGE_TAG, search_tools=tools,
+            answer_pattern=options.answer_pattern,
+        )  # fmt: skip
+    except SeveralToolsError as error:
+        most = max(tools.seen, key=lambda name: tools.seen[name])
+        results = f"the log has results of tools {counted(tools.seen)}"
+        raise ValueError(f"{path}: {results}: name the search tools, such as --search_tools {most}") from error
+    for name in tools.names or ():
+        if name not in tools.seen:
+            others = counted(tools.seen) or "no tool results"
+            say_once(f"--search_tools {name}: the log has no result of it; it has {others}")
+    problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
+    for problem, count in problems.items():
+        where = next(each.where for each in logged if each.rollout.problem == problem)
+        say_once(f"{count} rows cannot be used; {where}: {problem}")
+    rollouts = [each.rollout for each in logged if not each.rollout.problem]
+    if not rollouts:
+        raise ValueError(f"{path}: expected rollouts, got {len(logged)} rows that cannot be used")
+    return rollouts
 
 
 def _as_row(row: Mapping[str, Any]) -> Mapping[str, Any]:

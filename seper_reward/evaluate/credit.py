@@ -1,0 +1,350 @@
+"""Compare credits of a search agent's searches with what its answers lose without the results."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seper_reward.batching import measure_shared
+from seper_reward.command import Record, questions_and_corpus, reporting
+from seper_reward.data.answers import exact_match, holds_answer
+from seper_reward.estimators.utility import utility
+from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick
+from seper_reward.reader.engine.engine_sampler import load_sampler
+from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.sampler import isolated
+from seper_reward.reader.tokens import usage
+from seper_reward.reports.figures import plot_intervals
+from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
+from seper_reward.retrieval import load_retriever
+from seper_reward.reward.credit import Credit, advantages_over_reader
+from seper_reward.reward.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
+from seper_reward.reward.logs import read_usable_rollouts
+from seper_reward.reward.search_agent import MAX_NEW_TOKENS, SearchAgent
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.json_files import write_lines
+from seper_reward.runtime.messages import tell_left_out
+from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
+from seper_reward.statistics import rounded, slope, spearman, statistic_over_questions
+from seper_reward.types import KNOWN, Belief, Passage, Query, unwrap
+
+_BLOCK = 8  # questions that share batches; a killed run loses at most one block
+MEASURES = SUPPORT, EXACT = "E", "exact match"
+_TARGET, _OTHER = f"{REMOVED}, {SUPPORT}", f"{SWAPPED}, {SUPPORT}"
+_SURE = 1.96  # standard errors
+Value = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CreditedSearch:
+    """A search with its true effect and its credits; effects are by intervention and measure (``"removed, E"``).
+
+    Attributes:
+        id: Id of the question.
+        question: The question.
+        search: Number of the search in the rollout, from 1.
+        query: Its query.
+        hops: Number of hops of the question; ``None`` if unknown.
+        known: Whether the agent answers rightly without a search, by samples that neither effects nor credits use.
+        correct: Mean correctness of the continuations.
+        effects: Correctness with the result minus correctness without it.
+        std_errors: Standard errors of the effects over continuations.
+        halves: Effect of removal on E in the continuations of even and of odd number.
+        credits: Credits by name, ``None`` if unknown.
+        tokens: Number of tokens that models read and write for each credit.
+    """
+
+    id: str
+    question: str
+    search: int
+    query: str
+    hops: int | None
+    known: bool
+    correct: Mapping[str, float]
+    effects: Mapping[str, float]
+    std_errors: Mapping[str, float]
+    halves: tuple[float, float]
+    credits: Mapping[str, float | None]
+    tokens: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class CreditComparison(Record):
+    """Credits of searches compared with the true effect of their results on the agent's answers (docs/credit.md).
+
+    A ``Value`` is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions. If a measure of a credit
+    names no effect, it is for that of removal on E.
+    """
+
+    agent: str
+    reader: str
+    questions: int
+    searches: int
+    left_out: int  # questions or rollouts that are longer than a window
+    helpful: int  # searches that surely help: the effect exceeds the margin and 1.96 standard errors
+    harmful: int  # searches that surely harm
+    correct: Mapping[str, Value]
+    effects: Mapping[str, Value]  # mean over searches
+    ceiling: Value  # greatest Spearman of a credit, as the effect is measured with errors: the root of its reliability
+    # by credit: `measures`, and Spearman by `effects` and by `parts` of the searches
+    credits: Mapping[str, Mapping[str, Mapping[str, Value]]]
+    tokens: Mapping[str, float]  # that models read and write per search, by credit
+    parts: Mapping[str, int]  # number of searches
+    by_search: Sequence[CreditedSearch]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of the JSON file, without single searches."""
+        return {name: value for name, value in super().as_dict().items() if name != "by_search"}
+
+    def table(self) -> str:
+        """Return correctness and effects, and the measures of credits, as Markdown."""
+        counts = (
+            f"{questions_text(self.questions, self.left_out)}, {self.searches} searches, {self.helpful} surely "
+            f"helpful and {self.harmful} surely harmful; a credit's Spearman is at most {interval_cell(self.ceiling)}"
+        )
+        arms = [
+            [name, interval_cell(row), interval_cell(self.effects[name]) if name in self.effects else ""]
+            for name, row in self.correct.items()
+        ]
+        tables = [counts, markdown_table(["result", "correct", "effect of the result"], arms)]
+        titles = {"measures": "credit", "effects": "Spearman with the effect", "parts": "Spearman by part"}
+        for kind, title in titles.items():
+            rows = [[name, *map(interval_cell, row[kind].values())] for name, row in self.credits.items()]
+            columns = list(next(iter(self.credits.values()))[kind])
+            if kind == "measures":
+                rows = [[*row, f"{self.tokens[row[0]]:.0f}"] for row in rows]
+                columns.append("tokens")
+            if kind == "parts":
+                columns = [f"{part} ({self.parts[part]})" for part in columns]
+            tables.append(markdown_table([title, *columns], rows))
+        return "\n\n".join(tables)
+
+    def plot(self, path: Path) -> None:
+        """Plot the correlations with the effects on E; the path's extension sets the format (svg, png, pdf)."""
+        values = {
+            effect: {name: tuple(row["effects"][effect].values()) for name, row in self.credits.items()}
+            for effect in (_TARGET, _OTHER)
+        }
+        panels: Any = {f"Spearman with the effect: {effect}": {"": row} for effect, row in values.items()}
+        plot_intervals(panels, path, ours=("delta_seper", "agent_delta_seper", "seper_gain", "delta_belief"))
+
+
+def command(config: CreditOptions) -> str:
+    """Run ``seper-reward evaluate credit``."""
+    queries, corpus = questions_and_corpus(config)
+    cases = _cases(queries, config)
+    with reporting("evaluate credit", config) as report:
+        scorer = load_scorer(config, config.seed)
+        model, at, address = config.agent.partition("@http")
+        sampler = load_sampler(
+            model,
+            options=pick(ReaderOptions, config, revision=None, chat_template=None),
+            engine=EngineOptions([f"http{address}"] if at else []),
+            num_samples=config.continuations,
+            max_new_tokens=MAX_NEW_TOKENS,
+            seed=config.seed,
+        )
+        reader = PromptedReader(sampler, max_passage_tokens=config.agent_passage_tokens, cache=scorer.cache)
+        agent = SearchAgent(reader, load_retriever(config.retriever, corpus))
+        measure = partial(credited_searches, agent, scorer, list(corpus.values()))
+        found = measure_shared(cases, lambda batch: isolated(measure, list(batch)), "intervening", size=_BLOCK)
+        errors = {case.query.id: each for case, each in zip(cases, found, strict=True) if isinstance(each, Exception)}
+        for name, error in errors.items():
+            tell_left_out(name, error)
+        rows = [row for each in found if not isinstance(each, Exception) for row in each]
+        result = compare_credits(rows, config.margin, len(errors), config.agent, config.reader)
+        report(result)
+    if config.searches and process_state().is_main_process:
+        write_lines(Path(config.searches), map(asdict, result.by_search))
+    return ""
+
+
+def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
+    """Return the questions, or the rollouts of the log, as many as the sample has, by a hash of their ids."""
+    if config.rollouts is None:
+        most = config.max_searches
+        cases = [Case(query, min(most, query.metadata.get("hops", most))) for query in queries]
+    else:
+        known = {query.question: query for query in queries}
+        gold = {question: query.answers for question, query in known.items()}
+        cases = [
+            Case(replace(known.get(each.question, Query(each.question, each.question, ())), answers=each.answers),
+                 len(each.turns), each)
+            for each in read_usable_rollouts(config.rollouts, config, gold)
+        ]  # fmt: skip
+    return sorted(cases, key=lambda case: content_key("credit", case.query.id))[: config.sample]
+
+
+def credited_searches(
+    agent: SearchAgent, scorer: SePerScorer, corpus: Sequence[Passage], cases: Sequence[Case]
+) -> list[list[CreditedSearch]]:
+    """Measure the true effect and the credits of each search of several rollouts, which share batches.
+
+    ``scorer`` is that of a separate reader; its judge gives E. Other arguments and the error are as in ``intervene``.
+    """
+    rows = intervene(agent, corpus, cases)
+    asked = [row.asked for row in rows]
+    measured = map(unwrap, scorer.measure(asked, len(rows)))
+    sampled = [
+        (each.question, each.answers, found) for row, each in zip(rows, asked, strict=True) for found in row.now
+    ]
+    own = iter(beliefs_of(scorer.judge, scorer.estimator, sampled))
+    helps = iter(
+        agent.judge_results(
+            [(row.query.question, row.turns[:end]) for row in rows for end in range(1, len(row.turns) + 1)]
+        )
+    )
+    found = []
+    for row, each, reader in zip(rows, asked, measured, strict=True):
+        supports = zip(each.texts, reader.supports, strict=True)
+        right = {text: (support, exact_match(text, each.answers)) for text, support in supports}
+        beliefs = list(itertools.islice(own, len(row.now)))
+        prompts = [scorer.reader.prompts.build(each.question, context) for context in each.contexts]
+        last = len(row.turns)
+        whole, outcome = reader.beliefs[last], right[row.answer][0]
+        seper = [belief.seper for belief in reader.beliefs[: last + 1]]
+        gains = tuple(after - before for before, after in itertools.pairwise(seper))
+        advantages = advantages_over_reader(Credit((*[1] * last, 0), gains, outcome), seper)
+        costs = _costs("reader", scorer.reader, prompts[: last + 1], reader.beliefs[: last + 1])
+        costs |= _costs("left out", scorer.reader, prompts[last:], reader.beliefs[last:])
+        costs |= _costs("agent", agent.reader, row.prompts, beliefs)
+        searches = []
+        for end, turn in enumerate(row.turns, 1):
+            helpful, tokens = next(helps)
+            text = " ".join(passage.full_text for passage in turn.passages)
+            named = _by_beliefs(reader.beliefs[end - 1 : end + 1], beliefs[end - 1 : end + 1], costs) | {
+                "leave_one_out": (utility(whole, reader.beliefs[last + end]).delta_seper, costs["left out"]),
+                "turn_advantage": (advantages[end - 1], costs["reader"]),
+                "outcome": (2 * outcome - 1, 0.0),
+                "contains": (float(holds_answer(text, each.answers)), 0.0),
+                "judgment": (helpful - 0.5, tokens),
+            }
+            searches.append(
+                CreditedSearch(
+                    row.query.id,
+                    each.question,
+                    end,
+                    turn.query,
+                    row.query.metadata.get("hops"),
+                    float(np.mean([right[text][0] for text in row.bare])) >= KNOWN,
+                    **effects({arm: [right[text] for text in row.ends[end, arm]] for arm in ARMS}),
+                    credits={name: value for name, (value, _) in named.items()},
+                    tokens={name: cost for name, (_, cost) in named.items()},
+                )
+            )
+        found.append(searches)
+    return found
+
+
+def effects(right: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
+    """Return ``correct``, ``effects``, ``std_errors`` and ``halves`` of a search (``CreditedSearch``).
+
+    ``right`` has E and exact match of the N >= 2 continuations of each of ``ARMS``, which are independent samples.
+    """
+    scores = {f"{arm}, {name}": np.array(right[arm])[:, at] for arm in ARMS for at, name in enumerate(MEASURES)}
+    kept = {f"{arm}, {name}": scores[f"{KEPT}, {name}"] for arm in (REMOVED, SWAPPED) for name in MEASURES}
+    change = scores[f"{KEPT}, {SUPPORT}"] - scores[f"{REMOVED}, {SUPPORT}"]
+    return {
+        "correct": {name: rounded(float(own.mean())) for name, own in scores.items()},
+        "effects": {name: rounded(float(own.mean() - scores[name].mean())) for name, own in kept.items()},
+        "std_errors": {
+            name: rounded(math.sqrt((own.var(ddof=1) + scores[name].var(ddof=1)) / len(own)))
+            for name, own in kept.items()
+        },
+        "halves": (rounded(float(change[::2].mean())), rounded(float(change[1::2].mean()))),
+    }
+
+
+def _by_beliefs(
+    reader: Sequence[Belief], agent: Sequence[Belief], costs: Mapping[str, float]
+) -> dict[str, tuple[float | None, float]]:
+    """Return credits by the beliefs before and after a search, each with its number of tokens."""
+    gain, own = utility(reader[1], reader[0]), utility(agent[1], agent[0])
+    probs = [math.exp(each.answer_log_prob) for each in agent if each.answer_log_prob is not None]
+    return {
+        "delta_seper": (gain.delta_seper, costs["reader"]),
+        "agent_delta_seper": (own.delta_seper, costs["agent"]),
+        "seper_gain": (None if gain.seper_gain is None else gain.seper_gain.value, costs["reader"]),
+        "delta_belief": (None if gain.combined is None else gain.combined.value, costs["reader"]),
+        "question_gain": (gain.question_gain, costs["reader prompts"]),
+        "igpo": (probs[1] - probs[0] if len(probs) == 2 else None, costs["agent prompts"]),
+    }
+
+
+def _costs(name: str, reader: PromptedReader, prompts: Sequence[str], beliefs: Sequence[Belief]) -> dict[str, float]:
+    """Return the number of tokens per search of the prompts of beliefs, and with their responses."""
+    rows = [zip(each.counts, each.sampled.token_log_probs, strict=True) for each in beliefs]
+    drawn = [count * len(row) for count, row in itertools.chain.from_iterable(rows)]
+    tokens = usage(reader.sampler.tokenizer, prompts, drawn)
+    read, searches = tokens["prompt_tokens"], len(prompts) - 1
+    return {f"{name} prompts": read / searches, name: (read + tokens["response_tokens"]) / searches}
+
+
+def compare_credits(
+    rows: Sequence[CreditedSearch], margin: float, left_out: int = 0, agent: str = "", reader: str = ""
+) -> CreditComparison:
+    """Compare the credits of at least one search with their true effects, which are sure above ``margin``."""
+    if not rows:
+        raise ValueError("expected searches that can be measured, got none; see the messages above")
+    over = partial(statistic_over_questions, [row.id for row in rows])
+    effects = {name: np.array([row.effects[name] for row in rows]) for name in rows[0].effects}
+    named = {name: np.array([row.credits[name] for row in rows], dtype=float) for name in rows[0].credits}
+    halves = np.array([row.halves for row in rows])
+    target, outcome = effects[_TARGET], named["outcome"]
+    least = np.maximum(margin, _SURE * np.array([row.std_errors[_TARGET] for row in rows]))
+    helpful, harmful = target > least, target < -least
+    parts = _parts(rows)
+
+    def mean(values: Any, chosen: Any = None) -> Value:
+        own = np.asarray(values, dtype=float) if chosen is None else np.where(chosen, values, math.nan)
+        return over(lambda at: float(np.nanmean(own[at])) if not np.isnan(own[at]).all() else math.nan)
+
+    def correlation(own: Any, effect: Any) -> Value:
+        return over(lambda at: spearman(own[at], effect[at]))
+
+    def described(own: Any) -> dict[str, dict[str, Value]]:
+        measures = {
+            "Spearman": correlation(own, target),
+            "lead over outcome": over(lambda at: spearman(own[at], target[at]) - spearman(outcome[at], target[at])),
+            "sign right": mean((1 + np.sign(own) * np.sign(target)) / 2, helpful | harmful),
+            "slope": over(lambda at: slope(own[at], target[at])),
+            "harmful found": mean(own < 0, harmful),
+        }
+        by_part = {part: correlation(np.where(chosen, own, math.nan), target) for part, chosen in parts.items()}
+        by_effect = {name: correlation(own, effect) for name, effect in effects.items()}
+        return {"measures": measures, "effects": by_effect, "parts": by_part}
+
+    def ceiling(at: Any) -> float:
+        found = spearman(*halves[at].T)
+        return math.sqrt(max(0.0, 2 * found / (1 + found)))
+
+    return CreditComparison(
+        agent=agent,
+        reader=reader,
+        questions=len({row.id for row in rows}),
+        searches=len(rows),
+        left_out=left_out,
+        helpful=int(helpful.sum()),
+        harmful=int(harmful.sum()),
+        correct={name: mean([row.correct[name] for row in rows]) for name in rows[0].correct},
+        effects={name: mean(effect) for name, effect in effects.items()},
+        ceiling=over(ceiling),
+        credits={name: described(own) for name, own in named.items()},
+        tokens={name: sum(row.tokens[name] for row in rows) / len(rows) for name in named},
+        parts={part: int(chosen.sum()) for part, chosen in parts.items()},
+        by_search=rows,
+    )
+
+
+def _parts(rows: Sequence[CreditedSearch]) -> dict[str, Any]:
+    """Return which searches belong to each part, by hops, number of the search, and what the agent knows."""
+    hops = {f"{own}-hop": [row.hops == own for row in rows] for own in sorted({row.hops for row in rows if row.hops})}
+    numbers = {f"search {each}": [row.search == each for row in rows] for each in sorted({row.search for row in rows})}
+    known = {name: [row.known == each for row in rows] for name, each in (("known", True), ("not known", False))}
+    return {part: np.array(chosen) for part, chosen in {**hops, **numbers, **known}.items()}
