@@ -18,7 +18,6 @@ from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pi
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import isolated
-from seper_reward.reader.tokens import usage
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
@@ -280,10 +279,9 @@ def _by_beliefs(
 def _costs(name: str, reader: PromptedReader, prompts: Sequence[str], beliefs: Sequence[Belief]) -> dict[str, float]:
     """Return the number of tokens per search of the prompts of beliefs, and with their responses."""
     rows = [zip(each.counts, each.sampled.token_log_probs, strict=True) for each in beliefs]
-    drawn = [count * len(row) for count, row in itertools.chain.from_iterable(rows)]
-    tokens = usage(reader.sampler.tokenizer, prompts, drawn)
-    read, searches = tokens["prompt_tokens"], len(prompts) - 1
-    return {f"{name} prompts": read / searches, name: (read + tokens["response_tokens"]) / searches}
+    drawn = sum(count * len(row) for count, row in itertools.chain.from_iterable(rows))
+    read, searches = sum(map(len, reader.sampler.tokenizer(list(prompts)).input_ids)), len(prompts) - 1
+    return {f"{name} prompts": read / searches, name: (read + drawn) / searches}
 
 
 def compare_credits(

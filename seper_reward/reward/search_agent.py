@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from seper_reward.judge.reader_judge import yes_probs
 from seper_reward.reader.prompted import PromptedReader
-from seper_reward.reader.tokens import usage
 from seper_reward.reader.writer import Writer
 from seper_reward.retrieval.base import Retriever
 from seper_reward.reward.turns import Turn, tool_message
@@ -119,6 +118,6 @@ class SearchAgent:
 
         probs = answers_through(self.reader.cache, "yes", sampler, [(prompt,) for prompt in prompts], compute)
         return [
-            (prob, usage(sampler.tokenizer, [prompt], [])["prompt_tokens"] + 1.0)
+            (prob, len(sampler.tokenizer(prompt).input_ids) + 1.0)
             for prob, prompt in zip(probs, prompts, strict=True)
         ]

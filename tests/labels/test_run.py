@@ -379,7 +379,7 @@ def test_a_finished_run_is_known_by_its_files_without_reading_a_question(tmp_pat
     monkeypatch.setattr(reading, "as_query", pytest.fail)
     assert main(words) == 0
     again = capsys.readouterr()
-    assert again.out == first.out
+    assert again.out == first.out.partition("seconds of this process:")[0]
     assert "3 questions with 6 passages from " in again.err
     assert ", 3 finished; labels by contains" in again.err
     monkeypatch.undo()
