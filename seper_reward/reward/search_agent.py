@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from seper_reward.judge.reader_judge import yes_probs
 from seper_reward.reader.prompted import PromptedReader
+from seper_reward.reader.sampler import Request
 from seper_reward.reader.writer import Writer
 from seper_reward.retrieval.base import Retriever
 from seper_reward.reward.turns import Turn, tool_message
@@ -103,8 +104,9 @@ class SearchAgent:
         reader = self.reader.with_sampling(seed=self.reader.sampler.options.seed + seed)
         sampled: dict[str, Responses] = {}
         for batch in in_batches(sorted(prompts, key=lambda prompt: (len(prompt), prompt)), _PROMPTS):
-            gold = {prompt: self.reader.prompts.response_texts(prompts[prompt]) for prompt in batch}
-            sampled |= {prompt: unwrap(row) for prompt, row in reader.sample(batch, given=gold).items()}
+            gold = [tuple(self.reader.prompts.response_texts(prompts[prompt])) for prompt in batch]
+            rows = reader.sample([Request(*asked) for asked in zip(batch, gold, strict=True)])
+            sampled |= {prompt: unwrap(row) for prompt, row in zip(batch, rows, strict=True)}
         return sampled
 
     def judge_results(self, rollouts: Sequence[tuple[str, Turns]]) -> list[tuple[float, float]]:
@@ -118,6 +120,5 @@ class SearchAgent:
 
         probs = answers_through(self.reader.cache, "yes", sampler, [(prompt,) for prompt in prompts], compute)
         return [
-            (prob, len(sampler.tokenizer(prompt).input_ids) + 1.0)
-            for prob, prompt in zip(probs, prompts, strict=True)
+            (prob, len(sampler.tokenizer(prompt).input_ids) + 1.0) for prob, prompt in zip(probs, prompts, strict=True)
         ]
