@@ -21,10 +21,10 @@ from dataclasses import replace
 from functools import cached_property
 from queue import SimpleQueue
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import httpx2
 
+from seper_reward.options import check_url
 from seper_reward.runtime.codec import from_json, to_json
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, Responses, UnscorableError, unwrap
 
@@ -49,13 +49,7 @@ class SePerClient:
     """
 
     def __init__(self, url: str, timeout: float = 600.0) -> None:
-        parts = urlsplit(url)
-        if set("@?#") & set(url):
-            raise ValueError(
-                f"url must not contain a password or a query (on {parts.hostname}); set a token in ${TOKEN}"
-            )
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"url must be an address such as http://localhost:8100, got {url!r}")
+        check_url(url, "url", secret=f"set a token in ${TOKEN}", like="an address such as http://localhost:8100")
         if not timeout > 0:
             raise ValueError(f"timeout must be above 0 seconds, got {timeout}")
         self.url, self.timeout = url.rstrip("/"), timeout

@@ -112,15 +112,32 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def check_url(url: str, name: str = "engine") -> None:
-    """Raise ``ValueError`` for a URL that is not an HTTP address, or has a password or query, which logs show."""
+def check_url(
+    url: str,
+    name: str = "engine",
+    *,
+    secret: str = f"put the key into ${API_KEY}",
+    like: str = "URLs such as http://localhost:8000/v1",
+) -> None:
+    """Raise ``ValueError`` for a URL that is not an HTTP address, or has a password or query, which logs show.
+
+    The message has the option's name, the place for a ``secret``, and addresses ``like`` the expected ones.
+    """
     parts = urlsplit(url)
     if set("@?#") & set(url):
-        raise ValueError(
-            f"{name} must not contain a password or a query (on {parts.hostname}); put the key into ${API_KEY}"
-        )
+        raise ValueError(f"{name} must not contain a password or a query (on {parts.hostname}); {secret}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{name} must be URLs such as http://localhost:8000/v1, got {url!r}")
+        raise ValueError(f"{name} must be {like}, got {url!r}")
+
+
+def split_address(name: str) -> tuple[str, list[str]]:
+    """Return the name and the servers of ``NAME`` or ``TOKENIZER@URL``.
+
+    >>> split_address("org/reader@http://one:8000/v1"), split_address("org/reader")
+    (('org/reader', ['http://one:8000/v1']), ('org/reader', []))
+    """
+    model, at, address = name.partition("@http")
+    return model, [f"http{address}"] if at else []
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

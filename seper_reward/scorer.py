@@ -32,6 +32,7 @@ from seper_reward.options import (
     SamplingOptions,
     ScorerOptions,
     pick,
+    split_address,
 )
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.loading import reader_defaults
@@ -367,11 +368,11 @@ def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reade
         if reader is None:
             raise ValueError("judge must not be 'reader' in a command without a reader; name its hub id or folder")
         return ReaderJudge(reader)
-    model, at, address = name.partition("@http")
-    if not at and not _is_causal(model, options):
+    model, servers = split_address(name)
+    if not servers and not _is_causal(model, options):
         return EntailmentScorer.from_pretrained(name, options)
     loading = pick(ReaderOptions, options, max_batch_tokens=None)
-    return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions([f"http{address}"] if at else [])))
+    return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions(servers)))
 
 
 def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
@@ -406,8 +407,7 @@ def load_scorers(options: ScorerOptions, readers: Sequence[str], seed: int) -> d
         return {options.reader: load_scorer(options, seed)}
     found = {}
     for name in readers:
-        model, at, address = name.partition("@http")
-        engine = [f"http{address}"] if at else []
+        model, engine = split_address(name)
         found[name] = replace(options, reader=model, engine=engine, engine_model=None)
     return {name: load_scorer(own, seed) for name, own in found.items()}
 

@@ -88,6 +88,19 @@ def write_rows(path, rows):
     return path
 
 
+def mill_rows(count):
+    """Return rows of questions with one or two passages, whose ids are in order."""
+    return [
+        {
+            "id": f"q{at:02}",
+            "question": f"Who runs mill {at}?",
+            "answers": [f"Ida {at}"],
+            "passages": [f"Ida {at} runs it.", "Sheep graze."][: 1 + at % 2],
+        }
+        for at in range(count)
+    ]
+
+
 def labels_of(folder):
     """Return the rows of a label folder."""
     return [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]

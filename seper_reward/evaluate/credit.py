@@ -14,7 +14,7 @@ from seper_reward.batching import measure_shared
 from seper_reward.command import Record, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match, holds_answer
 from seper_reward.estimators.utility import utility
-from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick
+from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick, split_address
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import isolated
@@ -140,11 +140,11 @@ def command(config: CreditOptions) -> str:
     cases = _cases(queries, config)
     with reporting("evaluate credit", config) as report:
         scorer = load_scorer(config, config.seed)
-        model, at, address = config.agent.partition("@http")
+        model, servers = split_address(config.agent)
         sampler = load_sampler(
             model,
             options=pick(ReaderOptions, config, revision=None, chat_template=None),
-            engine=EngineOptions([f"http{address}"] if at else []),
+            engine=EngineOptions(servers),
             num_samples=config.continuations,
             max_new_tokens=MAX_NEW_TOKENS,
             seed=config.seed,

@@ -11,13 +11,12 @@ from seper_reward.data.queries import as_query
 from seper_reward.labels import loop
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labels.loop import Found
-from seper_reward.labels.rows import label_row, passage_lengths
+from seper_reward.labels.loop import Found, row_of
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Query, UnscorableError, attempt, unwrap
+from seper_reward.types import Query, UnscorableError, attempt
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -95,17 +94,13 @@ def label_rows(
         except UnscorableError as error:
             yield place, error
     for place, (query, labeled) in zip(queries, label_queries(list(queries.values())), strict=True):
-        yield place, attempt(partial(_label_row, labeler, query, labeled))
+        yield place, attempt(partial(row_of, labeler, query, labeled))
 
 
 def check_row_columns(rows: Iterable[Any], labeler: PassageLabeler, columns: Columns) -> None:
     """Raise ``ValueError`` if the first rows have no column that the labeler needs."""
     needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
     check_columns(list(itertools.islice(rows, _FIRST_ROWS)), "the dataset", needed, columns)
-
-
-def _label_row(labeler: PassageLabeler, query: Query, labeled: LabeledQuery | UnscorableError) -> dict[str, Any]:
-    return label_row(unwrap(labeled), labeler.name, passage_lengths(labeler.scorer, query))
 
 
 def _label_stream(

@@ -2,14 +2,16 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from seper_reward.batching import query_cost
 from seper_reward.labels.labelers.base import PassageLabeler
+from seper_reward.labels.rows import label_row, passage_lengths
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.memory import in_batches
-from seper_reward.types import LabeledQuery, Query, UnscorableError
+from seper_reward.types import LabeledQuery, Query, UnscorableError, unwrap
 
 Found = tuple[Query, LabeledQuery | UnscorableError]
 
@@ -39,6 +41,11 @@ def label_batches(labeler: PassageLabeler, batches: Iterable[Sequence[Query]]) -
     """Label this process's batches, and yield each query with its labels or its error."""
     for batch in labeler.ahead(filter(None, batches)):
         yield from zip(batch, labeler.label_batch(batch), strict=True)
+
+
+def row_of(labeler: PassageLabeler, query: Query, labeled: LabeledQuery | UnscorableError) -> dict[str, Any]:
+    """Return the label row of a question; raise its error if it has no labels."""
+    return label_row(unwrap(labeled), labeler.name, passage_lengths(labeler.scorer, query))
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None) -> Iterator[Found]:

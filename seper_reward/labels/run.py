@@ -21,16 +21,15 @@ from seper_reward.labels.forecast import Forecast, forecast
 from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, label_files, written_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.loop import batch_size, label_batches
+from seper_reward.labels.loop import batch_size, label_batches, row_of
 from seper_reward.labels.provenance import provenance, queries_hash, query_key
-from seper_reward.labels.rows import label_row, passage_lengths
 from seper_reward.options import MARGIN
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, read_lines, without_nan
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Passage, Query, UnscorableError, unwrap
+from seper_reward.types import Passage, Query, UnscorableError
 
 INPUT_KEY = "input_key"  # in the settings of provenance.json
 _PLACEBO_QUESTIONS = 20
@@ -217,8 +216,7 @@ class LabelRun:
         with bar:
             for query, labeled in label_batches(work.labeler, batches()):
                 try:
-                    found = unwrap(labeled)
-                    rows.append(label_row(found, work.labeler.name, passage_lengths(work.labeler.scorer, query)))
+                    rows.append(row_of(work.labeler, query, labeled))
                     on_label(rows[-1])
                 except UnscorableError as error:
                     if strict:

@@ -12,17 +12,9 @@ from datasets import Dataset
 from seper_reward.cli import main
 from seper_reward.labels.columns import Labeler
 from seper_reward.options import LabelOptions
-from tests.helpers import ENVIRONMENT, labels_of, write_rows
+from tests.helpers import ENVIRONMENT, labels_of, mill_rows, write_rows
 
-ROWS = [
-    {
-        "id": f"q{at}",
-        "question": f"Who runs mill {at}?",
-        "answers": [f"Ida {at}"],
-        "passages": [f"Ida {at} runs it.", "Sheep graze."][: 1 + at % 2],
-    }
-    for at in range(5)
-]
+ROWS = mill_rows(5)
 ADDED = ["labels", "std_errors", "label_row", "label_error"]
 
 

@@ -9,20 +9,12 @@ import pytest
 from seper_reward.cli import main
 from seper_reward.labels.columns import Labeler
 from seper_reward.options import LabelOptions
-from tests.helpers import ENVIRONMENT, write_rows
+from tests.helpers import ENVIRONMENT, mill_rows, write_rows
 
 ray = pytest.importorskip("ray", reason="Ray has an environment of its own: make ray-test")
 pytestmark = pytest.mark.slow
 
-ROWS = [
-    {
-        "id": f"q{at:02}",
-        "question": f"Who runs mill {at}?",
-        "answers": [f"Ida {at}"],
-        "passages": [f"Ida {at} runs it.", "Sheep graze."][: 1 + at % 2],
-    }
-    for at in range(40)
-]
+ROWS = mill_rows(40)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -176,9 +176,7 @@ class EngineSampler:
 
     def reading_with(self, model: Any) -> ResponseSampler:
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
-        sampler = ResponseSampler(model, self.tokenizer, name=self.name, **vars(self.options))
-        sampler.check()
-        return sampler
+        return ResponseSampler.checked_like(self, model)
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
         """Return a sampler over the same servers with other options of sampling.

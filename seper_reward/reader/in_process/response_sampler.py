@@ -29,7 +29,7 @@ from seper_reward.reader.in_process.self_check import (
 )
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
-from seper_reward.reader.sampler import Request, count_work, isolated
+from seper_reward.reader.sampler import Request, Sampler, count_work, isolated
 from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, find_tokens
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.hashing import identity_hash
@@ -195,6 +195,13 @@ class ResponseSampler:
 
     def expect(self, requests: Sequence[Request]) -> None:
         """Do nothing: there is no prefetching in this process."""
+
+    @classmethod
+    def checked_like(cls, sampler: Sampler, model: Any) -> "ResponseSampler":
+        """Return a checked sampler with a sampler's options in this process, on a model with the same tokenizer."""
+        own = cls(model, sampler.tokenizer, name=sampler.name, **vars(sampler.options))
+        own.check()
+        return own
 
     def reading_with(self, model: Any) -> "ResponseSampler":
         """Return the same sampler on another model with the same tokenizer, once it has passed ``check``."""
