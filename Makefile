@@ -116,9 +116,7 @@ RESULT_people          := seper-reward evaluate judge --file ../shared/data/evou
 RESULT_traps           := $(BENCH).judge.texts
 RESULT_attack          := $(BENCH).answer_attack --seeds 4
 RESULT_estimators      := $(BENCH).estimators
-RESULT_options         := $(BENCH).estimator_options --file $(QA)/nq_oracle_bm25neg.jsonl.gz --limit 50
 RESULT_noise           := $(BENCH).label_noise
-RESULT_hops            := $(BENCH).experiments.hops
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3 --factor_contexts 1
 RESULT_batches         := $(BENCH).batch_size --questions 64
 RESULT_scaling         := $(BENCH).scaling --questions 10 100
@@ -128,7 +126,7 @@ RESULT_dense           := $(BENCH).dense --questions 300
 RESULT_identity        := $(BENCH).batch_shape --questions 4
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
-RESULTS := planted false_negatives people traps attack estimators options noise hops speed batches scaling many \
+RESULTS := planted false_negatives people traps attack estimators noise speed batches scaling many \
            entailment dense identity pairs other_domain
 
 # a measured set is not measured again
