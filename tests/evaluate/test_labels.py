@@ -57,7 +57,7 @@ def test_measures_by_hand():
         "delta_belief": 0.25,
         "delta_seper": 0.5,
         "delta_seper_hard": 0.6,
-        "seper_gain": 1.25,
+        "seper_gain": 0.625,
         "delta_seper + 0.25 gain": 0.875,
         "delta_seper + 2 gain_mean": 2.5,
         "delta_seper_hard + 2 gain": 3.6,
@@ -158,7 +158,7 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
     found = result["folders"]["0"]
     written = [json.loads(line) for line in (tmp_path / "0" / "labels.jsonl").read_text().splitlines()]
     assert 0 < found["questions"] == len(written) < 12
-    assert found["against"] == "delta_belief"
+    assert found["against"] == "seper_gain"
     assert set(found["kinds"]) == {"lane"}
     gains = [each["question_gain"] for row in written for each in row["passages"]]
     marks = [each["metadata"]["relevant"] for row in written for each in row["passages"]]

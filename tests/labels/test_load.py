@@ -50,12 +50,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_delta_belief_is_the_label_to_train_on_where_it_is_known():
-    def row(labeler, *beliefs, sets=()):
+def test_seper_gain_is_the_label_to_train_on_where_it_is_known():
+    def row(labeler, *gains, sets=()):
         passages = [
             {"passage_id": f"p{at}", "title": "", "text": "x", "delta_seper": 0.1 * at, "delta_seper_hard": 0.0,
-             "erag": 1.0, "delta_belief": belief, "std_error": 0.2, "std_error_hard": 0.0, "std_error_belief": 0.1}
-            for at, belief in enumerate(beliefs)
+             "erag": 1.0, "seper_gain": gain, "std_error": 0.2, "std_error_hard": 0.0, "std_error_gain": 0.1}
+            for at, gain in enumerate(gains)
         ]  # fmt: skip
         return {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "passages": passages,
                 "baseline": {"std_error": 0.4}, "sets": list(sets)}  # fmt: skip
@@ -64,7 +64,7 @@ def test_delta_belief_is_the_label_to_train_on_where_it_is_known():
     sets, of_one = row("delta_seper", 0.7, sets=[{"delta_seper_hard": 0.1}]), row("delta_seper", 0.7)
     for with_sets in (sets, of_one):
         with_sets["sufficient_set"] = {}
-    assert recommended_label([known]) == "delta_belief"
+    assert recommended_label([known]) == "seper_gain"
     assert recommended_label([known, unknown]) == "delta_seper"  # one label for all
     assert recommended_label([erag]) == "erag"
     assert recommended_label([of_one, sets]) == "delta_seper_hard"
