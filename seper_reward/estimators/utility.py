@@ -5,8 +5,8 @@ import math
 from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
 
-#: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 4 nats counts as much as a belief and a
-#: likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
+#: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 4 nats counts as much as a belief and
+#: a likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
 QUESTION_WEIGHT = 0.25
 
 
@@ -60,9 +60,9 @@ def with_question_gain(
     """Return ``combined`` plus ``QUESTION_WEIGHT`` times the change of the question's mean log-probability per token.
 
     By the chain rule, a passage can make the answer likely given the question, which ``combined`` measures, and the
-    question itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an answer of
-    the right kind from a passage about another entity; the question is then not likelier. The arguments are ``None`` if
-    unknown, as is then the result. Log-probabilities are computed exactly, so they contribute no error.
+    question itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an answer
+    of the right kind from a passage about another entity; the question is then not likelier. The arguments are
+    ``None`` if unknown, as is then the result. Log-probabilities are exact, so they contribute no error.
 
     >>> with_question_gain(Estimate(0.5, 0.1, 0.3, 0.7), -1.0, -3.0)
     Estimate(value=1.0, std_error=0.1, low=0.8, high=1.2)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,16 +10,23 @@ from seper_reward.command import Record, by_name, reporting
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.rivals import answered_before, label_measures
-from seper_reward.labels.rows import DELTA_SEPER, labeled_query, labeler_of, read_label_rows, recommended_label
+from seper_reward.labels.rows import (
+    DELTA_SEPER,
+    SUFFIXES,
+    labeled_query,
+    labeler_of,
+    read_label_rows,
+    recommended_label,
+)
 from seper_reward.options import LabelsOptions
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
-from seper_reward.statistics import PooledAuc, PooledPearson, lead_over_questions, mean, mean_over_questions
+from seper_reward.statistics import PooledAuc, PooledPearson, mean
 from seper_reward.types import Passage, Query
 
 _NAME = "evaluate labels"
 _KIND_FIELDS = ("type", "kind")  # of passages, by whose values passages that are not relevant are distinguished
-_MARKS = "relevant"
+_MARGINS = (0.1, 0.3, 0.5)  # least labels of positives, in the table of positives
 _PARTS = ("r", "all", "in", "out", "within")
 _HEADER = ("Pearson", "AUC", "AUC, string in", "AUC, string out", "AUC within a question")
 
@@ -35,6 +42,8 @@ class Agreement(Record):
             hold an answer string (``in``) or do not (``out``), and ``within`` a question, mean over questions.
         leads: By measure, the lead of the measure ``against`` in ``r`` and in ``all``.
         kinds: By kind of passages that are not relevant and measure, the area of relevant ones against these.
+        positives: By label and margin, ``precision`` and ``recall`` of the passages from this label on, as exports
+            choose positives; ``None`` without such passages.
         against: The measure whose leads these are.
         questions: Number of questions.
         passages: Number of passages, by ``all``, ``relevant``, ``in`` and ``relevant in``.
@@ -44,6 +53,7 @@ class Agreement(Record):
     measures: Mapping[str, Mapping[str, Mapping[str, Any]]]
     leads: Mapping[str, Mapping[str, Mapping[str, Any]]]
     kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    positives: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     against: str
     questions: int
     passages: Mapping[str, int]
@@ -71,20 +81,20 @@ class Agreement(Record):
         if self.kinds:
             values = [[each, *(interval_cell(found[each]) for found in self.kinds.values())] for each in order]
             tables.append(markdown_table(["AUC of relevant passages against", *self.kinds], values))
+        margins = [
+            [label, *(f"{cell(each['precision'])} / {cell(each['recall'])}" for each in found.values())]
+            for label, found in self.positives.items()
+        ]
+        header = ["precision / recall of positives", *(f"label from {margin:g}" for margin in _MARGINS)]
+        tables.append(markdown_table(header, margins))
         return "\n\n".join(tables)
 
 
 @dataclass(frozen=True)
 class AgreementByFolder(Record):
-    """The agreement by folder of labels, and passages chosen by one folder's labels and judged by another's.
-
-    Attributes:
-        folders: Agreement by folder.
-        chosen: By a pair of folders with common questions and by measure, what ``chosen_passages`` returns.
-    """
+    """The agreement by folder of labels."""
 
     folders: Mapping[str, Agreement]
-    chosen: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def means(self) -> dict[str, dict[str, float | None]]:
@@ -100,19 +110,13 @@ class AgreementByFolder(Record):
         return {**super().as_dict(), "means": self.means}
 
     def table(self) -> str:
-        """Return the tables of each folder, the means over folders, and the chosen passages."""
+        """Return the tables of each folder, and the means over folders."""
         tables = [found.table(name) for name, found in self.folders.items()]
         if len(self.folders) > 1:
             means = self.means
             order = sorted(means, key=lambda each: -(means[each]["all"] or 0.0))
             rows = [[measure, *(cell(means[measure][part]) for part in _PARTS)] for measure in order]
             tables.append(markdown_table([f"mean of {len(self.folders)} folders", *_HEADER], rows))
-        for title, found in self.chosen.items():
-            best = [
-                [measure, interval_cell(row), interval_cell({"value": row["lead"], "interval": row["lead_interval"]})]
-                for measure, row in found.items()
-            ]
-            tables.append(markdown_table([f"ΔSePer of the best passage, {title}", "mean", "lead of the first"], best))
         return "\n\n".join(tables)
 
     @property
@@ -149,22 +153,16 @@ class MarkedRow:
 def command(config: LabelsOptions) -> str:
     """Run ``seper-reward evaluate labels``."""
     with reporting(_NAME, config) as report:
-        rows, agreements = {}, {}
+        agreements = {}
         for name, folder in by_name(config.labels).items():
             own = [row for row in read_label_rows(folder).values() if config.split in ("all", split_of(row["id"]))]
             asked = [row for row in own if not (config.leave_out_known and answered_before(row))]
             if not asked:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
-            rows[name] = marked_rows(asked, config.weights, _KIND_FIELDS)
+            rows = marked_rows(asked, config.weights, _KIND_FIELDS)
             against = config.against or recommended_label(asked)
-            agreements[name] = agreement(rows[name], against, len(own) - len(asked))
-        pairs = [(one, other) for one in rows for other in rows if one != other]
-        chosen = {
-            f"labels of {one}, judged by {other}": found
-            for one, other in pairs
-            if (found := chosen_passages(rows[one], rows[other], agreements[one].against))
-        }
-        report(AgreementByFolder(agreements, chosen))
+            agreements[name] = agreement(rows, against, len(own) - len(asked))
+        report(AgreementByFolder(agreements))
     return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 
 
@@ -269,6 +267,7 @@ def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) 
             kind: {name: found.described(partial(found.auc, name)) for name in names}
             for kind, found in by_kind.items()
         },
+        positives={name: _positives(columns[name], target) for name in SUFFIXES if name in columns},
         against=against,
         questions=len(rows),
         passages={
@@ -281,38 +280,15 @@ def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) 
     )
 
 
-def chosen_passages(
-    labelled: Sequence[MarkedRow], judged: Sequence[MarkedRow], first: str
-) -> dict[str, Mapping[str, Any]]:
-    """Let the measures of one reader choose a passage of each question, and another reader's ΔSePer judge it.
-
-    Returns:
-        By measure, ``first`` in front, the ``mean`` ΔSePer of the chosen passages for the judging reader, with its
-        ``interval`` over questions, and the ``lead`` of ``first`` with its ``lead_interval``. Of equally good passages
-        the mean counts; marks choose as well. Empty without a common question.
-    """
-    judging = {row.query.id: row for row in judged}
-    common = [
-        (row, judging[row.query.id])
-        for row in labelled
-        if row.query.id in judging
-        and list(map(_content, row.query.passages)) == list(map(_content, judging[row.query.id].query.passages))
-    ]
-    if not common:
-        return {}
-    values: dict[str, list[float]] = {}
-    for row, judge in common:
-        gains = [each[DELTA_SEPER] for each in judge.measures]
-        marks = [{**each, _MARKS: float(mark)} for each, mark in zip(row.measures, row.relevant, strict=True)]
-        for name in (first, *(each for each in marks[0] if each != first)):
-            own = [each[name] for each in marks]
-            best = [gain for value, gain in zip(own, gains, strict=True) if value == max(own)]
-            values.setdefault(name, []).append(mean(best) if best else math.nan)  # an unknown measure chooses nothing
-    known = {name: own for name, own in values.items() if not any(map(math.isnan, own))}
-    found: dict[str, Mapping[str, Any]] = {}
-    for name, own in known.items():
-        lead = lead_over_questions(known[first], own)
-        found[name] = {**mean_over_questions(own), "lead": lead["lead"], "lead_interval": lead["interval"]}
+def _positives(labels: Sequence[float], relevant: Sequence[bool]) -> dict[str, dict[str, float | None]]:
+    """Return precision and recall of the passages from each of ``_MARGINS`` on."""
+    found = {}
+    for margin in _MARGINS:
+        chosen = [mark for label, mark in zip(labels, relevant, strict=True) if label >= margin]
+        found[f"{margin:g}"] = {
+            "precision": mean(chosen) if chosen else None,
+            "recall": sum(chosen) / sum(relevant) if any(relevant) else None,
+        }
     return found
 
 

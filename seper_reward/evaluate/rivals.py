@@ -28,25 +28,17 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
     ``bm25`` are the BM25 scores of the passages, >= 0, and ``weights`` those of candidates that are sums.
 
     - ``bm25``, ``contains``, ``question_words``, and ``contains x bm25``: from the texts alone;
-    - ``question_gain``, ``question_log_prob``: likelihood of the question; ``question_gain_mean`` is compared with the
-      mean over the question's passages in place of the baseline;
+    - ``question_gain``, ``question_log_prob``: likelihood of the question;
     - ``erag``: exact match of the responses (Salemi and Zamani, arXiv:2404.13781); ``likelihood``: log-probability per
       token of the answer, both with the passage minus without;
     - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``: the labels;
-    - ``delta_seper + w gain`` for each weight w, also with the hard label and ``delta_belief``, with ``gain_mean``,
-      which is ``question_gain_mean``, and with ``tanh(gain / 2)``, the relative change of the question's probability
-      per token, which is in [-1, 1]; ``delta_seper + w bm25`` has in its place the BM25 score as a share of the
-      question's greatest one, which needs no likelihood;
-    - ``contains x gain``, ``seper x gain``: products with the question's gain;
-    - ``log chain rule``: change of log P(question, answer) per token, the answer's probability being SePer;
-      ``log chain rule (likelihood)``: the same with the answer's likelihood.
+    - ``delta_seper + w gain`` and ``delta_belief + w gain`` for each weight w of the question's gain;
+    - ``contains x gain``: product with the question's gain;
+    - ``log chain rule``: change of log P(question, answer) per token, the answer's probability being SePer.
     """
     answers, bare = row["answers"], row["baseline"]
-    means = [_number(passage["question_log_prob"]) for passage in row["passages"]]
-    middle = math.fsum(means) / len(means)
-    greatest = max(bm25) or 1.0
     found = []
-    for passage, mean, score in zip(row["passages"], means, bm25, strict=True):
+    for passage, score in zip(row["passages"], bm25, strict=True):
         text = f"{passage['title']}: {passage['text']}" if passage["title"] else passage["text"]
         gain, soft, hard = _number(passage["question_gain"]), passage["delta_seper"], passage["delta_seper_hard"]
         likelihood = _number(passage["answer_log_prob"]) - _number(bare["answer_log_prob"])
@@ -59,9 +51,8 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
                 "contains": contains,
                 "contains x bm25": contains * score,
                 "question_words": question_words(row["question"], text),
-                "question_log_prob": mean,
+                "question_log_prob": _number(passage["question_log_prob"]),
                 "question_gain": gain,
-                "question_gain_mean": mean - middle,
                 "erag": expected_exact_match(passage, answers) - expected_exact_match(bare, answers),
                 "likelihood": likelihood,
                 "delta_belief": belief,
@@ -69,20 +60,12 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
                 "delta_seper_hard": hard,
                 "seper_gain": belief + QUESTION_WEIGHT * gain,
                 **{
-                    f"{label} + {weight:g} {name}": value + weight * change
+                    f"{label} + {weight:g} gain": value + weight * gain
                     for weight in weights
-                    for label, value in (("delta_seper", soft), ("delta_seper_hard", hard), ("delta_belief", belief))
-                    for name, change in (
-                        ("gain", gain),
-                        ("gain_mean", mean - middle),
-                        ("tanh(gain / 2)", math.tanh(gain / 2)),
-                    )
+                    for label, value in (("delta_seper", soft), ("delta_belief", belief))
                 },
-                **{f"delta_seper + {weight:g} bm25": soft + weight * score / greatest for weight in weights},
                 "contains x gain": contains * gain,
-                "seper x gain": seper * gain,
                 "log chain rule": belief_gain + gain,
-                "log chain rule (likelihood)": likelihood + gain,
             }
         )
     return found

@@ -257,8 +257,8 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
 def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     """Return the field of label rows to train on.
 
-    This is ``seper_gain`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of the
-    sets if sets were labelled, and else the field of the labeler.
+    This is ``seper_gain`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of
+    the sets if sets were labelled, and else the field of the labeler.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.evaluate.labels import MarkedRow, agreement, bm25_scores, chosen_passages, marked_rows
+from seper_reward.evaluate.labels import MarkedRow, agreement, bm25_scores, marked_rows
 from seper_reward.evaluate.rivals import answered_before, label_measures, question_words
 from seper_reward.types import Passage, Query
 from tests.helpers import write_rows
@@ -47,11 +47,9 @@ def test_measures_by_hand():
         "bm25": 3.0,
         "contains": 1.0,
         "contains x bm25": 3.0,
-        "delta_seper + 2 bm25": 2.0,
         "question_words": 4 / 5,  # all but "who"
         "question_log_prob": -2.0,
         "question_gain": 1.5,
-        "question_gain_mean": 1.0,
         "erag": 0.6 - 0.25,
         "likelihood": 2.0,
         "delta_belief": 0.25,
@@ -59,22 +57,18 @@ def test_measures_by_hand():
         "delta_seper_hard": 0.6,
         "seper_gain": 0.625,
         "delta_seper + 0.25 gain": 0.875,
-        "delta_seper + 2 gain_mean": 2.5,
-        "delta_seper_hard + 2 gain": 3.6,
-        "delta_belief + 0.25 tanh(gain / 2)": 0.25 + 0.25 * (math.exp(1.5) - 1) / (math.exp(1.5) + 1),
+        "delta_belief + 2 gain": 3.25,
         "contains x gain": 1.5,
-        "seper x gain": 1.05,
         "log chain rule": math.log(0.72 / 0.22) + 1.5,
-        "log chain rule (likelihood)": 3.5,
     }
     assert {name: first[name] for name in expected} == pytest.approx(expected)
-    assert (second["contains"], second["question_words"], second["question_gain_mean"]) == (0.0, 0.0, -1.0)
+    assert (second["contains"], second["question_words"]) == (0.0, 0.0)
     assert second["delta_seper + 0.25 gain"] == pytest.approx(0.375)
-    assert all(math.isnan(second[name]) for name in ("likelihood", "delta_belief", "delta_belief + 2 gain"))
+    assert all(
+        math.isnan(second[name]) for name in ("likelihood", "delta_belief", "delta_belief + 2 gain", "seper_gain")
+    )
     assert first.keys() == second.keys()
     assert second["contains x bm25"] == 0.0
-    assert second["delta_seper + 0.25 bm25"] == 0.75
-    assert label_measures(ROW, [2.0], [0.0, 0.0])[0]["delta_seper + 2 bm25"] == 0.5
     assert question_words("The?", "Sheep") == 0.0
 
 
@@ -113,6 +107,9 @@ def test_agreement_over_parts_and_kinds_by_hand():
     assert found.measures["contains"]["in"]["value"] == 0.5
     assert found.kinds["near"]["ours"]["value"] == pytest.approx(5 / 6, abs=1e-4)
     assert found.kinds["bearer"]["ours"]["value"] == pytest.approx(2 / 6, abs=1e-4)
+    # ΔSePer: relevant .3 .9 .8; from .3 on also .4
+    assert found.positives["delta_seper"]["0.3"] == {"precision": 0.75, "recall": 1.0}
+    assert found.positives["delta_seper"]["0.5"] == {"precision": 1.0, "recall": pytest.approx(2 / 3)}
     rival = found.measures["delta_seper"]["all"]["value"]
     assert found.leads["delta_seper"]["all"]["value"] == pytest.approx(ours["all"] - rival, abs=1e-4)
     assert found.passages == {"all": 7, "relevant": 3, "in": 4, "relevant in": 2}
@@ -120,16 +117,6 @@ def test_agreement_over_parts_and_kinds_by_hand():
     assert "set: 3 questions, 2 known ones left out, 7 passages (3 relevant), 4 with" in found.table("set")
     with pytest.raises(ValueError, match="against must be one of contains, ours, delta_seper, got 'theirs'"):
         agreement(ROWS, "theirs")
-
-
-def test_one_readers_labels_choose_and_another_reader_judges():
-    found = chosen_passages(ROWS[:2], ROWS[::-1], "ours")
-    # ours takes .95 and .3: ΔSePer .1 and 0; contains two of the first question (.3, .1) and both of the second
-    assert found["ours"]["mean"] == pytest.approx(0.05)
-    assert found["contains"]["mean"] == pytest.approx((0.2 + 0.45) / 2)
-    assert found["relevant"]["lead"] == pytest.approx(0.05 - (0.3 + 0.9) / 2)
-    assert next(iter(found)) == "ours"
-    assert chosen_passages(ROWS[:1], ROWS[1:], "ours") == {}
 
 
 def test_bm25_is_over_the_passages_of_all_questions():
@@ -170,7 +157,6 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
     ]
     assert found["measures"]["question_gain"]["all"]["value"] == pytest.approx(sum(won) / len(won), abs=1e-3)
     assert result["means"]["contains"]["all"] == found["measures"]["contains"]["all"]["value"]
-    assert set(result["chosen"]) == {"labels of 0, judged by 1", "labels of 1, judged by 0"}
     assert "| mean of 2 folders" in capsys.readouterr().out
     assert main(["evaluate", "labels", "--labels", labels[0], "--split", "test"]) == 2
     assert "expected questions of the split test, got none" in capsys.readouterr().err
