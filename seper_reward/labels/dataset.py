@@ -80,7 +80,6 @@ def label_rows(
     labeler: PassageLabeler,
     label_queries: Callable[[list[Query]], Iterator[Found]],
     columns: Columns = MappingProxyType({}),
-    separator: str | None = None,
 ) -> Iterator[tuple[int, dict[str, Any] | UnscorableError]]:
     """Label rows, given by their places; yield the errors of unusable ones first, then label rows or errors in order.
 
@@ -89,7 +88,7 @@ def label_rows(
     queries: dict[int, Query] = {}
     for place, row in rows:
         try:
-            ours = as_ours(row, columns, separator) if isinstance(row, Mapping) else row
+            ours = as_ours(row, columns) if isinstance(row, Mapping) else row
             queries[place] = as_query(ours, answers_needed=labeler.needs_answers)
         except UnscorableError as error:
             yield place, error

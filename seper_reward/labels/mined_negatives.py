@@ -74,8 +74,7 @@ class MinedNegatives:
     def repaired(self, false: Mapping[str, Collection[str]]) -> Iterator[dict[str, Any] | None]:
         """Yield each row without its false negatives, given by question; ``None`` if no negative is left.
 
-        Lists get shorter. Rows of sentence-transformers need all columns, so another negative of the row replaces a
-        false one; it can then occur twice.
+        Rows of sentence-transformers need all columns: another negative of the row replaces a false one.
         """
         for row in self.rows:
             texts, wrong = self.negatives(row), false.get(self.question(row), ())
@@ -96,14 +95,9 @@ class MinedNegatives:
 def read_mined(path: str | Path) -> MinedNegatives:
     """Read mined hard negatives; the columns of the first row determine the layout.
 
-    FlagEmbedding rows have ``query``, ``pos`` and ``neg``. Rows of sentence-transformers (``mine_hard_negatives``,
-    triplets or n-tuples) have ``negative`` or ``negative_1`` and so on; the question is in ``anchor``, ``query`` or
-    ``question``, else in the first column, and the positive in ``positive``, else in the second column.
-
-    Raises:
-        BadRowError: A row lacks one of these columns or has no text in it; the message names file and row.
-        OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown, or there are no rows.
+    In rows of sentence-transformers the question is in ``anchor``, ``query`` or ``question``, else in the first
+    column, and the positive in ``positive``, else in the second. Raises ``BadRowError`` if a row lacks a column or a
+    text, ``ValueError`` if there are no rows, and ``OSError`` if the file cannot be read.
     """
     found = list(read_valid_rows(path))
     if not found:
@@ -120,11 +114,7 @@ def read_mined(path: str | Path) -> MinedNegatives:
 
 
 def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, name: str) -> Path:
-    """Write rows in the format of the file or ``datasets`` folder ``like``, and return the new path.
-
-    The result is Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON lines; ``name`` has no
-    extension.
-    """
+    """Write rows in the format of the file or ``datasets`` folder ``like``, and return the new path."""
     if any((like / file).is_file() for file in SAVED):  # a folder that datasets has saved, of one split
         from datasets import Dataset, DatasetDict, load_from_disk
 

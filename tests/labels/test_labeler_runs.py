@@ -17,7 +17,6 @@ from seper_reward.labels.labelers import (
 )
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
-from seper_reward.options import LabelerOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import labels_of
@@ -72,15 +71,15 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
 
 
 def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
-    assert main([*words("erag", "out"), "--labeler_preset", "paper", "--erag_metric", "token_f1"]) == 0
+    assert main(words("erag:token_f1:preset=paper", "out")) == 0
     rows = labels_of(tmp_path / "out")
     assert "baseline" not in rows[0]
     assert rows[0]["passages"][0]["responses"][0]["count"] == 1
     assert {row.baseline_error for row in read_labels(tmp_path / "out")} == {0.0}
     capsys.readouterr()
-    assert main([*words("erag", "out"), "--erag_metric", "token_f1"]) == 2
+    assert main(words("erag:token_f1", "out")) == 2
     assert "labels made otherwise" in capsys.readouterr().err
-    assert main([*words("erag", "other"), "--erag_metric", "f2"]) == 2
+    assert main(words("erag:f2", "other")) == 2
     assert "metric must be one of" in capsys.readouterr().err
 
 
@@ -214,12 +213,11 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
 
 
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
-    token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
-    for name, options in (
-        ("delta_seper", LabelerOptions()), ("delta_seper", hard), ("erag", token_f1),
-        ("likelihood", LabelerOptions()), ("gold", LabelerOptions()),
+    for name, chosen in (
+        ("delta_seper", None), ("delta_seper", "delta_seper_hard"), ("erag:token_f1", None), ("likelihood", None),
+        ("gold", None),
     ):  # fmt: skip
-        labeler = load_labeler(name, lambda: tiny_scorer, options=options)
+        labeler = load_labeler(name, lambda: tiny_scorer, label=chosen)
         labeled = labeler.label(as_query(records(1)[0]))
         (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, labeler.name)) + "\n")
         (found,) = read_labels(tmp_path, labeler.name)

@@ -441,19 +441,17 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
             "reader='no/such-model' could not be loaded: expected 'embedded', 'plain', a local",
         ),
         (["--judge", "no/such-model"], "judge='no/such-model' could not be loaded"),
-        (["--prompt", "mine"], "--prompt: invalid choice: 'mine' (choose from"),
+        (
+            ["--prompt", "mine"],
+            "prompt must be one of paper, brief, few_shot, or a YAML file with some of style",
+        ),
         (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
         (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--block", "0"], "block must be at least 1"),
-        (["--run_depth", "0"], "run_depth must be at least 1, got 0"),
         (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
-        (
-            ["--passages_prompt", "{question}"],
-            "passages_prompt must be a text with {question}, {reference}",
-        ),
         (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be dict or str or nothing, got [1]"),
     ],
 )
@@ -472,7 +470,12 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
         ("stop: word\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
         ("chat_template_kwargs: 3\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
-        ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
+        ("prompt: {passages: '{question}'}\n", "passages of prompt must be a text with {question}, {reference}"),
+        ("prompt: {wording: '{question}'}\n", "prompt has 'wording', expected some of style, closed_book, passages"),
+        ("prompt: {style: mine}\n", "style of prompt must be one of paper, brief, few_shot, got 'mine'"),
+        ("prompt: {placebo: ' '}\n", "placebo of prompt must be a text, got ' '"),
+        ("sets: conditional:depth=4\n", "depth must be 2 or 3, got 4"),
+        ("sets: all\n", "sets must be one of none, conditional, got 'all'"),
     ],
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
@@ -484,9 +487,10 @@ def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, 
 
 def test_the_readers_words_come_from_the_settings(label, tmp_path):
     (tmp_path / "config.yaml").write_text(
-        "closed_book_prompt: 'Say it. {question}'\n"
-        "passages_prompt: 'Read it. {reference} Say it. {question}'\n"
-        "system_prompt: Be brief.\nchat_template_kwargs: {tone: calm}\n"
+        f"prompt: {tmp_path / 'prompt.yaml'}\nsystem_prompt: Be brief.\nchat_template_kwargs: {{tone: calm}}\n"
+    )
+    (tmp_path / "prompt.yaml").write_text(
+        "closed_book: 'Say it. {question}'\npassages: 'Read it. {reference} Say it. {question}'\n"
     )
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
@@ -526,7 +530,7 @@ def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
             assert without["responses"] == instead["responses"]
             assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
     capsys.readouterr()
-    assert main(label(source, "placebo", "--baseline", "placebo", "--placebo", "The soup is hot.")) == 2
+    assert main(label(source, "placebo", "--baseline", "placebo", "--prompt", "{placebo: The soup is hot.}")) == 2
     assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 

@@ -10,11 +10,9 @@ from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.registry import (
     LABELERS,
-    check_labeler,
-    item_labeler,
-    judgment_options,
     load_labeler,
     needs_answers,
+    parse_labeler,
 )
 
 __all__ = [
@@ -28,9 +26,7 @@ __all__ = [
     "ItemLabeler",
     "LikelihoodLabeler",
     "PassageLabeler",
-    "check_labeler",
-    "item_labeler",
-    "judgment_options",
     "load_labeler",
     "needs_answers",
+    "parse_labeler",
 ]

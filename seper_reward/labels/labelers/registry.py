@@ -1,10 +1,11 @@
 """The registry of labelers, by the names in settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
-from seper_reward.labels.judgments import JudgmentOptions, parse_judge
+from seper_reward.labels.judgments import METHODS, JudgmentOptions, Method
 from seper_reward.labels.labelers.base import PassageLabeler, ReaderLabeler
 from seper_reward.labels.labelers.contains import ContainsLabeler
 from seper_reward.labels.labelers.cross_encoder import CrossEncoderLabeler
@@ -15,11 +16,27 @@ from seper_reward.labels.labelers.item import ItemLabeler
 from seper_reward.labels.labelers.likelihood import LikelihoodLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.rows import DELTA_SEPER
-from seper_reward.options import LabelerOptions, SetOptions
+from seper_reward.options import SetOptions, check_choice, split_options
 from seper_reward.scorer import SePerScorer
 
 LoadScorer = Callable[[], SePerScorer]
-_DEFAULTS = LabelerOptions()
+#: Options that the names of labelers may contain; those of ``item`` other than both are of ``JudgmentOptions``.
+OPTIONS: dict[str, dict[str, Callable[[str], Any]]] = {
+    "erag": {"preset": str},
+    "item": {
+        "preset": str, "prompts": str, "rounds": int, "top_k": int, "samples": int, "same_answer": float,
+        "pseudo_answer": str, "form": str,
+    },
+}  # fmt: skip
+_KINDS = {"erag": "exact_match", "item": "a_s"}  # by default
+
+
+class Named(NamedTuple):
+    """Parts of the name of a labeler: ``erag:token_f1:preset=paper`` is ``erag`` of the kind ``token_f1``."""
+
+    labeler: str
+    kind: str = ""  # the metric of erag, or the method of item
+    options: Mapping[str, Any] = {}
 
 
 LABELERS: dict[str, type[PassageLabeler]] = {
@@ -32,36 +49,61 @@ LABELERS: dict[str, type[PassageLabeler]] = {
 }
 
 
+def parse_labeler(name: str) -> Named:
+    """Return the parts of a labeler's name; the method of item is a labeler as well, as ``a_s`` for ``item:a_s``.
+
+    Raises:
+        ValueError: There is neither a labeler of this name nor such a folder, or an option is unknown.
+
+    >>> parse_labeler("item:ar_r:top_k=3")
+    Named(labeler='item', kind='ar_r', options={'preset': 'default', 'top_k': 3})
+    """
+    labeler, _, rest = name.partition(":")
+    if labeler in METHODS:
+        return parse_labeler(f"item:{name}")
+    if labeler not in OPTIONS:
+        if name not in LABELERS and not Path(name).is_dir():
+            raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")
+        return Named(name)
+    kind, options = split_options(rest, OPTIONS[labeler])
+    found = Named(labeler, kind or _KINDS[labeler], {"preset": "default", **options})
+    if labeler == "erag":
+        ERAGOptions.preset(found.options["preset"])
+    else:
+        check_choice("method of item", found.kind, METHODS)
+        judgment_options(found)
+    return found
+
+
 def load_labeler(
-    name: str,
-    load_scorer: LoadScorer,
-    sets: SetOptions | None = None,
-    options: LabelerOptions = _DEFAULTS,
+    name: str, load_scorer: LoadScorer, sets: SetOptions | None = None, label: str | None = None
 ) -> PassageLabeler:
     """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
 
     Args:
-        name: Name of the labeler, or a reranker's folder.
+        name: Name of the labeler, with its options, or a reranker's folder. A method of item such as
+            ``a_s:rounds=1`` names its labels as well.
         load_scorer: Function that loads the scorer; called only for a labeler that needs one.
         sets: Sets of passages to label as well; ``None`` for none.
-        options: Options of labelers; each labeler ignores those of the other ones.
+        label: Label of ``delta_seper``; ``None`` for ΔSePer.
 
     Raises:
         ValueError: There is no such labeler, one of its options is not allowed, or it labels single passages only.
         OSError: A model cannot be loaded.
     """
-    check_labeler(name)
-    judgment_options(options)
+    found = parse_labeler(name)
     labeler: PassageLabeler
-    match name:
+    match found.labeler:
         case "delta_seper":
-            labeler = DeltaSePerLabeler(load_scorer(), options.label or DELTA_SEPER)
+            labeler = DeltaSePerLabeler(load_scorer(), label or DELTA_SEPER)
         case "erag":
-            labeler = ERAGLabeler(load_scorer(), options.erag_metric, ERAGOptions.preset(options.labeler_preset))
+            labeler = ERAGLabeler(load_scorer(), found.kind, ERAGOptions.preset(found.options["preset"]))
         case "likelihood":
             labeler = LikelihoodLabeler(load_scorer())
         case "item":
-            labeler = item_labeler(load_scorer(), options)
+            prompts = JudgmentPrompts.load(found.options.get("prompts"))
+            own_name = "item" if name.partition(":")[0] == "item" else name
+            labeler = ItemLabeler(load_scorer(), judgment_options(found), prompts, name=own_name)
         case _:
             labeler = LABELERS[name]() if name in LABELERS else CrossEncoderLabeler.from_pretrained(name)
     if sets is None:
@@ -71,31 +113,12 @@ def load_labeler(
     return SetLabeler(labeler, sets)
 
 
-def judgment_options(options: LabelerOptions, judge: str | None = None) -> JudgmentOptions:
-    """Return the options of ITEM for a judge such as ``"a_s:rounds=1"``; ``None`` for ``item_method``.
-
-    Raises ``ValueError`` if there is no such method or option.
-    """
-    method, changes = parse_judge(judge or options.item_method)
-    return JudgmentOptions.preset(options.labeler_preset, method, **changes)
-
-
-def item_labeler(scorer: SePerScorer, options: LabelerOptions, judge: str | None = None) -> ItemLabeler:
-    """Return ITEM's labeler; a judge replaces ``item_method`` and names the labels."""
-    return ItemLabeler(
-        scorer,
-        judgment_options(options, judge),
-        JudgmentPrompts.load(options.item_prompts),
-        name=judge or "item",
-    )
+def judgment_options(named: Named) -> JudgmentOptions:
+    """Return the options of ITEM in a labeler's name; raise ``ValueError`` if one is not allowed."""
+    changes = {name: value for name, value in named.options.items() if name not in ("preset", "prompts")}
+    return JudgmentOptions.preset(named.options["preset"], cast(Method, named.kind), **changes)
 
 
 def needs_answers(name: str) -> bool:
     """Return whether the labeler of this name needs gold answers; a reranker in a folder needs none."""
-    return LABELERS.get(name, CrossEncoderLabeler).needs_answers
-
-
-def check_labeler(name: str) -> None:
-    """Raise ``ValueError`` if there is neither a labeler of this name nor such a folder."""
-    if name not in LABELERS and not Path(name).is_dir():
-        raise ValueError(f"labeler must be one of {', '.join(LABELERS)} or a reranker's folder, got {name!r}")
+    return LABELERS.get(parse_labeler(name).labeler, CrossEncoderLabeler).needs_answers
