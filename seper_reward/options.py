@@ -336,8 +336,7 @@ class ServedOptions(Options):
         "transformers in this process).",
     )
     gpu_memory_utilization: Share = setting(
-        0.9,
-        "Share of the memory of a GPU for vLLM in this process, in (0, 1]; the judge and a trainer need the rest.",
+        0.9, "Share of the memory of a GPU for vLLM in this process, in (0, 1]; the judge and a trainer need the rest."
     )
     tensor_parallel_size: Count = setting(1, "Number of GPUs of a process over which vLLM divides the reader, >= 1.")
 
@@ -414,10 +413,7 @@ class TemplateOptions(Options):
     @property
     def needs_template(self) -> str:
         """Names of the given options that need a chat template, joined; empty if there are none."""
-        given = {
-            "system_prompt": self.system_prompt is not None,
-            "chat_template_kwargs": bool(self.variables),
-        }
+        given = {"system_prompt": self.system_prompt is not None, "chat_template_kwargs": bool(self.variables)}
         return " and ".join(name for name, is_given in given.items() if is_given)
 
 
@@ -482,8 +478,7 @@ class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOpti
         None, "File with a chat template (Jinja) for the reader (default: the one of its tokenizer)."
     )
     max_passage_tokens: Count | None = setting(
-        None,
-        "Maximum length of a passage in tokens; longer ones are cut (default: the limit of the reader's window).",
+        None, "Maximum length of a passage in tokens; longer ones are cut (default: the limit of the reader's window)."
     )
     max_batch_tokens: Count | None = setting(
         None,
@@ -689,8 +684,7 @@ class CompletionOptions(Options):
         "write the tag itself can fake passages (default: no tag, only the field `passages` counts).",
     )
     search_tools: list[str] = setting(
-        [],
-        "Names of the tools whose results are searches, in completions as messages (default: the only tool).",
+        [], "Names of the tools whose results are searches, in completions as messages (default: the only tool)."
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
 
@@ -806,8 +800,7 @@ class GradedOptions(MarkedOptions):
     """Options of commands that use relevant passages and grades."""
 
     relevant_from: Count = setting(
-        1,
-        "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades.",
+        1, "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades."
     )
 
 
@@ -860,7 +853,7 @@ class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
     action: Literal["list", "drop"] = setting(
         "list",
         "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
-        "without them).",
+        "without them, to audited.jsonl).",
     )
     label: Literal["delta_seper", "delta_seper_hard"] = setting(
         "delta_seper_hard",
@@ -927,8 +920,7 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
         "scores), or trec (qrels).",
     )
     output: Annotated[str, required("the file to write")] = setting(
-        "",
-        "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required.",
+        "", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required."
     )
     label: str | None = setting(
         None,
@@ -1061,8 +1053,7 @@ class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
     """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
 
     labels: Annotated[list[str], required("folders written by `seper-reward label`")] = setting(
-        [],
-        "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required.",
+        [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
     )
     weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
     against: str | None = setting(

@@ -64,13 +64,7 @@ def command(config: LabelOptions) -> str:
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     labeler = load()
     run = LabelRun(
-        folder,
-        labeler,
-        queries,
-        rejected,
-        {**settings, INPUT_KEY: key},
-        block=config.block,
-        dry_run=config.dry_run,
+        folder, labeler, queries, rejected, {**settings, INPUT_KEY: key}, block=config.block, dry_run=config.dry_run
     )
     if process_state().is_main_process:
         finished = len(queries) if run.complete else run.finished

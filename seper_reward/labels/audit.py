@@ -13,7 +13,7 @@ from seper_reward.data.queries import Rejected, as_query
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.integrity import label_files
-from seper_reward.labels.mined_negatives import MinedNegatives, write_mined
+from seper_reward.labels.mined_negatives import MinedNegatives
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import MARGIN
 from seper_reward.runtime.hashing import content_key
@@ -22,7 +22,7 @@ from seper_reward.types import Query
 
 Action = Literal["list", "drop"]
 Label = Literal["delta_seper", "delta_seper_hard"]
-FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
+FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited.jsonl"
 HARD: Label = "delta_seper_hard"
 _SIGMAS = 2.0  # number of standard errors
 _LABEL_FIELDS = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
@@ -106,8 +106,8 @@ def write_audit(
 ) -> dict[str, Any]:
     """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``.
 
-    ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives again, in their layout
-    and format, without the false ones. Questions that were not audited stay as they are.
+    ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives, without the false
+    ones, to ``audited.jsonl`` in their layout. Questions that were not audited stay as they are.
 
     Raises:
         ValueError: The rows have scores that would be wrong in repaired rows.
@@ -161,8 +161,9 @@ def _write_repaired(mined: MinedNegatives, false: Mapping[str, set[str]], folder
     repaired = list(mined.repaired(false))
     rows = [row for row in repaired if row is not None]
     pairs = zip(mined.rows, repaired, strict=True)
+    write_lines(folder / AUDITED, rows)
     return {
-        "output": str(write_mined(rows, mined.path, folder, AUDITED)),
+        "output": str(folder / AUDITED),
         "rows_written": len(rows),
         "rows_changed": sum(after is not None and after != before for before, after in pairs),
         "rows_dropped": len(repaired) - len(rows),

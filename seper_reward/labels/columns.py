@@ -49,10 +49,7 @@ class Labeler:
         check_row_columns(rows, labeler, self._columns)
         size = batch_size(labeler, options.block)
         found = label_rows(
-            enumerate(rows),
-            labeler,
-            lambda queries: label_batches(labeler, in_batches(queries, size)),
-            self._columns,
+            enumerate(rows), labeler, lambda queries: label_batches(labeler, in_batches(queries, size)), self._columns
         )
         added = [_added(row, labeler.name) for _, row in sorted(found, key=lambda each: each[0])]
         new = {name: [row[at] for row in added] for at, name in enumerate(_ADDED)}

@@ -2,14 +2,12 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seper_reward.data.rows import BadRowError, read_valid_rows, shown
-from seper_reward.data.tables import SAVED
-from seper_reward.runtime.json_files import write_json, write_lines
 
 _ANCHORS = ("anchor", "query", "question")
 _SCORES = ("label", "score", "scores")  # score columns of sentence-transformers
@@ -111,30 +109,6 @@ def read_mined(path: str | Path) -> MinedNegatives:
             came = f"no {missing[0]!r}" if missing else shown(wrong)
             raise BadRowError(f"{where}: expected rows of {layout.name} with texts, got {came}; repair the row")
     return MinedNegatives(Path(path), layout, tuple(row for _, row in found))
-
-
-def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, name: str) -> Path:
-    """Write rows in the format of the file or ``datasets`` folder ``like``, and return the new path."""
-    if any((like / file).is_file() for file in SAVED):  # a folder that datasets has saved, of one split
-        from datasets import Dataset, DatasetDict, load_from_disk
-
-        path, saved = folder / name, load_from_disk(str(like))
-        features = (next(iter(saved.values())) if isinstance(saved, DatasetDict) else saved).features
-        columns = {column: [row[column] for row in rows] for column in features}
-        Dataset.from_dict(columns, features=features).save_to_disk(str(path))
-    elif like.name.endswith(".parquet"):
-        import pyarrow.parquet
-
-        path = folder / f"{name}.parquet"
-        schema = pyarrow.parquet.read_schema(like)
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
-    elif like.name.endswith((".json", ".json.gz")):
-        path = folder / f"{name}.json"
-        write_json(path, list(rows))
-    else:
-        path = folder / f"{name}.jsonl"
-        write_lines(path, rows)
-    return path
 
 
 def _layout(where: str, row: Mapping[str, Any]) -> Layout:

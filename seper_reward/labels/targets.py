@@ -22,9 +22,7 @@ class Hop:
 
 
 def lists_to_learn(
-    labeled: Sequence[LabeledQuery],
-    learn_from: str,
-    next_hop: Callable[[Query, Sequence[Passage]], Query],
+    labeled: Sequence[LabeledQuery], learn_from: str, next_hop: Callable[[Query, Sequence[Passage]], Query]
 ) -> list[LabeledQuery]:
     """Return the lists of labels that a retriever is trained on, one query for each list.
 

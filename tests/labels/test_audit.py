@@ -96,13 +96,7 @@ def label_rows(mined):
     return rows
 
 
-@pytest.mark.parametrize(
-    ("action", "first"),
-    [
-        ("list", None),
-        ("drop", {**ROWS[0], "neg": ["Fog."]}),
-    ],
-)
+@pytest.mark.parametrize(("action", "first"), [("list", None), ("drop", {**ROWS[0], "neg": ["Fog."]})])
 def test_what_an_audit_writes(mined, tmp_path, action, first):
     write_rows(tmp_path / "labels.jsonl", label_rows(mined))
     found = write_audit(mined, questions_to_audit(mined), tmp_path, action=action, settings={"seed": 0})

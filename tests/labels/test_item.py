@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -105,41 +104,6 @@ def test_pointwise_judgments_ask_again_for_their_own_passage_only(make):
     assert "Ann" in asked[1][0]
 
 
-@pytest.mark.parametrize(("method", "first"), [("exp_a", "Answer"), ("imp_a", "Needed")])
-def test_pointwise_judgments_with_an_answer_in_the_reply(make, method, first):
-    labeler, asked = make({}, method=method, form="pointwise")
-
-    def reply(prompt):
-        if "not the form I need" in prompt:
-            return f"{first}: Ann\nUseful: yes"
-        return "Useful: yes" if "Ann" in prompt else f"{first}: nobody\nUseful: no."
-
-    labeler.writer._reader.sampler.reply = reply
-    assert labeler.label(QUERY).labels == (0.0, 1.0, 0.0)
-    assert list(map(len, asked)) == [3, 1]
-    assert f'the first with "{first}:" and its text, the second with "Useful:" and one word' in asked[1][0]
-
-
-def test_an_implicit_answer_is_written_in_the_conversation(make):
-    replies = {"information": ["Who built the mill."], "set": ["none"]}
-    labeler, asked = make(replies, method="a_s", pseudo_answer="implicit", rounds=1)
-    found = labeler.label(QUERY)
-    assert found.labels == (0.0, 0.0, 0.0)
-    assert found.fields["judgment"]["chosen"] == []
-    assert "What one must know to answer it, which may be wrong: Who built the mill." in asked[1][0]
-
-
-def test_ar_shows_passages_in_the_order_of_relevance(make):
-    replies = {"answer": ["Ann"], "relevance": ["[3] > [2] > [1]"], "rank": ["[2] > [1] > [3]"]}
-    labeler, asked = make(replies, method="ar_r", rounds=1, top_k=2)
-    found = labeler.label(QUERY)
-    assert re.findall(r"\[\d\] (\w+)", asked[2][0].partition("Question")[0])[:3] == ["Bob", "Mill", "Sheep"]
-    # [2] and [1] of that order are Ann's and Bob's
-    assert found.labels == (0.0, 1.0, 1.0)
-    assert [detail["judged_rank"] for detail in found.details] == [3, 1, 2]
-    assert [detail["relevance_rank"] for detail in found.details] == [3, 2, 1]
-
-
 def test_an_answer_and_the_judgment_are_one_reply(make):
     replies = {"answer_set": ["Ann, [2]."], "again": ["Answer: Ann\nUseful: [2]"]}
     labeler, asked = make(replies, method="exp_a")
@@ -204,21 +168,6 @@ def test_questions_of_a_block_share_the_readers_batches_and_fail_alone(make):
     assert isinstance(failed, UnscorableError)
     assert "no room" in str(failed)
     assert none.labels == ()
-
-
-def test_a_reader_that_fails_at_one_prompt_fails_one_question(make):
-    labeler, _ = make({}, method="vanilla")
-    sampler = labeler.writer._reader.sampler
-
-    def sample(requests):
-        rows = ScriptedSampler.sample(sampler, requests)
-        fails = ["owns" in request.prompt.rpartition("Question")[2] for request in requests]
-        return [UnscorableError("NaN") if failed else row for failed, row in zip(fails, rows, strict=True)]
-
-    sampler.sample, sampler.reply = sample, lambda prompt: "[2]"
-    one, failed = labeler.label_batch([QUERY, replace(QUERY, id="other", question="Who owns it?")])
-    assert one.labels == (0.0, 1.0, 0.0)
-    assert str(failed) == "NaN"
 
 
 def test_passages_are_cut_until_the_conversation_fits(make):

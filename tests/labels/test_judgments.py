@@ -105,11 +105,7 @@ def test_rank_based_item_chooses_the_first():
 def test_item_ar_judges_in_the_order_of_relevance():
     options = JudgmentOptions("ar_s", rounds=2)
     asked, found = played(options, ["Bob"], [(3, 0, 2, 1)], [(0, 3)], ["Ann"], [(1, 0, 2, 3)], [(3, 1)])
-    assert asked[1:4] == [
-        [Ask("relevance", ALL, "Bob")],
-        [Ask("set", (3, 0, 2, 1), "Bob")],
-        [Ask("answer", (3, 0))],
-    ]
+    assert asked[1:4] == [[Ask("relevance", ALL, "Bob")], [Ask("set", (3, 0, 2, 1), "Bob")], [Ask("answer", (3, 0))]]
     assert asked[4] == [Ask("relevance", (3, 0, 2, 1), "Ann")]  # eq. 4: the previous round's order is ranked
     assert asked[5] == [Ask("set", (1, 0, 2, 3), "Ann")]
     # its order is that of relevance, and not the chosen ones first

@@ -8,13 +8,7 @@ from transformers import AutoTokenizer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.dataset import label
-from seper_reward.labels.labelers import (
-    LABELERS,
-    ERAGLabeler,
-    GoldLabeler,
-    load_labeler,
-    needs_answers,
-)
+from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -132,14 +126,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["delta_seper", "erag", "gold"])
 def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_scorer, name):
     own = {"labeler": "alice", "baseline": "mine", "source": "web"}
-    own_of_passage = {
-        "seper": "x",
-        "std_error": "y",
-        "responses": [3],
-        "delta_seper": 9,
-        "gold": 8,
-        "page": 7,
-    }
+    own_of_passage = {"seper": "x", "std_error": "y", "responses": [3], "delta_seper": 9, "gold": 8, "page": 7}
     first, second = records(1)[0]["passages"]
     query = as_query({**records(1)[0], **own, "passages": [{**first, **own_of_passage, "passage_id": "mine"}, second]})
     labeler = load_labeler(name, lambda: tiny_scorer)
@@ -275,11 +262,3 @@ def test_another_preset_with_the_same_cache_asks_no_reader(words, tmp_path, monk
     for one, other in zip(paper, official, strict=True):
         said = [{(each["text"], each["count"]) for each in row["baseline"]["responses"]} for row in (one, other)]
         assert said[0] == said[1]
-
-
-def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
-    for preset in ("default", "paper"):
-        assert main([*words("delta_seper", preset), "--estimator", preset]) == 0
-    (found, *_), (known, *_) = labels_of(tmp_path / "paper"), labels_of(tmp_path / "default")
-    assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
-    assert [each["passages"][0]["delta_belief"] is None for each in (found, known)] == [True, False]

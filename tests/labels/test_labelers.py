@@ -60,15 +60,6 @@ def test_unknown_labeler(tiny_scorer):
         load_labeler("clicks", lambda: tiny_scorer)
 
 
-@pytest.mark.parametrize(
-    ("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")]
-)
-def test_the_metric_of_erag_is_a_setting(metric, name, tiny_scorer):
-    labeler = load_labeler(f"erag:{metric}", lambda: tiny_scorer)
-    assert (labeler.name, labeler.fingerprint["metric"]) == (name, metric)
-    assert labeler.label(QUERY) == ERAGLabeler(tiny_scorer, metric).label(QUERY)
-
-
 def test_delta_seper_is_the_scorers(tiny_scorer):
     utilities = tiny_scorer.utilities([QUERY])[0]
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(

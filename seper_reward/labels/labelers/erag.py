@@ -62,10 +62,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
     samples = True
 
     def __init__(
-        self,
-        scorer: SePerScorer,
-        metric: str | AnswerMetric = "exact_match",
-        options: ERAGOptions = ERAGOptions(),
+        self, scorer: SePerScorer, metric: str | AnswerMetric = "exact_match", options: ERAGOptions = ERAGOptions()
     ) -> None:
         self._metric_name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
         self.name = f"erag_{self._metric_name.rpartition(':')[2]}"
