@@ -9,13 +9,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import Input, pool_passages
-from seper_reward.options import (
-    EvaluationOptions,
-    InputOptions,
-    ResultOptions,
-    RetrievalOptions,
-    pick,
-)
+from seper_reward.options import EvaluationOptions, InputOptions, ResultOptions, RetrievalOptions, pick
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
 
 C = TypeVar("C")

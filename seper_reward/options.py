@@ -7,17 +7,22 @@ trainers read them from flags and YAML files with TRL's parser (``runtime.parser
 import datetime
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 T = TypeVar("T")
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Layout = Literal["tree", "repeat", "alone", "reread"]
-Prompt = Literal["paper", "brief", "few_shot"]
+STYLES = ("paper", "brief", "few_shot")  # of prompts
+#: Texts in the option ``prompt``, with their fields.
+PROMPT_FIELDS: dict[str, list[str]] = {
+    "style": [], "closed_book": ["question"], "passages": ["question", "reference"], "placebo": [],
+    "background": ["question"], "compress": ["passages", "question"],  # of EoR
+}  # fmt: skip
 Baseline = Literal["none", "placebo"]
 EstimatorPreset = Literal["default", "paper", "official"]
 Tracking = Literal["none", "wandb"]
@@ -68,6 +73,37 @@ ANSWER_PATTERN_HELP = (
 _RESERVED_ARGUMENTS = {"chat_template", "tokenize", "add_generation_prompt", "date_string"}  # of ``ChatTemplate``
 
 
+def least(bound: float) -> Callable[[str, Any], None]:
+    """Return the check of an option, named in its type, that is at least ``bound`` or ``None``."""
+
+    def check(name: str, value: Any) -> None:
+        if value is not None and not value >= bound:
+            raise ValueError(f"{name} must be at least {bound}, got {value}")
+
+    return check
+
+
+def check_share(name: str, value: Any) -> None:
+    """Raise ``ValueError`` if a share is outside (0, 1]; ``None`` is allowed."""
+    if value is not None and not 0 < value <= 1:
+        raise ValueError(f"{name} must be in (0, 1], got {value}")
+
+
+def required(meaning: str) -> Callable[[str, Any], None]:
+    """Return the check of an option, named in its type, that must be given."""
+
+    def check(name: str, value: Any) -> None:
+        if not value:
+            raise ValueError(f"{name} is required: {meaning}")
+
+    return check
+
+
+Count = Annotated[int, least(1)]
+NotNegative = Annotated[float, least(0)]
+Share = Annotated[float, check_share]
+
+
 def setting(default: Any, text: str) -> Any:
     """Return a dataclass field with a help text; a list or mapping as default is copied for each object."""
     metadata = {"help": text}
@@ -79,7 +115,7 @@ def setting(default: Any, text: str) -> Any:
 def pick(kind: type[T], options: object, **changes: Any) -> T:
     """Return the options of a part, with values of the fields that ``options`` has, and changes.
 
-    >>> pick(LoadOptions, JudgeOptions(dtype="float32", judge_revision="v1"), revision="v1")
+    >>> pick(LoadOptions, JudgeOptions(dtype="float32"), revision="v1")
     LoadOptions(dtype='float32', device=None, trust_remote_code=False, revision='v1', max_batch_tokens=None)
     """
     names = [each.name for each in fields(kind) if each.init and hasattr(options, each.name)]  # type: ignore[arg-type]
@@ -87,23 +123,23 @@ def pick(kind: type[T], options: object, **changes: Any) -> T:
 
 
 def check_types(options: Any) -> None:
-    """Check the types of values from YAML, which argparse has not checked: `seed: abc`, `strict: 3`, `dtype: int8`.
+    """Check the types of values from YAML, which argparse has not checked (`seed: abc`), and ranges in the types.
 
-    Raises ``ValueError`` with the name and the type of the field.
+    Raises ``ValueError`` with the name and the type or range of the field.
     """
-    hints = get_type_hints(type(options))
+    hints = get_type_hints(type(options), include_extras=True)
     for name, value in ((each.name, getattr(options, each.name)) for each in fields(options)):
-        alternatives = _alternatives(hints[name])
+        alternatives, checks = _alternatives(hints[name])
         if not any(_fits(value, kind) for kind in alternatives):
             raise ValueError(f"{name} must be {' or '.join(map(_type_name, alternatives))}, got {value!r}")
+        for check in checks:
+            check(name, value)
 
 
-def check_least(options: object, **least: float) -> None:
+def check_least(options: object, **bounds: float) -> None:
     """Raise ``ValueError`` if an option of this name is below its least value; ``None`` is allowed."""
-    for name, bound in least.items():
-        value = getattr(options, name)
-        if value is not None and not value >= bound:
-            raise ValueError(f"{name} must be at least {bound}, got {value}")
+    for name, bound in bounds.items():
+        least(bound)(name, getattr(options, name))
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -131,17 +167,59 @@ def check_url(
 
 
 def split_address(name: str) -> tuple[str, list[str]]:
-    """Return the name and the servers of ``NAME`` or ``TOKENIZER@URL``.
+    """Return the model and the servers of ``MODEL``, ``MODEL@URL`` or ``URL``.
 
-    >>> split_address("org/reader@http://one:8000/v1"), split_address("org/reader")
-    (('org/reader', ['http://one:8000/v1']), ('org/reader', []))
+    >>> split_address("org/reader@http://one:8000/v1"), split_address("org/reader"), split_address("http://one/v1")
+    (('org/reader', ['http://one:8000/v1']), ('org/reader', []), ('', ['http://one/v1']))
     """
     model, at, address = name.partition("@http")
+    if "://" in model:
+        return "", [name]
     return model, [f"http{address}"] if at else []
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+def split_revision(name: str) -> tuple[str, str | None]:
+    """Return the name and the revision of ``ID@REVISION``, a model on the hub; names of files have none.
+
+    >>> split_revision("org/reader@v1"), split_revision("org/reader")
+    (('org/reader', 'v1'), ('org/reader', None))
+    """
+    model, at, revision = name.partition("@")
+    return (name, None) if not at or Path(name).exists() else (model, revision)
+
+
+def split_options(text: str, kinds: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of ``NAME`` or ``NAME:OPTION=VALUE,OPTION=VALUE``.
+
+    ``kinds`` has the functions that read the values; an unknown option or a value of another type raises
+    ``ValueError``.
+
+    >>> split_options("conditional:depth=3", {"given_top": int, "depth": int})
+    ('conditional', {'depth': 3})
+    """
+    found = re.fullmatch(r"(?P<name>.*?)(?::(?P<options>\w+=.*))?", text)
+    name, words = (found["name"], found["options"]) if found else (text, None)
+    values: dict[str, Any] = {}
+    for word in words.split(",") if words else ():
+        option, _, value = word.partition("=")
+        try:
+            values[option] = kinds[option](value)
+        except (KeyError, ValueError) as error:
+            raise ValueError(
+                f"{text!r}: expected {name}:NAME=VALUE,... with some of {', '.join(kinds)}, got {word!r}"
+            ) from error
+    return name, values
+
+
+def _alternatives(hint: Any) -> tuple[list[Any], list[Callable[[str, Any], None]]]:
+    """Return the types of a field, and the checks in them."""
+    if get_origin(hint) is Annotated:
+        kinds, checks = _alternatives(hint.__origin__)
+        return kinds, [*checks, *hint.__metadata__]
+    if get_origin(hint) in (Union, UnionType):
+        found = list(map(_alternatives, get_args(hint)))
+        return [kind for kinds, _ in found for kind in kinds], [check for _, checks in found for check in checks]
+    return [hint], []
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -163,7 +241,7 @@ def _type_name(kind: Any) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """Base of options, whose types are checked; a value of another type raises ``ValueError``."""
+    """Base of options, whose types and ranges are checked; another value raises ``ValueError``."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -191,11 +269,7 @@ class LoadOptions(ModelOptions):
     """
 
     revision: str | None = None
-    max_batch_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, max_batch_tokens=1)
+    max_batch_tokens: Count | None = setting(None, "Maximum number of tokens in a batch, >= 1.")
 
     @property
     def hub(self) -> dict[str, Any]:
@@ -221,12 +295,12 @@ class ReaderOptions(LoadOptions):
 class ResponseOptions(Options):
     """Options of sampling responses without their seed, which trainers take from their training arguments."""
 
-    num_samples: int = setting(10, "Number of responses per prompt (N of the paper), >= 1.")
-    temperature: float | None = setting(
+    num_samples: Count = setting(10, "Number of responses per prompt (N of the paper), >= 1.")
+    temperature: NotNegative | None = setting(
         None, "Sampling temperature, >= 0 (default: 0.5 for plain, 1.0 for other readers)."
     )
-    top_p: float = setting(1.0, "Probability mass of nucleus sampling, in (0, 1].")
-    max_new_tokens: int | None = setting(
+    top_p: Share = setting(1.0, "Probability mass of nucleus sampling, in (0, 1].")
+    max_new_tokens: Count | None = setting(
         None,
         "Maximum length of a response in tokens, >= 1 (default: 16 for embedded and plain, 32 for other readers).",
     )
@@ -234,9 +308,6 @@ class ResponseOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, num_samples=1, max_new_tokens=1, temperature=0)
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
         if "" in self.stop:
             raise ValueError("stop must not contain an empty string")
 
@@ -249,8 +320,8 @@ class SamplingOptions(ResponseOptions):
     first visible character of a response.
     """
 
-    temperature: float = 1.0
-    max_new_tokens: int = 32
+    temperature: NotNegative = setting(1.0, "Sampling temperature, >= 0.")
+    max_new_tokens: Count = setting(32, "Maximum length of a response in tokens, >= 1.")
     seed: int = 0
 
 
@@ -260,44 +331,45 @@ class ServedOptions(Options):
 
     engine: list[str] = setting(
         [],
-        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1; vllm runs it "
-        "with vLLM in this process (default: transformers in this process).",
+        "URLs of OpenAI-compatible servers (vLLM) that run the reader, such as http://localhost:8000/v1, or "
+        "MODEL@URL for one of several served models; vllm runs the reader with vLLM in this process (default: "
+        "transformers in this process).",
     )
-    engine_model: str | None = setting(None, "Name of the reader on the servers (default: the only served model).")
-    engine_requests: int = setting(
-        64, "Number of concurrent requests per server, >= 1; one request is a prompt with all its samples."
-    )
-
-    gpu_memory_utilization: float = setting(
+    gpu_memory_utilization: Share = setting(
         0.9, "Share of the memory of a GPU for vLLM in this process, in (0, 1]; the judge and a trainer need the rest."
     )
-    tensor_parallel_size: int = setting(1, "Number of GPUs of a process over which vLLM divides the reader, >= 1.")
+    tensor_parallel_size: Count = setting(1, "Number of GPUs of a process over which vLLM divides the reader, >= 1.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, engine_requests=1, tensor_parallel_size=1)
-        if not 0 < self.gpu_memory_utilization <= 1:
-            raise ValueError(f"gpu_memory_utilization must be in (0, 1], got {self.gpu_memory_utilization}")
-        for url in [] if self.engine == ["vllm"] else self.engine:  # even unused ones end up in provenance and logs
-            check_url(url)
+        for address in [] if self.engine == ["vllm"] else self.engine:
+            check_url("".join(split_address(address)[1]) or address)  # even unused ones end up in provenance and logs
 
 
 @dataclass(frozen=True)
 class EngineOptions(ServedOptions):
     """The servers of the reader, and options of requests.
 
-    All servers in ``engine`` serve the same ``engine_model``. Without an answer within ``timeout`` > 0 seconds, a
-    request is retried ``retries`` >= 0 times with exponential back-off; then the next server is tried.
+    All servers in ``engine`` serve the same model, ``engine_requests`` prompts with all their samples at a time each.
+    Without an answer within ``timeout`` > 0 seconds, a request is retried ``retries`` >= 0 times with exponential
+    back-off; then the next server is tried.
     """
 
+    engine_requests: Count = setting(64, "Number of concurrent requests per server, >= 1.")
     timeout: float = 300.0
-    retries: int = 4
+    retries: Annotated[int, least(0)] = setting(4, "Number of further attempts, >= 0.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, retries=0)
         if not self.timeout > 0:
             raise ValueError(f"timeout must be above 0, got {self.timeout}")
+        if len({model for model, _ in map(split_address, self.engine)}) > 1:
+            raise ValueError(f"engine must name one model for all servers, got {', '.join(self.engine)}")
+
+    @property
+    def served_model(self) -> str:
+        """Name of the reader on the servers; empty for the only served model."""
+        return split_address(self.engine[0])[0] if self.engine else ""
 
 
 @dataclass(frozen=True)
@@ -341,10 +413,7 @@ class TemplateOptions(Options):
     @property
     def needs_template(self) -> str:
         """Names of the given options that need a chat template, joined; empty if there are none."""
-        given = {
-            "system_prompt": self.system_prompt is not None,
-            "chat_template_kwargs": bool(self.variables),
-        }
+        given = {"system_prompt": self.system_prompt is not None, "chat_template_kwargs": bool(self.variables)}
         return " and ".join(name for name, is_given in given.items() if is_given)
 
 
@@ -372,11 +441,10 @@ class JudgeOptions(ModelOptions):
 
     judge: str = setting(
         "embedded",
-        "Judge of responses: 'embedded' (MiniLM with the bundled adapter), the hub id or folder of an entailment "
-        "model or of a causal language model, TOKENIZER@URL for the model of a server, or 'reader' (the reader "
-        "itself).",
+        "Judge of responses: 'embedded' (MiniLM with the bundled adapter), the hub id (as ID@REVISION for a commit) "
+        "or folder of an entailment model or of a causal language model, TOKENIZER@URL for the model of a server, or "
+        "'reader' (the reader itself).",
     )
-    judge_revision: str | None = setting(None, "Branch, tag or commit of the judge on the hub.")
 
 
 @dataclass(frozen=True)
@@ -386,43 +454,33 @@ class ReaderNameOptions(Options):
     reader: str = setting(
         "embedded",
         "Reader, the language model whose belief is measured: 'embedded' (SmolLM2-135M-Instruct with the bundled "
-        "adapter), 'plain' (without the adapter), a hub id, or a folder with a model or a PEFT adapter; with "
-        "--engine, the model whose tokenizer is used.",
+        "adapter), 'plain' (without the adapter), a hub id (as ID@REVISION for a branch, tag or commit), or a folder "
+        "with a model or a PEFT adapter; with --engine, the model whose tokenizer is used.",
     )
-    reader_revision: str | None = setting(None, "Branch, tag or commit of the reader on the hub.")
 
 
 @dataclass(frozen=True)
 class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOptions, TemplateOptions):
     """Options of a scorer, the reader and how its beliefs are measured, shared by all commands with a reader."""
 
-    prompt: Prompt | None = setting(
-        None, "Style of the prompt (default: brief for embedded, few_shot for plain, paper for other readers)."
-    )
-    closed_book_prompt: str | None = setting(
-        None, "Prompt without passages, with the field {question} (default: the wording of the style)."
-    )
-    passages_prompt: str | None = setting(
+    prompt: dict[str, str] | str | None = setting(
         None,
-        "Prompt with passages, with the fields {reference} and {question}; several passages are numbered (default: "
-        "the wording of the style).",
+        "Style of the prompt, paper, brief or few_shot, or a YAML file or mapping of changes to a style: "
+        "style, closed_book (with the field {question}), passages (with {reference} and {question}; several passages "
+        "are numbered) and placebo (default: brief for embedded, few_shot for plain, paper for other readers).",
     )
     baseline: Baseline = setting(
         "none",
         "Context that a passage is compared with: none (the question without a passage) or placebo (a passage that "
         "answers nothing, which removes the effect of the mere presence of a passage).",
     )
-    placebo: str | None = setting(
-        None,
-        "Text of the placebo passage, such as one in the language of the corpus (default: a built-in text).",
-    )
     chat_template: str | None = setting(
         None, "File with a chat template (Jinja) for the reader (default: the one of its tokenizer)."
     )
-    max_passage_tokens: int | None = setting(
+    max_passage_tokens: Count | None = setting(
         None, "Maximum length of a passage in tokens; longer ones are cut (default: the limit of the reader's window)."
     )
-    max_batch_tokens: int | None = setting(
+    max_batch_tokens: Count | None = setting(
         None,
         "Maximum number of tokens in the reader's key-value cache, in batches of prompts, >= 1; lower it if memory "
         "runs out (default: 131072 on an accelerator, 32768 on a CPU).",
@@ -438,14 +496,9 @@ class ScorerOptions(ReaderNameOptions, JudgeOptions, ServedOptions, ResponseOpti
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "prompt", read_prompt(self.prompt))
         super().__post_init__()
-        check_least(self, max_passage_tokens=1, max_batch_tokens=1)
         read_template(self.chat_template)
-        for name, needed in (("closed_book_prompt", ["question"]), ("passages_prompt", ["question", "reference"])):
-            if (text := getattr(self, name)) is not None:
-                check_template(name, text, needed)
-        if self.placebo is not None and not self.placebo.strip():
-            raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
 
 
 def read_template(template: str | None) -> str | None:
@@ -456,6 +509,34 @@ def read_template(template: str | None) -> str | None:
         return Path(template).read_text(encoding="utf-8")
     except OSError as error:
         raise ValueError(f"chat_template must be a file with a chat template, got {template!r}: {error}") from error
+
+
+def read_prompt(prompt: Any) -> Any:
+    """Return the option ``prompt``: a style of ``STYLES``, or changes to one, from a YAML file if it names one.
+
+    Raises:
+        ValueError: The style or a field is unknown, or a text lacks its fields.
+    """
+    if isinstance(prompt, str) and prompt not in STYLES:
+        import yaml
+
+        expected = f"prompt must be one of {', '.join(STYLES)}, or a YAML file with some of {', '.join(PROMPT_FIELDS)}"
+        try:
+            prompt = yaml.safe_load(prompt if "{" in prompt else Path(prompt).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ValueError(f"{expected}, got {prompt!r}: {' '.join(str(error).split())}") from error
+        if not isinstance(prompt, dict):
+            raise ValueError(f"{expected}, got {prompt!r} in it")
+    for name, text in prompt.items() if isinstance(prompt, dict) else ():
+        if name not in PROMPT_FIELDS:
+            raise ValueError(f"prompt has {name!r}, expected some of {', '.join(PROMPT_FIELDS)}")
+        if name == "style":
+            check_choice("style of prompt", text, STYLES)
+        elif not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{name} of prompt must be a text, got {text!r}")
+        elif PROMPT_FIELDS[name]:
+            check_template(f"{name} of prompt", text, PROMPT_FIELDS[name])
+    return prompt
 
 
 def check_template(name: str, template: str, fields: Sequence[str]) -> None:
@@ -483,15 +564,6 @@ class FormatOptions(Options):
         "dotted name goes into a column (answers=answer.aliases), and several columns of answers or passages are "
         "joined (passages=first passages=second).",
     )
-    separator: str | None = setting(
-        None,
-        "Text between the aliases in a cell of answers, such as | in A|B (default: a cell is one alias, or a list).",
-    )
-    streaming: bool = setting(
-        False,
-        "Whether to read a dataset on the hub row by row instead of downloading it first; limit then selects the "
-        "first questions.",
-    )
     corpus: str | None = setting(
         None,
         "Corpus, rows {id, title?, text} from a file or dataset as for questions: passages that questions, run or "
@@ -503,18 +575,11 @@ class FormatOptions(Options):
         "TREC run with the passages of the questions, from the corpus; questions without a ranking are left out. Not "
         "given: passages come with the questions, or from retrieval.",
     )
-    run_depth: int = setting(10, "Number of passages from each ranking of run, >= 1.")
     qrels: str | None = setting(
         None,
         "People's judgments (TREC qrels, or BEIR's tables), which mark passages of the corpus relevant; questions "
         "without judgments are left out (default: marks come with the questions, or from BEIR's folder).",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, run_depth=1)
-        if self.separator == "":
-            raise ValueError("separator must be a text such as '|', got an empty one")
 
 
 @dataclass(frozen=True)
@@ -525,9 +590,35 @@ class InputOptions(FormatOptions):
 
 
 @dataclass(frozen=True)
-class LabelerOptions(Options):
-    """Options of labelers, shared by commands and trainers."""
+class SetOptions(Options):
+    """Which sets of passages are measured: each passage next to the best passages.
 
+    The ``given_top`` >= 1 sets of each size with the highest labels are given, up to sets of ``depth`` passages.
+    """
+
+    given_top: Count = setting(3, "Number of sets of each size that are given, >= 1.")
+    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.depth not in (2, 3):
+            raise ValueError(f"depth must be 2 or 3, got {self.depth}")
+
+
+@dataclass(frozen=True)
+class LabelingOptions(Options):
+    """Options of a labeler, and whether it labels sets of passages."""
+
+    labeler: str = setting(
+        "delta_seper",
+        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag or erag:METRIC (metric of the "
+        "responses: exact_match, token_f1, rouge_l, accuracy, contains_answer or package.module:name), likelihood "
+        "(change of the answer's log-probability), item or item:METHOD (the reader's own judgment by a_s, a_r, ar_s, "
+        "ar_r, exp_a, imp_a, vanilla, k_sampling or rank_gpt; needs no gold answer), contains (whether the passage "
+        "contains the answer), gold (people's marks), or the folder of a reranker, whose score is the label. Options "
+        "of erag and item follow a colon: erag:token_f1:preset=paper, item:a_s:form=pointwise,rounds=1; "
+        "docs/baselines.md explains them.",
+    )
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief", "seper_gain", "question_gain"] | None = setting(
         None,
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
@@ -536,86 +627,35 @@ class LabelerOptions(Options):
         "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from seper_gain "
         "if all rows have it, and from delta_seper in labels of sets).",
     )
-    labeler_preset: Literal["default", "paper", "official"] = setting(
-        "default",
-        "Preset of the labelers erag and item. erag: default (mean of the metric over the responses, less the mean "
-        "without a passage), paper and official (metric of one greedy response; nothing is subtracted). item: default "
-        "and paper (3 rounds, the 5 first passages), official (5 rounds, 6 with ar_s and ar_r; the 10 first ones).",
+    sets: str = setting(
+        "none",
+        "Labels of passages next to other passages: conditional (gain of each passage next to the best ones, for "
+        "answers that need several) or none. conditional:given_top=3,depth=2 has the numbers of best passages, and of "
+        "passages in the largest sets (2 or 3).",
     )
-    erag_metric: str = setting(
-        "exact_match",
-        "Metric of the labeler erag: exact_match, token_f1, rouge_l, accuracy (equal except for case), "
-        "contains_answer, or package.module:name of a callable of a response and the gold answer that returns a "
-        "number in [0, 1].",
-    )
-    item_method: str = setting(
-        "a_s",
-        "Method of the labeler item: ITEM by a pseudo-answer (a_s, a_r), optionally with an order by relevance (ar_s, "
-        "ar_r), which chooses a set (s) or the first of an order by utility (r); one reply with a set and an explicit "
-        "(exp_a), implicit (imp_a) or no answer (vanilla); votes of such replies over several orders (k_sampling); or "
-        "relevance (rank_gpt). It can have options that override the preset: a_s:form=pointwise,rounds=1 or "
-        "ar_r:top_k=3; also samples (orders), pseudo_answer=implicit, and same_answer (ROUGE-L of two successive "
-        "answers at which ITEM stops).",
-    )
-    item_prompts: str | None = setting(
-        None, "YAML file with prompts of the labeler item that override those in labels/judgment_prompts.yaml."
-    )
-
-
-@dataclass(frozen=True)
-class SetOptions(Options):
-    """Which sets of passages are measured: each passage next to the best passages (``conditional``).
-
-    Raises:
-        ValueError: An option is out of range.
-    """
-
-    given_top: int = setting(3, "Number of sets of each size that are given, the sets with the highest labels, >= 1.")
-    depth: int = setting(2, "Number of passages in the largest sets, 2 or 3.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.given_top < 1 or self.depth not in (2, 3):
-            raise ValueError(f"expected given_top >= 1 and depth 2 or 3, got {self.given_top} and {self.depth}")
-
-
-@dataclass(frozen=True)
-class LabelingOptions(LabelerOptions, SetOptions):
-    """Options of a labeler, and whether it labels sets of passages."""
-
-    labeler: str = setting(
-        "delta_seper",
-        "Labeler: delta_seper (change of the reader's belief in the gold answer), erag (erag_metric of "
-        "the responses), likelihood (change of the answer's log-probability), item (the reader's own judgment; needs "
-        "no gold answer), contains (whether the passage contains the answer), gold (people's marks), or the folder of "
-        "a reranker, whose score is the label.",
-    )
-    sets: Literal["none", "conditional"] = setting(
-        "none",
-        "Labels of passages next to other passages: conditional (gain of each passage next to the best ones, for "
-        "answers that need several) or none.",
-    )
+        _ = self.set_options
 
     @property
     def set_options(self) -> SetOptions | None:
         """The sets to label; ``None`` if only single passages are labelled."""
-        return None if self.sets == "none" else pick(SetOptions, self)
+        name, options = split_options(self.sets, {"given_top": int, "depth": int})
+        check_choice("sets", name, ("none", "conditional"))
+        return None if name == "none" else SetOptions(**options)
 
 
 @dataclass(frozen=True)
 class WeightOptions(Options):
     """The weights of a reward; a weight or price below 0 raises ``ValueError``."""
 
-    answer_weight: float = setting(1.0, "Weight of the policy's answer, >= 0; 0 pays for the searches only.")
-    gain_weight: float = setting(1.0, "Weight of the ΔSePer of the searches, >= 0; 0 pays for the answer only.")
-    price: float = setting(0.1, "Price of a search or a failed call, in units of belief, >= 0.")
+    answer_weight: NotNegative = setting(1.0, "Weight of the policy's answer, >= 0; 0 pays for the searches only.")
+    gain_weight: NotNegative = setting(1.0, "Weight of the ΔSePer of the searches, >= 0; 0 pays for the answer only.")
+    price: NotNegative = setting(0.1, "Price of a search or a failed call, in units of belief, >= 0.")
     closed_book: bool = setting(
         False, "Subtraction of the belief without a search from the answer, for trainers that compare questions."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, answer_weight=0, gain_weight=0, price=0)
 
 
 def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
@@ -644,8 +684,7 @@ class CompletionOptions(Options):
         "write the tag itself can fake passages (default: no tag, only the field `passages` counts).",
     )
     search_tools: list[str] = setting(
-        [],
-        "Names of the tools whose results are searches, in completions as messages (default: the only tool).",
+        [], "Names of the tools whose results are searches, in completions as messages (default: the only tool)."
     )
     answer_pattern: str | None = setting(None, ANSWER_PATTERN_HELP)
 
@@ -675,11 +714,7 @@ class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
 class LimitOptions(Options):
     """How many questions of the input are used."""
 
-    limit: int | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, limit=1)
+    limit: Count | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
 
 @dataclass(frozen=True)
@@ -693,24 +728,12 @@ class SplitOptions(Options):
 class SelectOptions(SplitOptions, LimitOptions):
     """Which questions of the input are used."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if getattr(self, "streaming", False) and self.limit is not None and self.split != "all":
-            raise ValueError(
-                f"streaming reads the first {self.limit} questions, but split={self.split!r} would use only a part of "
-                "them; set --split all, or omit limit or streaming"
-            )
-
 
 @dataclass(frozen=True)
 class MarginOptions(Options):
     """From which distance from 0 a label matters."""
 
-    margin: float = setting(MARGIN, "Value above which a label means help (harm: below -margin), >= 0.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, margin=0)
+    margin: NotNegative = setting(MARGIN, "Value above which a label means help (harm: below -margin), >= 0.")
 
 
 @dataclass(frozen=True)
@@ -733,17 +756,6 @@ class RetrieverOptions(Options):
 
     retriever: str = setting(
         "bm25", f"{RETRIEVER_HELP} Without a corpus: the folder of a ready index, or the URL of a search service."
-    )
-
-
-@dataclass(frozen=True)
-class EmbeddingOptions(Options):
-    """Options of commands that embed a corpus."""
-
-    embeddings_dir: str | None = setting(
-        None,
-        "Folder for a corpus's embeddings, by the bi-encoder's weights (default: none; for trainers one in "
-        "output_dir).",
     )
 
 
@@ -780,25 +792,16 @@ class EvaluationOptions(ResultOptions, SelectOptions, FormatOptions, CommandOpti
 class MarkedOptions(EvaluationOptions):
     """Options of commands that compare ΔSePer to people's marks on passages."""
 
-    file: str = setting("", MARKED_HELP)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.file:
-            raise ValueError("--file is required: questions whose passages have the field 'relevant'")
+    file: Annotated[str, required("questions whose passages have the field 'relevant'")] = setting("", MARKED_HELP)
 
 
 @dataclass(frozen=True)
 class GradedOptions(MarkedOptions):
     """Options of commands that use relevant passages and grades."""
 
-    relevant_from: int = setting(
+    relevant_from: Count = setting(
         1, "Grade from which a marked passage counts as relevant, >= 1 (true is grade 1); nDCG counts all grades."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, relevant_from=1)
 
 
 @dataclass(frozen=True)
@@ -812,17 +815,16 @@ class RetrievalOptions(MarkedOptions):
 
 
 @dataclass(frozen=True)
-class LabelOptions(
-    LabelingOptions, InputOptions, RetrieverOptions, EmbeddingOptions, SelectOptions, TrackingOptions, CommandOptions
-):
+class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOptions, TrackingOptions, CommandOptions):
     """Label passages by the change of the reader's belief in the right answer (ΔSePer), or by another labeler."""
 
-    top_k: int = setting(
+    top_k: Count = setting(
         5,
-        "Number of passages to retrieve for a question without passages, or in addition to marked passages, >= 1.",
+        "Number of passages to retrieve for a question without passages, or in addition to marked passages, or to "
+        "take from its ranking in run, >= 1.",
     )
     output_dir: str = setting("runs/label", "Folder of the labels; the same command resumes an interrupted run there.")
-    block: int | None = setting(
+    block: Count | None = setting(
         None,
         "Number of questions in one batch, >= 1; low digits of labels depend on the batch. Engines build their own "
         "batches, except for item and likelihood (default: 128 on an accelerator, 1 on a CPU).",
@@ -833,16 +835,12 @@ class LabelOptions(
         "Whether to measure a few questions and print the expected time, tokens and memory instead of labelling.",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, top_k=1, block=1)
-
 
 @dataclass(frozen=True)
 class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
     """Find mined hard negatives that help the reader to answer, and list or drop them."""
 
-    input: str = setting(
+    input: Annotated[str, required("the file of mined negatives")] = setting(
         "",
         "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
         "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
@@ -852,11 +850,10 @@ class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
         "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the file "
         "that the negatives were mined for (default: the answers are in the input's rows).",
     )
-    answers_column: str = setting("answers", "Field of a question's gold answers, a text or a list.")
     action: Literal["list", "drop"] = setting(
         "list",
         "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
-        "without them).",
+        "without them, to audited.jsonl).",
     )
     label: Literal["delta_seper", "delta_seper_hard"] = setting(
         "delta_seper_hard",
@@ -865,17 +862,12 @@ class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
     )
     output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.input:
-            raise ValueError("input is required: the file of mined negatives")
-
 
 @dataclass(frozen=True)
 class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, CommandOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 
-    input: str = setting(
+    input: Annotated[str, required("seper-reward audit-searches rollouts.jsonl")] = setting(
         "",
         "Log of rollouts: JSON, JSONL (also .gz), CSV or Parquet. Rows {question, answers, searches: [{query, "
         "passages}], answer}, or prompt and completion (or all in messages) as messages (TRL, verifiers, prime-rl, "
@@ -888,8 +880,6 @@ class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, Margin
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.input:
-            raise ValueError("input is required: seper-reward audit-searches rollouts.jsonl")
         if self.plot and self.plot.lower().endswith((".html", ".htm")):
             raise ValueError(
                 f"plot must be svg, png or pdf, got {self.plot!r}; the measures are printed as tables, and --searches "
@@ -929,7 +919,9 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
         "sentence-transformers-flat (query, passage, label: CoSENT, MSE), tevatron, flagembedding (with distillation "
         "scores), or trec (qrels).",
     )
-    output: str = setting("", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required.")
+    output: Annotated[str, required("the file to write")] = setting(
+        "", "File to write, Parquet if its name ends in .parquet, CSV if in .csv or .tsv. Required."
+    )
     label: str | None = setting(
         None,
         "Field of the labels, such as delta_seper, delta_seper_hard, delta_belief or seper_gain (default: "
@@ -939,7 +931,7 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
     margin: float = setting(
         0.1, "Least label of a positive passage, and least distance of a negative below the positives."
     )
-    heterogeneity: float = setting(
+    heterogeneity: Share = setting(
         1.0,
         "Largest p-value, in (0, 1], of the test that all passages of a question are equally good; questions above it "
         "are dropped; 0.1 suits training; 1 keeps all questions.",
@@ -949,13 +941,6 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
         "Whether a question's labels are shrunk to their mean by the share of their variance that is noise, for "
         "listwise losses.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.output:
-            raise ValueError("output is required: the file to write")
-        if not 0 < self.heterogeneity <= 1:
-            raise ValueError(f"heterogeneity must be in (0, 1], got {self.heterogeneity}")
 
 
 @dataclass(frozen=True)
@@ -972,12 +957,7 @@ class MergeReaderOptions(ReaderNameOptions, ModelOptions):
     Weights are saved in bfloat16 unless dtype names another type.
     """
 
-    output_dir: str = setting("", "Folder to create. Required.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.output_dir:
-            raise ValueError("output_dir is required: the folder to create")
+    output_dir: Annotated[str, required("the folder to create")] = setting("", "Folder to create. Required.")
 
 
 @dataclass(frozen=True)
@@ -1008,7 +988,7 @@ class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
 
     host: str = setting("127.0.0.1", "Address to listen on; 0.0.0.0 for all, which other machines then reach.")
     port: int = setting(8100, "Port to listen on, in [1, 65535].")
-    block: int | None = setting(
+    block: Count | None = setting(
         None,
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
         "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
@@ -1019,7 +999,6 @@ class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_least(self, block=1)
         if not self.deadline > 0:
             raise ValueError(f"deadline must be above 0, got {self.deadline}")
         if not 1 <= self.port <= 65535:
@@ -1054,7 +1033,7 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
         "equivalent (or right), system (or kind)?}, with a column of results per system; of several files, columns "
         "are named after file and system. Required.",
     )
-    threshold: float | None = setting(
+    threshold: Share | None = setting(
         None,
         "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
         "with the best F1 on a train split by SHA-1 of the question, and results on the test split only).",
@@ -1073,18 +1052,13 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
 class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
     """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
 
-    labels: list[str] = setting(
+    labels: Annotated[list[str], required("folders written by `seper-reward label`")] = setting(
         [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
     )
     weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
     against: str | None = setting(
         None, "Measure whose lead over all others is shown (default: the recommended label of the rows)."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.labels:
-            raise ValueError("labels is required: folders written by `seper-reward label`")
 
 
 @dataclass(frozen=True)
@@ -1129,7 +1103,7 @@ class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOp
         "could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none is "
         "always measured.",
     )
-    keep: float = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
+    keep: Share = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -1169,12 +1143,6 @@ class EoROptions(PlotOptions, RetrievalOptions):
     vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
     reranker: str = setting("minilm", "Reranker of @RR: minilm, or a cross-encoder's folder or hub id.")
-    background_prompt: str | None = setting(
-        None, "Prompt of the source background, with {question} (default: the wording of this project)."
-    )
-    compress_prompt: str | None = setting(
-        None, "Prompt of @CP, with {passages} and {question} (default: the wording of this project)."
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -1185,9 +1153,7 @@ class EoROptions(PlotOptions, RetrievalOptions):
 
 
 @dataclass(frozen=True)
-class ERAGEvaluationOptions(
-    DepthsOptions, RetrieverNamesOptions, PlotOptions, MarginOptions, LabelerOptions, RetrievalOptions
-):
+class ERAGEvaluationOptions(DepthsOptions, RetrieverNamesOptions, PlotOptions, MarginOptions, RetrievalOptions):
     """Correlate retrieval metrics by labels of single passages with the reader's score on the whole list (eRAG)."""
 
     labelers: list[str] = setting(
@@ -1197,13 +1163,13 @@ class ERAGEvaluationOptions(
 
 
 @dataclass(frozen=True)
-class ItemOptions(MarginOptions, LabelerOptions, GradedOptions):
+class ItemOptions(MarginOptions, GradedOptions):
     """Compare judgments of useful passages with people's marks, and by the resulting answers (ITEM)."""
 
     judges: list[str] = setting(
         ["vanilla", "exp_a", "imp_a", "k_sampling", "rank_gpt", "a_s", "a_r", "ar_s", "ar_r"],
-        "Judges: methods of item as in item_method, which then has no effect, such as vanilla or "
-        "ar_r:top_k=3,same_answer=0.9; or labelers by their names in `seper-reward label`.",
+        "Judges: methods of item, such as vanilla or ar_r:top_k=3,same_answer=0.9; or labelers by their names in "
+        "`seper-reward label`.",
     )
     reference: str = setting(
         "delta_seper",
@@ -1216,12 +1182,8 @@ class ItemOptions(MarginOptions, LabelerOptions, GradedOptions):
 class SearchOptions(Options):
     """How much a workflow searches."""
 
-    top_k: int = setting(3, "Number of passages per search, >= 1.")
-    max_searches: int = setting(3, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, top_k=1, max_searches=1)
+    top_k: Count = setting(3, "Number of passages per search, >= 1.")
+    max_searches: Count = setting(3, "Maximum number of searches for a question, >= 1; iter_retgen uses all of them.")
 
 
 @dataclass(frozen=True)
@@ -1254,18 +1216,14 @@ class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOpti
         "Log of rollouts to use, in any form that audit-searches reads, which the agent continues (default: the agent "
         "makes one rollout per question).",
     )
-    sample: int | None = setting(
+    sample: Count | None = setting(
         None,
         "Number of questions or rollouts, drawn by a hash of the id: a greater number continues a smaller one, with "
         "the same --cache (default: all).",
     )
-    max_searches: int = setting(
+    max_searches: Count = setting(
         2, "Number of searches per rollout of the agent, >= 1; fewer if the question has fewer 'hops'."
     )
-    continuations: int = setting(10, "Number of sampled answers per intervention, >= 2.")
-    agent_passage_tokens: int = setting(128, "Maximum length of a search result for the agent, in tokens, >= 1.")
+    continuations: Annotated[int, least(2)] = setting(10, "Number of sampled answers per intervention, >= 2.")
+    agent_passage_tokens: Count = setting(128, "Maximum length of a search result for the agent, in tokens, >= 1.")
     searches: str | None = setting(None, "JSONL file for searches, their effects and credits; not given: none.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, sample=1, max_searches=1, continuations=2, agent_passage_tokens=1)

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -33,6 +33,7 @@ from seper_reward.options import (
     ScorerOptions,
     pick,
     split_address,
+    split_revision,
 )
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.loading import reader_defaults
@@ -56,6 +57,7 @@ from seper_reward.types import (
     unwrap,
 )
 
+L = TypeVar("L", bound=LoadOptions)
 #: Greatest number of aliases of a question that the model of the judge reads, and whose probabilities are known.
 MOST_ANSWERS = 32
 
@@ -116,7 +118,7 @@ class SePerScorer:
         engine: EngineOptions | Sequence[str] = (),
         **sampling: Any,
     ) -> "SePerScorer":
-        """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id or a folder.
+        """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id (``ID@REVISION``) or a folder.
 
         The judge can also be ``"reader"`` or on a server (``load_judge``), and the reader may already be loaded.
         ``prompt=None`` uses the reader's own style (``READER_DEFAULTS``), else the
@@ -142,6 +144,8 @@ class SePerScorer:
                 + (f"; pass reader_options=ReaderOptions({name}=...)" if hasattr(ReaderOptions, name) else "")
             )
         cache = open_cache(cache)  # fail early: loading the models is slow
+        if isinstance(reader, str):
+            reader, reader_options = _pinned(reader, reader_options)
         defaults = reader_defaults(reader.name if isinstance(reader, LoadedModel) else reader)
         sampler = load_sampler(
             reader,
@@ -369,10 +373,16 @@ def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reade
             raise ValueError("judge must not be 'reader' in a command without a reader; name its hub id or folder")
         return ReaderJudge(reader)
     model, servers = split_address(name)
+    model, options = _pinned(model, options)
     if not servers and not _is_causal(model, options):
-        return EntailmentScorer.from_pretrained(name, options)
-    loading = pick(ReaderOptions, options, max_batch_tokens=None)
+        return EntailmentScorer.from_pretrained(model, options)
+    loading = pick(ReaderOptions, options)
     return ReaderJudge(load_sampler(model, options=loading, engine=EngineOptions(servers)))
+
+
+def _pinned(name: str, options: L) -> tuple[str, L]:
+    model, revision = split_revision(name)
+    return model, options if revision is None else replace(options, revision=revision)
 
 
 def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
@@ -389,7 +399,7 @@ def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = 
         estimator=Estimator.preset(options.estimator),
         max_passage_tokens=options.max_passage_tokens,
         cache=options.cache or None,
-        reader_options=pick(ReaderOptions, options, revision=options.reader_revision),
+        reader_options=pick(ReaderOptions, options),
         judge_options=judge_options(options),
         engine=pick(EngineOptions, options, **({"engine": []} if reader else {})),
         seed=seed,
@@ -408,21 +418,22 @@ def load_scorers(options: ScorerOptions, readers: Sequence[str], seed: int) -> d
     found = {}
     for name in readers:
         model, engine = split_address(name)
-        found[name] = replace(options, reader=model, engine=engine, engine_model=None)
+        found[name] = replace(options, reader=model, engine=engine)
     return {name: load_scorer(own, seed) for name, own in found.items()}
 
 
 def style_of(options: ScorerOptions, reader: str) -> PromptStyle:
     """Return the prompt style of a reader of this name."""
+    given = {"style": options.prompt} if isinstance(options.prompt, str) else options.prompt or {}
     return prompt_style(
-        options.prompt or reader_defaults(reader).prompt,
-        closed_book_prompt=options.closed_book_prompt,
-        passages_prompt=options.passages_prompt,
+        given.get("style") or reader_defaults(reader).prompt,
+        closed_book_prompt=given.get("closed_book"),
+        passages_prompt=given.get("passages"),
         baseline=options.baseline,
-        placebo=options.placebo,
+        placebo=given.get("placebo"),
     )
 
 
 def judge_options(options: JudgeOptions) -> LoadOptions:
     """Return the options of loading the judge."""
-    return pick(LoadOptions, options, revision=options.judge_revision, max_batch_tokens=None)
+    return pick(LoadOptions, options, max_batch_tokens=None)

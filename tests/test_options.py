@@ -16,6 +16,7 @@ from seper_reward.options import (
     JudgeOptions,
     LabelOptions,
     LoadOptions,
+    MergeReaderOptions,
     ReaderOptions,
     SamplingOptions,
     ScorerOptions,
@@ -28,15 +29,19 @@ COMMANDS = {name: getattr(options, found.options) for name, found in find_comman
 
 
 def test_the_parts_of_a_commands_options():
-    given = LabelOptions(dtype="float32", reader_revision="v1", max_batch_tokens=7, engine=["http://a/v1"], depth=3)
-    assert pick(ReaderOptions, given, revision=given.reader_revision) == ReaderOptions(
+    given = LabelOptions(dtype="float32", max_batch_tokens=7, engine=["http://a/v1"])
+    assert pick(ReaderOptions, given, revision="v1") == ReaderOptions(
         dtype="float32", revision="v1", max_batch_tokens=7
     )
     assert pick(EngineOptions, given) == EngineOptions(["http://a/v1"])
-    assert pick(SetOptions, given) == SetOptions(depth=3)
     assert given.set_options is None
-    assert LabelOptions(sets="conditional", given_top=1).set_options == SetOptions(given_top=1)
+    assert LabelOptions(sets="conditional:given_top=1,depth=3").set_options == SetOptions(given_top=1, depth=3)
     assert pick(LoadOptions, JudgeOptions(device="cpu"), revision="v2") == LoadOptions(device="cpu", revision="v2")
+
+
+def test_settings_stay_few():
+    assert len(fields(LabelOptions)) <= 40
+    assert len({each.name for kind in COMMANDS.values() for each in fields(kind)}) <= 100
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -75,10 +80,9 @@ def test_only_these_defaults_replace_an_inherited_one():
         (ScorerOptions, {"chat_template_kwargs": "[1]"}, "chat_template_kwargs must be dict"),
         (ScorerOptions, {"chat_template_kwargs": "{a"}, "chat_template_kwargs must be a JSON mapping, got '{a'"),
         (ScorerOptions, {"chat_template": "gone.jinja"}, "chat_template must be a file with a chat template"),
-        (ScorerOptions, {"passages_prompt": "{question}"}, r"passages_prompt must be a text with \{question\}, "),
-        (ScorerOptions, {"placebo": " "}, "placebo must be the text of a passage"),
+        (EngineOptions, {"engine": ["a@http://a", "http://b"]}, "engine must name one model for all servers"),
+        (MergeReaderOptions, {}, "output_dir is required: the folder to create"),
         (CommandOptions, {"seed": True}, "seed must be int, got True"),
-        (LabelOptions, {"streaming": True, "limit": 2, "split": "test"}, "streaming reads the first 2 questions"),
     ],
 )
 def test_values_out_of_range(kind, given, message):

@@ -154,11 +154,11 @@ def test_the_embedded_models_judge_a_plain_case(embedded_scorer):
 
 
 def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
-    monkeypatch.setattr(scorers, "load_scorer", lambda each, seed: (each.reader, each.engine, each.engine_model))
-    settings = ScorerOptions(reader="mine", engine=["http://one/v1"], engine_model="served")
-    assert scorers.load_scorers(settings, [], 0) == {"mine": ("mine", ["http://one/v1"], "served")}
+    monkeypatch.setattr(scorers, "load_scorer", lambda each, seed: (each.reader, each.engine))
+    settings = ScorerOptions(reader="mine", engine=["served@http://one/v1"])
+    assert scorers.load_scorers(settings, [], 0) == {"mine": ("mine", ["served@http://one/v1"])}
     found = scorers.load_scorers(settings, ["a@http://two/v1", "b"], 0)
-    assert list(found.values()) == [("a", ["http://two/v1"], None), ("b", [], None)]
+    assert list(found.values()) == [("a", ["http://two/v1"]), ("b", [])]
 
 
 def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):

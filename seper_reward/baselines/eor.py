@@ -34,14 +34,7 @@ from seper_reward.statistics import lead_over_questions, mean_over_questions, ro
 from seper_reward.types import Passage, Query
 
 _SAVED = "eor.json"
-_SAVED_SETTINGS = (
-    "sources",
-    "pooling",
-    "metric",
-    "background_prompt",
-    "compress_prompt",
-    "reranker",
-)  # settings in it
+_SAVED_SETTINGS = ("sources", "pooling", "metric", "prompt", "reranker")  # settings in it
 
 
 @dataclass(frozen=True)
@@ -242,7 +235,8 @@ def command(config: EoROptions) -> str:
         queries, corpus = questions_and_corpus(config, answers_needed=saved is None)
         scorer = load_scorer(config, config.seed)
         judge = scorer.judge if config.metric == "entailment" else None
-        prompts = (config.background_prompt or BACKGROUND_PROMPT, config.compress_prompt or COMPRESS_PROMPT)
+        own = config.prompt if isinstance(config.prompt, dict) else {}
+        prompts = (own.get("background", BACKGROUND_PROMPT), own.get("compress", COMPRESS_PROMPT))
         with profiling() as profile:
             questions = [query.question for query in queries]
             sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts, config.reranker)

@@ -10,9 +10,9 @@ from seper_reward.command import Record, corpus_flag, questions_and_corpus, repo
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.rows import BadRowError
 from seper_reward.evaluate.list_metrics import LIST_METRICS, ListMetric, list_metric
-from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, judgment_options, load_labeler
+from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, load_labeler, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.options import ERAGEvaluationOptions, LabelerOptions
+from seper_reward.options import ERAGEvaluationOptions
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, text_table
 from seper_reward.retrieval import Retriever, load_retriever
@@ -171,10 +171,11 @@ def end_to_end(
     ]
 
 
-def answering_labeler(scorer: SePerScorer, options: LabelerOptions, seed: int) -> ERAGLabeler:
-    """Return the labeler that scores whole lists as in eRAG's preset, also without a passage, with the given seed."""
-    greedy = ERAGOptions.preset(options.labeler_preset).greedy
-    return ERAGLabeler(scorer.with_sampling(seed=seed), options.erag_metric, ERAGOptions(greedy=greedy))
+def answering_labeler(scorer: SePerScorer, labelers: Sequence[str], seed: int) -> ERAGLabeler:
+    """Return the labeler that scores whole lists as the first of erag in ``labelers``, also without a passage."""
+    erag = next((own for own in map(parse_labeler, labelers) if own.labeler == "erag"), parse_labeler("erag"))
+    greedy = ERAGOptions.preset(erag.options["preset"]).greedy
+    return ERAGLabeler(scorer.with_sampling(seed=seed), erag.kind, ERAGOptions(greedy=greedy))
 
 
 def _correlations(
@@ -218,15 +219,15 @@ def _rank_table(
 def command(config: ERAGEvaluationOptions) -> str:
     """Run ``seper-reward baseline erag``."""
     with reporting("baseline erag", config) as report:
-        judgment_options(config)  # raises before a model is loaded
+        list(map(parse_labeler, config.labelers))  # raises before a model is loaded
         queries, corpus = questions_and_corpus(config)
         scorer = load_scorer(config, config.seed)
         result = erag(
             queries,
             {name: load_retriever(name, corpus) for name in config.retrievers},
-            {name: load_labeler(name, lambda: scorer, options=config) for name in config.labelers},
+            {name: load_labeler(name, lambda: scorer) for name in config.labelers},
             # another seed: otherwise labels and answers would share their noise
-            answering_labeler(scorer, config, config.seed + 1),
+            answering_labeler(scorer, config.labelers, config.seed + 1),
             depths=config.depths,
             margin=config.margin,
         )

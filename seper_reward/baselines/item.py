@@ -9,14 +9,11 @@ from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.labels.judgments import METHODS
 from seper_reward.labels.labelers import (
     GoldLabeler,
-    check_labeler,
-    item_labeler,
-    judgment_options,
     load_labeler,
     needs_answers,
+    parse_labeler,
 )
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ItemOptions
@@ -267,35 +264,24 @@ def _harmonic(one: float, other: float) -> float:
     return 2 * one * other / (one + other) if one + other else 0.0
 
 
-def _is_method(judge: str) -> bool:
-    return judge.partition(":")[0] in METHODS
-
-
 def command(config: ItemOptions) -> str:
     """Run ``seper-reward baseline item``."""
     with reporting("baseline item", config) as report:
-        judgment_options(config)
         for name in {*config.judges, config.reference} - {"none"}:
-            judgment_options(config, name) if _is_method(name) else check_labeler(name)
+            parse_labeler(name)
         queries = marked_questions(config, config.file, answers_needed=False)
         reference = config.reference
         lacking = sum(not query.answers for query in queries)
-        if lacking and reference != "none" and not _is_method(reference) and needs_answers(reference):
+        if lacking and reference != "none" and needs_answers(reference):
             reference = "none"
             lack = f"{lacking} of {len(queries)} questions have no gold answer"
             say(f"{lack}: labels are not compared with {config.reference}")
         scorer = load_scorer(config, config.seed)
-
-        def judge(name: str) -> Any:
-            if _is_method(name):
-                return item_labeler(scorer, config, name)
-            return load_labeler(name, lambda: scorer, options=config)
-
         result = judgments(
             scorer,
             queries,
-            {name: judge(name) for name in config.judges},
-            reference=None if reference == "none" else judge(reference),
+            {name: load_labeler(name, lambda: scorer) for name in config.judges},
+            reference=None if reference == "none" else load_labeler(reference, lambda: scorer),
             margin=config.margin,
             relevant_from=config.relevant_from,
         )

@@ -17,8 +17,8 @@ def command(config: AuditNegativesOptions) -> str:
 
     mined = read_mined(config.input)
     check_action(mined, config.action)
-    answers = None if config.answers is None else read_gold_answers(config.answers, config.answers_column)
-    asked = questions_to_audit(mined, answers, column=config.answers_column, limit=config.limit)
+    answers = None if config.answers is None else read_gold_answers(config.answers)
+    asked = questions_to_audit(mined, answers, limit=config.limit)
     labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
     settings = asdict(config)
     run = LabelRun(config.output_dir, labeler, asked.queries, asked.rejected, settings, margin=config.margin)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(config: LabelOptions) -> str:
     """Run ``seper-reward label``."""
     from seper_reward.data.inputs import Needs, input_key, load_input
-    from seper_reward.labels.labelers import check_labeler, judgment_options, load_labeler, needs_answers
+    from seper_reward.labels.labelers import load_labeler, needs_answers, parse_labeler
     from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
     from seper_reward.reports.tables import forecast_lines
     from seper_reward.retrieval import has_own_passages, load_retriever
@@ -26,13 +26,14 @@ def command(config: LabelOptions) -> str:
     from seper_reward.runtime.messages import say
 
     # fail early: loading the corpus is slow
-    check_labeler(config.labeler)
-    judgment_options(config)
+    parse_labeler(config.labeler)
+    folder = Path(config.output_dir)
+    embeddings = None if config.dry_run else folder / "embeddings"
     needs = Needs(
         answers=needs_answers(config.labeler),
         relevance=config.labeler == "gold",
         passages=True,
-        retriever=lambda corpus: load_retriever(config.retriever, corpus, config.embeddings_dir),
+        retriever=lambda corpus: load_retriever(config.retriever, corpus, embeddings),
         own_passages=has_own_passages(config.retriever),
         top_k=config.top_k,
         split=config.split,
@@ -42,8 +43,9 @@ def command(config: LabelOptions) -> str:
     )
     # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
-    load = partial(load_labeler, config.labeler, lambda: load_scorer(scored, config.seed), config.set_options, config)
-    folder, key = Path(config.output_dir), together(lambda: input_key(config, needs))
+    own_scorer = partial(load_scorer, scored, config.seed)
+    load = partial(load_labeler, config.labeler, own_scorer, config.set_options, config.label)
+    key = together(lambda: input_key(config, needs))
     if not config.dry_run and together(lambda: was_labelled(folder, key)):
         labeler = load()
         summary = together(lambda: finished_summary(folder, labeler, key, config.block))
@@ -62,13 +64,7 @@ def command(config: LabelOptions) -> str:
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     labeler = load()
     run = LabelRun(
-        folder,
-        labeler,
-        queries,
-        rejected,
-        {**settings, INPUT_KEY: key},
-        block=config.block,
-        dry_run=config.dry_run,
+        folder, labeler, queries, rejected, {**settings, INPUT_KEY: key}, block=config.block, dry_run=config.dry_run
     )
     if process_state().is_main_process:
         finished = len(queries) if run.complete else run.finished

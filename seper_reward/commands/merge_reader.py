@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from seper_reward.options import LoadOptions, MergeReaderOptions, pick
+from seper_reward.options import LoadOptions, MergeReaderOptions, pick, split_revision
 
 
 def command(config: MergeReaderOptions) -> str:
@@ -11,9 +11,10 @@ def command(config: MergeReaderOptions) -> str:
     from seper_reward.runtime.hashing import weights_hash
 
     dtype = "bfloat16" if config.dtype == "auto" else config.dtype
-    options = pick(LoadOptions, config, revision=config.reader_revision, device=config.device or "cpu", dtype=dtype)
-    reader = save_reader(config.reader, Path(config.output_dir), options)
+    name, revision = split_revision(config.reader)
+    options = pick(LoadOptions, config, revision=revision, device=config.device or "cpu", dtype=dtype)
+    reader = save_reader(name, Path(config.output_dir), options)
     # caches identify a served reader by its name only: the hash distinguishes weights
-    name = f"{Path(config.reader).name}-{weights_hash(reader.model)}"
+    served = f"{Path(name).name}-{weights_hash(reader.model)}"
     print(f"saved: {config.output_dir}")
-    return f"vllm serve {config.output_dir} --served-model-name {name}"
+    return f"vllm serve {config.output_dir} --served-model-name {served}"

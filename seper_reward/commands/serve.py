@@ -40,11 +40,7 @@ def command(config: ServeOptions) -> str:
     if token == "":
         raise ValueError(f"${TOKEN} must not be empty; set a secret, or unset it to let everyone ask")
     address = bound(config.host, config.port)
-    worker = Worker(
-        lambda: load_scorer(config, config.seed),
-        block=config.block,
-        memory=int(_MEMORY_MB * 1e6),
-    )
+    worker = Worker(lambda: load_scorer(config, config.seed), block=config.block, memory=int(_MEMORY_MB * 1e6))
     app = build_app(
         worker,
         limits=Limits(_MAX_BODY_BYTES, _MAX_REQUEST_TOKENS, config.deadline),

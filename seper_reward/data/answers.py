@@ -96,11 +96,7 @@ def token_f1(response: str, answers: Sequence[str]) -> float:
 
 
 def rouge_l() -> AnswerMetric:
-    """Return the metric ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004).
-
-    Raises:
-        OSError: The library ``rouge-score`` is not installed.
-    """
+    """Return ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004); ``OSError`` without ``rouge-score``."""
     scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
 
     def best_f_measure(response: str, aliases: Sequence[str]) -> float:
@@ -113,10 +109,7 @@ def bleu() -> AnswerMetric:
     """Return the metric BLEU of a response with the aliases as its references, in [0, 1].
 
     This is sentence BLEU (Papineni et al., 2002) as computed by sacreBLEU (Post, 2018): without case, with n-grams up
-    to the length of the response, since most answers have fewer than four words.
-
-    Raises:
-        OSError: The library ``sacrebleu`` is not installed.
+    to the length of the response, since most answers have fewer than four words. ``OSError`` without ``sacrebleu``.
     """
     scorer = need("sacrebleu.metrics", "evaluation").BLEU(lowercase=True, effective_order=True)
 
@@ -127,15 +120,9 @@ def bleu() -> AnswerMetric:
 
 
 def answer_metric(name: str) -> AnswerMetric:
-    """Return a metric by name.
+    """Return a metric by name, or the callable of a response and the aliases at ``package.module:name``.
 
-    Args:
-        name: ``exact_match``, ``contains_answer``, ``accuracy``, ``token_f1``, ``rouge_l``, or ``package.module:name``
-            of a callable of a response and the aliases of the gold answer that returns a number in [0, 1].
-
-    Raises:
-        ValueError: There is no such metric.
-        OSError: The metric needs a library that is not installed.
+    Raises ``ValueError`` if there is none, ``OSError`` if its library is not installed.
     """
     known = {
         "exact_match": exact_match,

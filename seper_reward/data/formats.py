@@ -26,32 +26,21 @@ def layout_of(row: Row) -> str:
     return next((name for name, (fits, _) in _LAYOUTS.items() if fits(row)), "")
 
 
-def as_ours(row: Row, columns: Columns = MappingProxyType({}), separator: str | None = None) -> dict[str, Any]:
+def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]:
     """Return a row as ``{id?, question?, answers?, passages?}`` and its other columns.
 
-    Args:
-        row: A row in one of the layouts.
-        columns: Columns of ``id``, ``question``, ``answers`` or ``passages``, which count before the layout's. A
-            dotted path such as ``answer.aliases`` goes into objects, and into each item of a list; several columns are
-            joined.
-        separator: Text between the aliases in a cell of answers; ``None`` if a cell has one.
-
-    Raises:
-        BadRowError: The row has the columns of a layout, but other values.
+    ``columns`` of ``id``, ``question``, ``answers`` or ``passages`` count before the layout's. A dotted path such as
+    ``answer.aliases`` goes into objects, and into each item of a list; several columns are joined. Raises
+    ``BadRowError`` if the row has the columns of a layout, but other values.
     """
     row, paths = plain(row), _paths(columns)
     rest = {name: value for name, value in row.items() if name not in set(itertools.chain(*paths.values()))}
     named = {name: _joined([_value_at(row, path) for path in own]) for name, own in paths.items()}
     layout = layout_of(rest)
     try:
-        found = {**(_LAYOUTS[layout][1](rest) if layout else rest), **named}
+        return {**(_LAYOUTS[layout][1](rest) if layout else rest), **named}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BadRowError(f"expected a row of {layout} ({error!r}), got {shown(dict(row))}") from error
-    if separator is not None and isinstance(found.get("answers"), (str, list)):
-        cells = [found["answers"]] if isinstance(found["answers"], str) else found["answers"]
-        parts = [cell.split(separator) if isinstance(cell, str) else [cell] for cell in cells]
-        found["answers"] = [alias for alias in itertools.chain.from_iterable(parts) if not is_missing(alias)]
-    return found
 
 
 def check_columns(rows: Sequence[Any], source: str, needed: Collection[str], columns: Columns) -> None:
@@ -79,12 +68,9 @@ def check_columns(rows: Sequence[Any], source: str, needed: Collection[str], col
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns that words such as ``answers=gold`` name, by our names.
+    """Return the columns that words such as ``answers=gold`` name; answers and passages may have several.
 
-    Answers and passages may have several columns.
-
-    Raises:
-        ValueError: A word has another form, names nothing of ours, or names a second column of the question or id.
+    Raises ``ValueError`` for a word of another form, or a second column of the question or id.
     """
     columns: dict[str, list[str]] = {}
     for word in words:

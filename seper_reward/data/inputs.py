@@ -40,9 +40,9 @@ class Needs:
     # loads the retriever of a corpus, for questions without passages; None retrieves nothing
     retriever: Callable[[Mapping[str, Passage]], Retrieving] | None = None
     own_passages: bool = False  # whether the retriever has passages without a corpus, as a search service
-    top_k: int = 5  # passages to retrieve
+    top_k: int = 10  # passages to retrieve, or to take from each ranking of a run
     split: str = "all"  # train, dev or test, by the hash of the id (`split_of`); or all
-    limit: int | None = None  # questions, evenly spread over the input; of a stream the first ones
+    limit: int | None = None  # questions, evenly spread over the input
     strict: bool = False  # whether a row that cannot be used is an error
     on_disk: bool = False  # whether questions are kept on disk, and read when they are used
 
@@ -55,10 +55,6 @@ class _Files(NamedTuple):
 
 def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -> Input:
     """Read questions, attach passages and relevance labels, and check them.
-
-    Args:
-        options: The sources, and how to read them.
-        needs: Requirements of the job; questions that do not meet them are rejected.
 
     Raises:
         OSError: A source is missing or cannot be read.
@@ -79,10 +75,8 @@ def input_key(options: InputOptions, needs: Needs) -> str | None:
     """
     files = _files(options)
     content = None if files.corpus or files.qrels or needs.own_passages else file_hash(Path(files.questions))
-    how = (options.columns, options.separator, options.streaming)
-    return content and content_key(
-        content, *how, needs.answers, needs.relevance, needs.split, needs.limit, needs.strict
-    )
+    how = (needs.answers, needs.relevance, needs.split, needs.limit, needs.strict)
+    return content and content_key(content, options.columns, *how)
 
 
 def _parse(options: InputOptions, needs: Needs) -> Input:
@@ -97,7 +91,6 @@ def _parse(options: InputOptions, needs: Needs) -> Input:
         answers_needed=needs.answers,
         passages_needed=not needs.own_passages,
         on_disk=needs.on_disk,
-        most=needs.limit if options.streaming and not (options.run or files.qrels) else None,
     )
     return replace(found, corpus=corpus, judgments=read_qrels(files.qrels) if files.qrels else None)
 
@@ -121,9 +114,9 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
     ranked = _keep(_in_file(found.queries, run, options.run), needs)
 
     def best(query: Query) -> tuple[Passage, ...]:
-        return tuple([corpus[each] for each in run[query.id] if each in corpus][: options.run_depth])
+        return tuple([corpus[each] for each in run[query.id] if each in corpus][: needs.top_k])
 
-    lacking = {each for query in ranked for each in run[query.id][: options.run_depth] if each not in corpus}
+    lacking = {each for query in ranked for each in run[query.id][: needs.top_k] if each not in corpus}
     queries = _keep((replace(query, passages=given) for query in ranked if (given := best(query))), needs)
     if ranked and not queries:
         raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
@@ -159,8 +152,7 @@ def _choose(found: Input, options: InputOptions, needs: Needs) -> Input:
     if needs.split == "all" and needs.limit is None:
         return found
     own = [at for at, query in enumerate(found.queries) if needs.split in ("all", split_of(query.id))]
-    chosen = own[: needs.limit] if options.streaming else spread(own, needs.limit)
-    return replace(found, queries=_keep((found.queries[at] for at in chosen), needs))
+    return replace(found, queries=_keep((found.queries[at] for at in spread(own, needs.limit)), needs))
 
 
 def _agree_with_corpus(found: Input, options: InputOptions, needs: Needs) -> Input:
@@ -267,10 +259,8 @@ def in_corpus(
 ) -> list[Query]:
     """Return queries whose passages have the titles of the corpus, with those that people judged relevant.
 
-    The number of passages that are not in the corpus is printed, because no retriever can find them.
-
-    Raises:
-        BadRowError: A passage has another text in the corpus; ids may be mere row numbers.
+    Passages that are not in the corpus are counted, because no retriever can find them. A passage with another text in
+    the corpus raises ``BadRowError``: ids may be mere row numbers.
     """
     passages = absent = 0
     found = []

@@ -27,10 +27,7 @@ NO_MARKS = (
 def grade_of(passage: Passage) -> int:
     """Return the human grade of a passage's relevance, >= 0; 0 if it has no mark.
 
-    Grades below 0, which TREC gives to junk, count as 0, as in trec_eval.
-
-    Raises:
-        BadRowError: The mark ``relevant`` is neither true, false nor a whole number.
+    Grades below 0, which TREC gives to junk, count as 0, as in trec_eval. Another mark raises ``BadRowError``.
     """
     mark = passage.metadata.get("relevant")
     if mark is None:
@@ -54,11 +51,7 @@ def is_marked(passage: Passage) -> bool:
 
 
 def is_counterfactual(passage: Passage) -> bool:
-    """Return whether a wrong answer was planted in a passage (its mark ``counterfactual``).
-
-    Raises:
-        BadRowError: The mark is neither true nor false.
-    """
+    """Return whether a wrong answer was planted in a passage (its mark ``counterfactual``: true or false)."""
     mark = passage.metadata.get("counterfactual")
     if mark is None:
         return False
@@ -70,11 +63,7 @@ def is_counterfactual(passage: Passage) -> bool:
 
 
 def grades_of(query: Query) -> list[int]:
-    """Return the grade of each passage of a question (``grade_of``).
-
-    Raises:
-        BadRowError: No passage of the question has a mark, or one is neither true, false nor a whole number.
-    """
+    """Return the grade of each passage of a question; ``BadRowError`` if none has a mark, or one is wrong."""
     if not any(map(is_marked, query.passages)):
         raise BadRowError(f"question id={query.id!r}: {UNMARKED}")
     try:

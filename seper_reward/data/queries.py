@@ -63,24 +63,14 @@ def read_queries(
     *,
     answers_needed: bool = True,
     passages_needed: bool = True,
-    most: int | None = None,
     on_disk: bool = False,
 ) -> Input:
-    """Read questions with answers and passages.
+    """Read questions with answers and passages; what is recognised or left out is said once.
 
-    The layout of rows is recognised, and empty aliases and passages are left out; both is said once.
-
-    Args:
-        source: Any source of ``read_rows``: a file, a dataset's folder or id, or rows. Rows are
-            ``{id?, question, answers, passages}`` or have a layout of ``formats``. A passage is a text,
-            ``{id?, title?, text}``, or, with a corpus, ``{id}``; other fields are kept as metadata. The field of an id
-            may also be ``_id``, of a passage's id ``passage_id``, as in files of labels.
-        corpus: Passages by id. With a corpus, rows may lack ``passages``; a retriever adds them later.
-        options: Options of reading the rows: ``columns``, ``separator`` and ``streaming``.
-        answers_needed: Whether each row must have ``answers``.
-        passages_needed: Whether each row must have ``passages``, unless there is a corpus.
-        most: Most queries to read, the first ones; ``None`` reads all.
-        on_disk: Whether queries and rejected rows are kept on disk (``OnDisk``) instead of in memory.
+    Rows of ``source`` (``read_rows``) are ``{id?, question, answers, passages}`` or in a layout of ``formats``. A
+    passage is a text, ``{id?, title?, text}``, or, with a ``corpus`` by id, ``{id}``; other fields are metadata. With
+    a corpus, rows may lack ``passages``; a retriever adds them later. ``options`` have ``columns``, and ``on_disk``
+    keeps the records on disk (``OnDisk``) instead of in memory.
 
     Raises:
         OSError: The source is missing or cannot be read.
@@ -91,7 +81,7 @@ def read_queries(
     needed = {"question", *(name for name, is_needed in kinds.items() if is_needed)}
     name = str(source) if isinstance(source, (str, Path)) else "the input"
     columns = parse_columns(options.columns)
-    rows = read_rows(source, streaming=options.streaming)
+    rows = read_rows(source)
     first = list(itertools.islice(rows, _FIRST_ROWS))
     objects = [row for _, row in first if isinstance(row, Mapping)]
     check_columns(objects, name, needed, columns)
@@ -105,7 +95,7 @@ def read_queries(
         try:
             if isinstance(row, BrokenRow):
                 raise BadRowError(row.reason)
-            ours = as_ours(row, columns, options.separator) if isinstance(row, Mapping) else row
+            ours = as_ours(row, columns) if isinstance(row, Mapping) else row
             query = as_query(
                 ours, corpus, answers_needed=answers_needed, passages_needed=passages_needed, left_out=empty
             )
@@ -115,26 +105,17 @@ def read_queries(
             queries.append(query)
         except BadRowError as error:
             rejected.append(Rejected(where, str(error), row.text if isinstance(row, BrokenRow) else row))
-        if len(queries) == most:
-            break
     if empty:
         say_once(f"{name}: left out {' and '.join(f'{count} empty {kind}' for kind, count in sorted(empty.items()))}")
     return Input(queries, rejected) if on_disk else Input(tuple(queries), tuple(rejected))
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:
-    """Read a corpus of ``{id, title?, text}`` rows, by id; BEIR's ``_id`` counts as an id.
+    """Read a corpus of ``{id, title?, text}`` rows of ``read_rows``, by id; BEIR's ``_id`` counts as an id.
 
     If no row has an id, rows are numbered from 0. Rows with an id and without any text, as in some BEIR sets, are left
-    out with a message.
-
-    Args:
-        source: Any source of ``read_rows``: a file, or a dataset's folder or id.
-
-    Raises:
-        OSError: The file is missing or cannot be read.
-        ValueError: There is no row, a row is unusable (skipping it would renumber rows without ids), or only some rows
-            have an id.
+    out with a message. Raises ``OSError`` if the file cannot be read, ``ValueError`` if there is no row, a row is
+    unusable (skipping it would renumber rows without ids), or only some rows have an id.
     """
     corpus: dict[str, Passage] = {}
     named, blank = False, 0

@@ -39,17 +39,11 @@ class BrokenRow:
     text: str
 
 
-def read_rows(source: str | Path | Iterable[Any], *, streaming: bool = False) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a source; lines that cannot be parsed are yielded as ``BrokenRow``.
+def read_rows(source: str | Path | Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable of rows.
 
-    Args:
-        source: A file; a folder or hub id of a dataset, as for ``open_dataset``; or an iterable of rows, such as a
-            ``datasets.Dataset`` or ``IterableDataset``.
-        streaming: Whether to fetch rows of a dataset on the hub on demand instead of all at once.
-
-    Raises:
-        OSError: The source is missing or cannot be read.
-        ValueError: The format is unknown, or the dataset's split does not exist.
+    Lines that cannot be parsed are yielded as ``BrokenRow``. Raises ``OSError`` if the source cannot be read,
+    ``ValueError`` if the format is unknown, or the dataset's split does not exist.
     """
     if not isinstance(source, (str, Path)):
         yield from ((f"row {number}", row) for number, row in enumerate(source, 1))
@@ -70,18 +64,12 @@ def read_rows(source: str | Path | Iterable[Any], *, streaming: bool = False) ->
             "of a dataset on the hub, such as org/name:train"
         )
     else:
-        rows = open_dataset(str(source), streaming=streaming)
+        rows = open_dataset(str(source))
         yield from ((f"{source}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
 def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield ``(where, row)`` of a file in which every row must be an object.
-
-    Raises:
-        BadRowError: A row cannot be parsed or is not an object; the message names file and row.
-        OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown.
-    """
+    """Yield ``(where, row)`` of ``read_rows``; a row that is no object raises ``BadRowError`` with file and row."""
     for where, row in read_rows(path):
         if not isinstance(row, Mapping):
             reason = row.reason if isinstance(row, BrokenRow) else f"expected an object, got {shown(row)}"
@@ -230,10 +218,9 @@ def _from_cells(row: Mapping[str, Any]) -> Mapping[str, Any] | BrokenRow:
 
 
 def cell_value(cell: str) -> Any:
-    """Return a text's list or object, parsed as JSON or a Python literal; else the text.
+    """Return a text's list or object, parsed as JSON or a Python literal, else the text.
 
-    Raises:
-        BadRowError: The text is a list as numpy prints it, without commas.
+    A list as numpy prints it, without commas, raises ``BadRowError``.
     """
     if not cell.startswith(("[", "{")):
         return cell

@@ -19,12 +19,9 @@ _POSSESSIVE = re.compile(r"['’]s?$")
 
 
 def split_of(identity: str, *, test_share: float = 0.125, dev_share: float = 0.125) -> Split:
-    """Return the split of an id, which does not depend on other ids.
+    """Return the split of an id, by its SHA-1 alone: the greatest are in ``test``, the next below in ``dev``.
 
-    Args:
-        identity: Id of a question, or any text that identifies it.
-        test_share: Share of all ids, in [0, 1], in ``test``: the ids with the greatest SHA-1.
-        dev_share: Share of all ids, in [0, 1], in ``dev``: the next ids below ``test``.
+    The shares are of all ids, in [0, 1].
 
     >>> [split_of(name) for name in ("q3", "q26", "q1")]
     ['train', 'dev', 'test']

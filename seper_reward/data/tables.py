@@ -25,11 +25,8 @@ def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a file whose name ends in one of ``TABLES``; CSV and TSV may be gzipped.
 
     Cells of CSV and TSV are texts, or ``None`` if they are empty; cells behind the last column are under
-    ``NO_COLUMN``. Between tabs, quotes have no meaning, except around a whole cell in which quotes are doubled.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: CSV has no header, or equal names in it.
+    ``NO_COLUMN``. Between tabs, quotes have no meaning, except around a whole cell in which quotes are doubled. Raises
+    ``OSError`` if the file cannot be read, ``ValueError`` if CSV has no header or equal names in it.
     """
     import datasets
 
@@ -79,21 +76,13 @@ def _unquoted(cell: str | None) -> str | None:
     return quoted[1].replace('""', '"') if quoted else cell
 
 
-def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
+def open_dataset(source: str) -> Iterable[Any]:
     """Open one split of a dataset.
 
-    Args:
-        source: A folder written by ``save_to_disk`` of a ``Dataset`` or ``DatasetDict``, a folder of data files in the
-            hub's layout, or an id on the hub, ``org/name`` or ``org/name@revision/configuration``. The suffix
-            ``:split`` names the split, or for data files and the hub a slice of it, ``:train[:100]``.
-        streaming: Whether to read rows of data files and of the hub on demand instead of all at once.
-
-    Returns:
-        The rows, a ``Dataset`` or ``IterableDataset``.
-
-    Raises:
-        OSError: The folder or dataset does not exist, or the hub cannot be reached.
-        ValueError: The dataset has several splits and none is named, or the named split does not exist.
+    ``source`` is a folder written by ``save_to_disk``, a folder of data files in the hub's layout, or an id on the
+    hub, ``org/name`` or ``org/name@revision/configuration``. The suffix ``:split`` names the split, or for data files
+    and the hub a slice of it, ``:train[:100]``. Raises ``OSError`` if it cannot be read, ``ValueError`` for a wrong
+    split.
     """
     import datasets
 
@@ -109,20 +98,15 @@ def open_dataset(source: str, *, streaming: bool = False) -> Iterable[Any]:
         name, split, options = hub["name"], hub["split"] or "", {"name": hub["config"], "revision": hub["revision"]}
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each retry
     with _one_line_errors(source):
-        if saved:
-            rows = datasets.load_from_disk(name)
-        else:
-            rows = datasets.load_dataset(name, split=split or None, streaming=streaming, **options)
+        rows: Any = (
+            datasets.load_from_disk(name) if saved else datasets.load_dataset(name, split=split or None, **options)
+        )
     if isinstance(rows, dict):
-        rows = _chosen_split(rows, name if saved else source, split)
-    elif saved and split:
+        return _chosen_split(rows, name if saved else source, split)
+    if saved and split:
         raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
-    return _fetched(source, rows) if streaming else rows
-
-
-def _fetched(source: str, rows: Iterable[Any]) -> Iterator[Any]:
-    with _one_line_errors(source):
-        yield from rows
+    found: Iterable[Any] = rows
+    return found
 
 
 def _chosen_split(splits: Mapping[str, Iterable[Any]], source: str, split: str) -> Iterable[Any]:

@@ -31,10 +31,7 @@ class BeirFiles(NamedTuple):
 def beir_files(source: str) -> BeirFiles | None:
     """Return the files of a BEIR folder; ``None`` if the source is something else.
 
-    The suffix ``:split`` of the source names the file of ``qrels`` with the judgments.
-
-    Raises:
-        ValueError: There are several splits and none is named, or the named split does not exist.
+    The suffix ``:split`` names the file of ``qrels``; a split that is missing or not named raises ``ValueError``.
     """
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     queries, corpus = (_file(Path(name), each) for each in ("queries.jsonl", "corpus.jsonl"))
@@ -55,12 +52,7 @@ def beir_files(source: str) -> BeirFiles | None:
 
 
 def read_run(path: str | Path) -> Run:
-    """Read the rankings of a run, a text file (also .gz).
-
-    Raises:
-        OSError: The file is missing or cannot be read.
-        ValueError: A line has another form, or ranks a passage again; the message names file and line.
-    """
+    """Read the rankings of a run, a text file (also .gz); a line of another form raises ``ValueError``."""
     scores: dict[str, dict[str, float]] = {}
     for where, words in _lines(Path(path)):
         try:
@@ -79,15 +71,9 @@ def read_run(path: str | Path) -> Run:
 
 
 def read_qrels(source: str | Path) -> Qrels:
-    """Read judgments.
+    """Read judgments: a text file (also .gz) with TREC's four columns or BEIR's three, or such rows, as on the hub.
 
-    Args:
-        source: A text file (also .gz) with TREC's four columns or BEIR's three; or a source of ``read_rows`` with rows
-            ``{query-id, corpus-id, score}``, such as BEIR's judgments on the hub.
-
-    Raises:
-        OSError: The source is missing or cannot be read.
-        ValueError: A row is not a judgment; the message names file and row.
+    Raises ``OSError`` if the source cannot be read, ``ValueError`` if a row is not a judgment.
     """
     judged: dict[str, dict[str, int]] = {}
     for where, row in _judgments(source):

@@ -13,7 +13,7 @@ from seper_reward.data.queries import Rejected, as_query
 from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.integrity import label_files
-from seper_reward.labels.mined_negatives import MinedNegatives, write_mined
+from seper_reward.labels.mined_negatives import MinedNegatives
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import MARGIN
 from seper_reward.runtime.hashing import content_key
@@ -22,7 +22,7 @@ from seper_reward.types import Query
 
 Action = Literal["list", "drop"]
 Label = Literal["delta_seper", "delta_seper_hard"]
-FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited"
+FALSE_NEGATIVES, AUDIT, AUDITED = "false_negatives.jsonl", "audit.json", "audited.jsonl"
 HARD: Label = "delta_seper_hard"
 _SIGMAS = 2.0  # number of standard errors
 _LABEL_FIELDS = (DELTA_SEPER, "std_error", "low", "high", HARD, "std_error_hard", "low_hard", "high_hard")
@@ -38,56 +38,37 @@ class ToAudit:
     rejected: tuple[Rejected, ...]  # unusable questions, with the reasons
 
 
-def read_gold_answers(path: str | Path, column: str = "answers") -> dict[str, Any]:
-    """Read gold answers by question; if a question occurs twice, its first answers count.
+def read_gold_answers(path: str | Path) -> dict[str, Any]:
+    """Read gold answers by question (or ``query`` or ``anchor``) from rows with ``answers``; the first count.
 
-    Args:
-        path: File or folder with rows of a question (in ``question``, ``query`` or ``anchor``) and its answers.
-        column: Field of the answers.
-
-    Raises:
-        BadRowError: A row has no question or no such field; the message names file and row.
-        OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown.
+    Raises ``BadRowError`` if a row has no question or answers, and the errors of ``read_valid_rows``.
     """
     answers: dict[str, Any] = {}
     for where, row in read_valid_rows(path):
         question = next((row[name] for name in _QUESTIONS if isinstance(row.get(name), str)), None)
-        if question is None or row.get(column) is None:
-            lacking = f"a text in one of {', '.join(_QUESTIONS)}" if question is None else f"answers in {column!r}"
+        if question is None or row.get("answers") is None:
+            lacking = f"a text in one of {', '.join(_QUESTIONS)}" if question is None else "'answers'"
             raise BadRowError(f"{where}: expected {lacking}, got fields {', '.join(row)}; name the field, or add it")
-        answers.setdefault(question.strip(), row[column])
+        answers.setdefault(question.strip(), row["answers"])
     return answers
 
 
 def questions_to_audit(
-    mined: MinedNegatives,
-    answers: Mapping[str, Any] | None = None,
-    *,
-    column: str = "answers",
-    limit: int | None = None,
+    mined: MinedNegatives, answers: Mapping[str, Any] | None = None, *, limit: int | None = None
 ) -> ToAudit:
     """Return the questions of mined negatives, each with all of its negatives as passages.
 
-    Args:
-        mined: The mined negatives.
-        answers: Gold answers by question, a text or any form that ``as_query`` accepts; ``None`` takes those of the
-            rows, in the field ``column``.
-        column: Field of the rows that holds answers.
-        limit: Number of questions with answers to return, evenly spread; ``None`` for all.
-
-    Raises:
-        ValueError: No question has an answer.
+    ``answers`` are gold answers by question (default: the rows' own), and ``limit`` is the number of questions with
+    answers, evenly spread. Raises ``ValueError`` if no question has an answer.
     """
     if answers is None:
-        answers = {mined.question(row): row[column] for row in reversed(mined.rows) if row.get(column)}
+        answers = {mined.question(row): row["answers"] for row in reversed(mined.rows) if row.get("answers")}
     negatives = mined.by_question()
     answered = [question for question in negatives if answers.get(question)]
     if not answered:
         raise ValueError(
             f"{mined.path}: ΔSePer compares the reader's responses with gold answers, and none of {len(negatives)} "
-            f"questions has any in {column!r}; name their column (answers_column), or a file of questions and answers "
-            "(answers)"
+            "questions has any in 'answers'; add the column, or name a file of questions and answers (answers)"
         )
     queries, rejected = [], []
     for question in spread(answered, limit):
@@ -123,21 +104,10 @@ def write_audit(
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """List or drop the false negatives that a folder of labels shows.
+    """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``.
 
-    Args:
-        mined: The mined negatives.
-        asked: Their questions as they were labelled.
-        folder: Folder with the labels of these questions; the files are written there.
-        action: ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives again, in
-            their layout and format, without the false ones. Questions that were not audited stay as they are.
-        label: Field of the label that marks a false negative, see ``false_negative``.
-        margin: Value that the label of a false negative exceeds, in addition to two standard errors.
-        settings: The command's settings, for reference.
-
-    Returns:
-        Content of ``audit.json``: numbers of ``rows``, ``questions``, ``negatives`` (each once per question), and of
-        audited ones; ``false_negatives`` and their ``share`` of the audited; the ``action`` and its numbers of rows.
+    ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives, without the false
+    ones, to ``audited.jsonl`` in their layout. Questions that were not audited stay as they are.
 
     Raises:
         ValueError: The rows have scores that would be wrong in repaired rows.
@@ -191,8 +161,9 @@ def _write_repaired(mined: MinedNegatives, false: Mapping[str, set[str]], folder
     repaired = list(mined.repaired(false))
     rows = [row for row in repaired if row is not None]
     pairs = zip(mined.rows, repaired, strict=True)
+    write_lines(folder / AUDITED, rows)
     return {
-        "output": str(write_mined(rows, mined.path, folder, AUDITED)),
+        "output": str(folder / AUDITED),
         "rows_written": len(rows),
         "rows_changed": sum(after is not None and after != before for before, after in pairs),
         "rows_dropped": len(repaired) - len(rows),

@@ -49,11 +49,7 @@ class Labeler:
         check_row_columns(rows, labeler, self._columns)
         size = batch_size(labeler, options.block)
         found = label_rows(
-            enumerate(rows),
-            labeler,
-            lambda queries: label_batches(labeler, in_batches(queries, size)),
-            self._columns,
-            options.separator,
+            enumerate(rows), labeler, lambda queries: label_batches(labeler, in_batches(queries, size)), self._columns
         )
         added = [_added(row, labeler.name) for _, row in sorted(found, key=lambda each: each[0])]
         new = {name: [row[at] for row in added] for at, name in enumerate(_ADDED)}
@@ -62,7 +58,8 @@ class Labeler:
     @functools.cached_property
     def _labeler(self) -> PassageLabeler:
         options = self._options
-        return load_labeler(options.labeler, lambda: load_scorer(options, options.seed), options.set_options, options)
+        load = functools.partial(load_scorer, options, options.seed)
+        return load_labeler(options.labeler, load, options.set_options, options.label)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the models."""

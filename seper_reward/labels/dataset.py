@@ -1,7 +1,7 @@
-"""``label``: labels the passages of questions in a list, a Dataset or a stream, and returns label rows."""
+"""``label``: labels the passages of questions in a list or a ``Dataset``, and returns label rows."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +19,9 @@ from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError, attempt
 
 if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
+    from datasets import Dataset
 
-D = TypeVar("D", "Dataset", "IterableDataset", list[Any])
+D = TypeVar("D", "Dataset", list[Any])
 _FIRST_ROWS = 20  # read first to check their columns, and again to label them
 
 
@@ -36,11 +36,10 @@ def label(
     """Label the passages of each question.
 
     Under ``torchrun`` or ``accelerate launch`` the questions are divided among the processes, and each process gets
-    all labels. An ``IterableDataset`` is labelled row by row as it is read, by each process that reads it;
-    ``datasets.distributed.split_dataset_by_node`` gives each process its part.
+    all labels. A stream is labelled by ``stream.map(Labeler(options), batched=True)`` (``labels.columns``).
 
     Args:
-        dataset: List, ``Dataset`` or ``IterableDataset`` of rows ``{id?, question, answers, passages}`` or in a layout
+        dataset: List or ``Dataset`` of rows ``{id?, question, answers, passages}`` or in a layout
             of ``data.formats``; a passage is a text or ``{id?, title?, text}``.
         labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
         strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
@@ -61,18 +60,19 @@ def label(
     size = loop.batch_size(labeler, batch_size)
     if isinstance(dataset, dict):
         raise ValueError(
-            f"dataset must be a list, Dataset or IterableDataset, got a dictionary of {', '.join(dataset)}; choose "
-            "one of its splits, or give a list of rows"
+            f"dataset must be a list or Dataset, got a dictionary of {', '.join(dataset)}; choose one of its splits, "
+            "or give a list of rows"
         )
-    if isinstance(dataset, list) or (hasattr(dataset, "take") and hasattr(dataset, "__len__")):
-        check_row_columns(dataset, labeler, columns)
-        found = label_rows(enumerate(dataset), labeler, partial(loop.label_all, labeler, size=size), columns)
-        # every process would report the same rows
-        rows = list(_labels(found, strict, silent=not process_state().is_main_process))
-        return rows if isinstance(dataset, list) else as_dataset(rows)
-    if not hasattr(dataset, "take"):
-        raise TypeError(f"dataset must be a list, Dataset or IterableDataset, got {type(dataset).__name__}")
-    return _label_stream(dataset, labeler, strict, columns, size)
+    if not (isinstance(dataset, list) or (hasattr(dataset, "take") and hasattr(dataset, "__len__"))):
+        raise TypeError(
+            f"dataset must be a list or Dataset, got {type(dataset).__name__}; for a stream, use "
+            "stream.map(seper_reward.labels.columns.Labeler(options), batched=True)"
+        )
+    check_row_columns(dataset, labeler, columns)
+    found = label_rows(enumerate(dataset), labeler, partial(loop.label_all, labeler, size=size), columns)
+    # every process would report the same rows
+    rows = list(_labels(found, strict, silent=not process_state().is_main_process))
+    return rows if isinstance(dataset, list) else as_dataset(rows)
 
 
 def label_rows(
@@ -80,7 +80,6 @@ def label_rows(
     labeler: PassageLabeler,
     label_queries: Callable[[list[Query]], Iterator[Found]],
     columns: Columns = MappingProxyType({}),
-    separator: str | None = None,
 ) -> Iterator[tuple[int, dict[str, Any] | UnscorableError]]:
     """Label rows, given by their places; yield the errors of unusable ones first, then label rows or errors in order.
 
@@ -89,7 +88,7 @@ def label_rows(
     queries: dict[int, Query] = {}
     for place, row in rows:
         try:
-            ours = as_ours(row, columns, separator) if isinstance(row, Mapping) else row
+            ours = as_ours(row, columns) if isinstance(row, Mapping) else row
             queries[place] = as_query(ours, answers_needed=labeler.needs_answers)
         except UnscorableError as error:
             yield place, error
@@ -101,25 +100,6 @@ def check_row_columns(rows: Iterable[Any], labeler: PassageLabeler, columns: Col
     """Raise ``ValueError`` if the first rows have no column that the labeler needs."""
     needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
     check_columns(list(itertools.islice(rows, _FIRST_ROWS)), "the dataset", needed, columns)
-
-
-def _label_stream(
-    dataset: "IterableDataset", labeler: PassageLabeler, strict: bool, columns: Columns, size: int
-) -> "IterableDataset":
-    first = list(dataset.take(_FIRST_ROWS))
-    check_row_columns(first, labeler, columns)
-
-    def label_batch(batch: Mapping[str, Sequence[Any]], places: Sequence[int]) -> dict[str, list[Any]]:
-        rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-        found = label_rows(
-            zip(places, rows, strict=True), labeler, lambda queries: loop.label_batches(labeler, [queries]), columns
-        )
-        labels = list(_labels(found, strict))
-        names = dict.fromkeys(name for row in labels for name in row)
-        return {name: [row.get(name) for row in labels] for name in names}
-
-    names = list(dict.fromkeys(name for row in first for name in row))
-    return dataset.map(label_batch, with_indices=True, batched=True, batch_size=size, remove_columns=names)
 
 
 def _labels(

@@ -56,9 +56,8 @@ class Names(NamedTuple):
 
 
 class LabelFolder:
-    """The files of one run in a folder, made if absent.
+    """The files of one run in a folder, made if absent; labels are in the field ``column``.
 
-    Labels are in the field ``column`` of the rows, and count as help or harm from a distance of ``margin`` from 0.
     Only the main process calls methods other than ``take`` and ``write``: network disks show the files of another
     machine late.
     """
@@ -79,16 +78,10 @@ class LabelFolder:
             self._lock.close()
 
     def claim(self, provenance: dict[str, Any], *, dry_run: bool) -> tuple[bool, set[str], dict[str, Any]]:
-        """Lock the folder, compare provenance, and find the blocks that earlier processes finished.
+        """Lock the folder (not for a ``dry_run``), compare provenance, and find the blocks that are finished.
 
-        ``dry_run`` neither locks nor writes.
-
-        Returns:
-            Whether all the work is done, else the finished blocks (``finished``), and the folder's provenance.
-
-        Raises:
-            OSError: The folder cannot be made or written.
-            ValueError: Another run works in it, or its files are not those of this run.
+        Returns whether all the work is done, else the finished blocks, and the folder's provenance. Raises ``OSError``
+        if the folder cannot be written, ``ValueError`` if another run works in it, or its files are of another one.
         """
         if not dry_run:
             self._lock = lock_folder(self.path)
@@ -157,10 +150,7 @@ class LabelFolder:
         return lost
 
     def publish(self, rejected: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """Copy the rows of all blocks to the files of a finished run, ``summary.json`` last; return the summary.
-
-        ``rejected`` are the input's unusable rows; the unscorable questions of the blocks are written after them.
-        """
+        """Copy the rows of all blocks to the files of a finished run, ``summary.json`` last; return the summary."""
         sums: Sums = Counter()
         for name in self._names.labels:
             sums.update(self._sums_of(name))
@@ -205,10 +195,7 @@ class LabelFolder:
             )
 
     def _is_unchanged(self) -> bool:
-        """Return whether a finished folder's files are unchanged.
-
-        If not, but ``progress/`` still has all blocks, the run can write them again; else this is a ``ValueError``.
-        """
+        """Return whether a finished folder's files are unchanged, or raise if they cannot be written again."""
         names = {*written_hashes(self.path), REJECTED, *(file.name for file in label_files(self.path))}
         changed = " and ".join(changed_files(self.path, sorted(names)))
         if not changed:

@@ -44,17 +44,8 @@ def forecast(
     """Label a few questions, and estimate the cost of the rest; all processes must call this together.
 
     The most expensive batch is labelled first, which warms up the models and shows peak memory; its seconds do not
-    count.
-
-    Args:
-        labeler: The labeler, without a cache: cached responses would take no time.
-        queries: All questions of the run.
-        contexts: Number of their contexts.
-        left: Positions of the first questions of the batches that are not yet labelled.
-        size: Number of questions in a batch.
-        others: Further queries that the run measures, such as those of the placebo.
-        finished: Number of questions that are labelled already.
-        sample: Number of questions to measure, >= 1, rounded up to whole batches.
+    count. ``left`` are the positions of the first questions of the batches of ``size`` that are not yet labelled,
+    ``others`` further queries of the run, and ``sample`` >= 1 is rounded up to whole batches.
     """
     if not left:
         return Forecast(len(queries), contexts, finished)

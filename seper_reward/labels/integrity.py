@@ -27,13 +27,9 @@ def changed_files(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def check_labels(folder: Path) -> None:
-    """Check the row files of a label folder before their content is used.
+    """Raise ``ValueError`` if a row file of a label folder changed after the run ended.
 
-    Folders without hashes pass: folders of trainers, whose labels grow, and of unfinished runs. Absent files pass,
-    since a copy of the labels alone is complete.
-
-    Raises:
-        ValueError: A file changed after the run ended.
+    Folders without hashes pass: folders of trainers, whose labels grow, and of unfinished runs. Absent files pass.
     """
     names = [name for name in written_hashes(folder) if (folder / name).is_file()]
     if changed := changed_files(folder, names):

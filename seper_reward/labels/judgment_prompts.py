@@ -25,10 +25,7 @@ class JudgmentPrompts:
     def load(cls, path: str | Path | None = None) -> "JudgmentPrompts":
         """Return the default prompts, overridden by the prompts of a YAML file.
 
-        Raises:
-            OSError: The file cannot be read.
-            ValueError: It is not a mapping of names to texts, a name is unknown, or a template has other fields than
-                the default.
+        Raises ``OSError`` if the file cannot be read, ``ValueError`` for unknown names or fields.
         """
         known = yaml.safe_load(_DEFAULT_PROMPTS.read_text(encoding="utf-8"))
         if path is None:
@@ -36,12 +33,12 @@ class JudgmentPrompts:
         try:
             given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except yaml.YAMLError as error:
-            raise ValueError(f"item_prompts={str(path)!r} must be YAML, got {error}; repair the file") from error
+            raise ValueError(f"prompts={str(path)!r} of item must be YAML, got {error}; repair the file") from error
         if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
-            raise ValueError(f"item_prompts={str(path)!r} must map names to texts, got {given!r}")
+            raise ValueError(f"prompts={str(path)!r} of item must map names to texts, got {given!r}")
         if unknown := sorted(set(map(str, given)) - set(known)):
             raise ValueError(
-                f"item_prompts={str(path)!r} has {', '.join(unknown)}, expected some of {', '.join(known)}"
+                f"prompts={str(path)!r} of item has {', '.join(unknown)}, expected some of {', '.join(known)}"
             )
         for name, template in given.items():
             check_template(
@@ -50,10 +47,7 @@ class JudgmentPrompts:
         return cls({**known, **given})
 
     def turns(self, ask: Ask, question: str, kind: PseudoAnswer, passages: Sequence[str]) -> list[Turn]:
-        """Return the conversation for a request except ``"answer"``; its last turn is the user's.
-
-        ``kind`` is the kind of the request's pseudo-answer, and ``passages`` are the texts shown, in order.
-        """
+        """Return the conversation for a request except ``"answer"``; its last turn is the user's."""
         given = ""
         if ask.pseudo_answer:
             name = "given_answer" if kind == "explicit" else "given_information"

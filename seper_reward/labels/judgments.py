@@ -34,20 +34,13 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Ask:
-    """A request to the reader.
+    """A request to the reader: a task, the positions of the passages shown, in order, and a pseudo-answer to judge by.
 
-    Attributes:
-        task: ``"answer"``: answer the question from the passages; ``"information"``: list the information that is
-            needed to answer it; ``"set"``: choose the useful passages; ``"point"``: judge whether the one passage is
-            useful; ``"answer_set"`` and ``"information_set"``: the first or second task and the useful passages in one
-            reply, ``"answer_point"`` and ``"information_point"``: the same for one passage; ``"rank"``: order passages
-            by utility; ``"relevance"``: order them by relevance.
-        shown: Positions of the passages, in the order shown.
-        pseudo_answer: Reply to ``"answer"`` or ``"information"`` that the reader judges by; blank for none.
-
-    The form of a reply depends on the task: a text; the positions of the chosen passages; whether the one passage is
-    useful; a text with either of these; or all positions in order. It is ``None`` if the reader's text cannot be
-    parsed.
+    ``"answer"``: answer the question from the passages; ``"information"``: list the information that is needed to
+    answer it; ``"set"``: choose the useful passages; ``"point"``: judge whether the one passage is useful;
+    ``"answer_set"``, ``"information_set"``, ``"answer_point"``, ``"information_point"``: two of these in one reply;
+    ``"rank"``: order passages by utility; ``"relevance"``: order them by relevance. A reply has the form of its task:
+    a text, positions, or a bool, or a text with either of these; ``None`` if the text cannot be parsed.
     """
 
     task: Task
@@ -81,14 +74,10 @@ Reply = Any
 Plan = Generator[list[Ask], list[Reply], Judgment]
 _UNPARSABLE = (
     "the reader's judgment could not be parsed after repeated requests; use a reader that follows "
-    "instructions, or other item_prompts"
+    "instructions, or other prompts"
 )
 _BOTH: dict[PseudoAnswer, Task] = {"explicit": "answer_set", "implicit": "information_set"}
 _BOTH_OF_ONE: dict[PseudoAnswer, Task] = {"explicit": "answer_point", "implicit": "information_point"}
-# options that a judge's name may contain
-_SETTINGS: dict[str, Callable[[str], Any]] = {
-    "rounds": int, "top_k": int, "samples": int, "same_answer": float, "pseudo_answer": str, "form": str,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -153,13 +142,10 @@ class JudgmentOptions:
     def preset(cls, name: JudgmentPreset, method: Method, **changes: Any) -> "JudgmentOptions":
         """Return published options by name, with changes.
 
-        ``"paper"`` has 3 rounds, the 5 first passages, and votes over 6 orders. ``"official"`` has the values of the
-        published code: 5 rounds (6 of ``ar``) and the 10 first passages. ``"default"`` is the paper's.
-
-        Raises:
-            ValueError: There is no such preset, or an option is not allowed.
+        ``"paper"`` and ``"default"`` have 3 rounds, the 5 first passages, and votes over 6 orders; ``"official"`` has
+        the values of the published code: 5 rounds (6 of ``ar``) and the 10 first passages.
         """
-        check_choice("labeler_preset", name, get_args(JudgmentPreset))
+        check_choice("preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
             options = replace(options, rounds=6 if method.startswith("ar_") else 5, top_k=10)
@@ -167,11 +153,10 @@ class JudgmentOptions:
 
 
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:
-    """Return the plan of a method for a question with P >= 1 passages.
+    """Return the plan of a method for a question with P >= 1 passages; ``seed`` seeds the orders of ``k_sampling``.
 
-    ``seed`` is a text that seeds the random orders of ``k_sampling``, such as the question's id, and ``similarity``
-    that of two pseudo-answers, in [0, 1], for ``same_answer``. The plan raises ``UnscorableError`` if a required reply
-    is ``None``.
+    ``similarity`` is that of two pseudo-answers, in [0, 1], for ``same_answer``. The plan raises ``UnscorableError``
+    if a required reply is ``None``.
     """
     everything = tuple(range(passages))
     if options.method == "k_sampling":
@@ -196,30 +181,6 @@ def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Sim
         vote = _vote(_require(found), everything)
         return Judgment(vote.chosen, _first(vote.chosen, everything), (vote,))
     return (yield from _rounds(options, everything, similarity))
-
-
-def parse_judge(text: str) -> tuple[Method, dict[str, Any]]:
-    """Return the method and the options in a judge's name.
-
-    Raises:
-        ValueError: The method is unknown, or an option is unknown or of the wrong type.
-
-    >>> parse_judge("a_s:rounds=1,same_answer=0.9")
-    ('a_s', {'rounds': 1, 'same_answer': 0.9})
-    """
-    method, _, settings = text.partition(":")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    found: dict[str, Any] = {}
-    for word in settings.split(",") if settings else ():
-        name, _, value = word.partition("=")
-        try:
-            found[name] = _SETTINGS[name](value)
-        except (KeyError, ValueError) as error:
-            raise ValueError(
-                f"judge {text!r}: expected {method}:NAME=VALUE,... with some of {', '.join(_SETTINGS)}, got {word!r}"
-            ) from error
-    return method, found
 
 
 def _rounds(options: JudgmentOptions, everything: Places, similarity: Similarity) -> Plan:

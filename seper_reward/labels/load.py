@@ -10,7 +10,6 @@ from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.integrity import LABELS, PROVENANCE, SUMMARY, check_finished, check_labels, label_files
 from seper_reward.labels.rows import LABELS_PARQUET, labeled_queries, recommended_label
-from seper_reward.runtime.csv_files import write_csv
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
 from seper_reward.types import LabeledQuery, excerpt, html_table
@@ -77,13 +76,7 @@ class Labels:
         """
         return labeled_queries({f"row {number}": row for number, row in enumerate(self.rows, 1)}, label)
 
-    def to_dataset(
-        self,
-        form: Form | None = None,
-        *,
-        label: str | None = None,
-        margin: float = 0.1,
-    ) -> "Dataset":
+    def to_dataset(self, form: Form | None = None, *, label: str | None = None, margin: float = 0.1) -> "Dataset":
         """Return a dataset that sentence-transformers' trainers accept without changes.
 
         Args:
@@ -108,17 +101,6 @@ class Labels:
         """
         from pandas import DataFrame
 
-        return DataFrame(self._table())
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table of ``to_pandas`` as CSV in UTF-8, tab-separated if the name ends in .tsv.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
-        write_csv(Path(path), self._table())
-
-    def _table(self) -> list[dict[str, Any]]:
         of_passages = {name for row in self.rows for passage in row["passages"] for name in _plain(passage)}
         table: list[dict[str, Any]] = []
         for row in self.rows:
@@ -126,7 +108,7 @@ class Labels:
             for name, value in (_plain(row) | _plain(row.get("baseline", {}), "baseline_")).items():
                 question.setdefault(f"question_{name}" if name in of_passages else name, value)
             table += [{**question, **_plain(passage)} for passage in row["passages"]]
-        return table
+        return DataFrame(table)
 
 
 def load_labels(source: str | Path) -> Labels:

@@ -2,14 +2,12 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seper_reward.data.rows import BadRowError, read_valid_rows, shown
-from seper_reward.data.tables import SAVED
-from seper_reward.runtime.json_files import write_json, write_lines
 
 _ANCHORS = ("anchor", "query", "question")
 _SCORES = ("label", "score", "scores")  # score columns of sentence-transformers
@@ -74,8 +72,7 @@ class MinedNegatives:
     def repaired(self, false: Mapping[str, Collection[str]]) -> Iterator[dict[str, Any] | None]:
         """Yield each row without its false negatives, given by question; ``None`` if no negative is left.
 
-        Lists get shorter. Rows of sentence-transformers need all columns, so another negative of the row replaces a
-        false one; it can then occur twice.
+        Rows of sentence-transformers need all columns: another negative of the row replaces a false one.
         """
         for row in self.rows:
             texts, wrong = self.negatives(row), false.get(self.question(row), ())
@@ -96,14 +93,9 @@ class MinedNegatives:
 def read_mined(path: str | Path) -> MinedNegatives:
     """Read mined hard negatives; the columns of the first row determine the layout.
 
-    FlagEmbedding rows have ``query``, ``pos`` and ``neg``. Rows of sentence-transformers (``mine_hard_negatives``,
-    triplets or n-tuples) have ``negative`` or ``negative_1`` and so on; the question is in ``anchor``, ``query`` or
-    ``question``, else in the first column, and the positive in ``positive``, else in the second column.
-
-    Raises:
-        BadRowError: A row lacks one of these columns or has no text in it; the message names file and row.
-        OSError: The file is missing or cannot be read.
-        ValueError: The format is unknown, or there are no rows.
+    In rows of sentence-transformers the question is in ``anchor``, ``query`` or ``question``, else in the first
+    column, and the positive in ``positive``, else in the second. Raises ``BadRowError`` if a row lacks a column or a
+    text, ``ValueError`` if there are no rows, and ``OSError`` if the file cannot be read.
     """
     found = list(read_valid_rows(path))
     if not found:
@@ -117,34 +109,6 @@ def read_mined(path: str | Path) -> MinedNegatives:
             came = f"no {missing[0]!r}" if missing else shown(wrong)
             raise BadRowError(f"{where}: expected rows of {layout.name} with texts, got {came}; repair the row")
     return MinedNegatives(Path(path), layout, tuple(row for _, row in found))
-
-
-def write_mined(rows: Sequence[Mapping[str, Any]], like: Path, folder: Path, name: str) -> Path:
-    """Write rows in the format of the file or ``datasets`` folder ``like``, and return the new path.
-
-    The result is Parquet with the same columns, a ``datasets`` folder, a JSON array, or JSON lines; ``name`` has no
-    extension.
-    """
-    if any((like / file).is_file() for file in SAVED):  # a folder that datasets has saved, of one split
-        from datasets import Dataset, DatasetDict, load_from_disk
-
-        path, saved = folder / name, load_from_disk(str(like))
-        features = (next(iter(saved.values())) if isinstance(saved, DatasetDict) else saved).features
-        columns = {column: [row[column] for row in rows] for column in features}
-        Dataset.from_dict(columns, features=features).save_to_disk(str(path))
-    elif like.name.endswith(".parquet"):
-        import pyarrow.parquet
-
-        path = folder / f"{name}.parquet"
-        schema = pyarrow.parquet.read_schema(like)
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
-    elif like.name.endswith((".json", ".json.gz")):
-        path = folder / f"{name}.json"
-        write_json(path, list(rows))
-    else:
-        path = folder / f"{name}.jsonl"
-        write_lines(path, rows)
-    return path
 
 
 def _layout(where: str, row: Mapping[str, Any]) -> Layout:

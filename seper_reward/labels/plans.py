@@ -22,8 +22,8 @@ def run_plans(
 ) -> list[C | UnscorableError]:
     """Run plans in rounds, and return their results; the requests of all plans in a round are one batch.
 
-    ``answer`` returns one answer or error per request. A plan with an error among its answers receives the error as an
-    exception, and the result of a plan that raises ``UnscorableError`` is this error.
+    A plan with an error among its answers receives the error as an exception, and the result of a plan that raises
+    ``UnscorableError`` is this error.
     """
     running = dict(enumerate(plans))
     results: dict[int, C | UnscorableError] = {}
@@ -45,10 +45,7 @@ def run_plans(
 
 
 def sets_to_label(measured: Mapping[Context, Estimate], size: int, given_top: int) -> list[tuple[Context, int]]:
-    """Return each passage to label next to one of the ``given_top`` best sets of a size, as (given set, passage).
-
-    ``measured`` is the utility of each context so far, of all single passages at least.
-    """
+    """Return each passage to label next to one of the ``given_top`` best sets of a size, as (given set, passage)."""
     best = sorted((context for context in measured if len(context) == size), key=lambda at: -measured[at].value)
     singles = [context[0] for context in measured if len(context) == 1]
     return [(given, passage) for given in best[:given_top] for passage in singles if passage not in given]
@@ -57,13 +54,9 @@ def sets_to_label(measured: Mapping[Context, Estimate], size: int, given_top: in
 def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[Context], float]) -> Context:
     """Return the smallest measured context that is not worth significantly less than the best context.
 
-    A context is worth less if the difference of utilities exceeds 0.05 and the 95 % error of the difference.
-    Larger errors therefore give smaller contexts. Among several contexts of that size the best is returned. Its
-    utility is biased upwards, as it was chosen among many noisy numbers.
-
-    Args:
-        measured: Utility of each context.
-        error: Standard error of a context's measure, without the error of the shared baseline.
+    A context is worth less if the difference of utilities exceeds 0.05 and the 95 % error of the difference. Its
+    utility is biased upwards, as it was chosen among many noisy numbers. ``error`` returns the standard error of a
+    context's measure, without that of the shared baseline.
     """
     from scipy.stats import norm
 

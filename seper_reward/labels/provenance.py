@@ -16,14 +16,7 @@ from seper_reward.types import Query
 
 
 def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of ``provenance.json``; ``decides`` is everything that affects a label.
-
-    Args:
-        labeler: The labeler of the run.
-        queries: Hash of the queries (``queries_hash``).
-        block: Number of questions that are measured in one batch; above 1 their order affects low digits.
-        settings: The command's settings, for reference; the labeler's fingerprint has all that affects labels.
-    """
+    """Return the content of ``provenance.json``; ``decides`` is everything that affects a label."""
     decides = {
         **labeler.fingerprint,
         "block": block,
@@ -53,10 +46,7 @@ def query_key(query: Query) -> str:
 
 
 def queries_hash(keys: bytes, *, ordered: bool) -> str:
-    """Return a hash of the 32 bytes of each query's hash, with or without their order.
-
-    It is ``content_key`` of the list of the hashes, without the list in memory.
-    """
+    """Return ``content_key`` of the list of hashes, 32 bytes each, in their order or sorted."""
     if not ordered:
         keys = np.sort(np.frombuffer(keys, "S32")).tobytes()
     digest = hashlib.sha256(b"[[")

@@ -11,11 +11,7 @@ _YES_OR_NO = re.compile(r"(yes|no)[.!]?", re.IGNORECASE)
 
 
 def chosen_numbers(text: str, count: int) -> tuple[int, ...] | None:
-    """Return the numbers of the passages that a reply chooses, in its order; ``None`` if it has another form.
-
-    Args:
-        text: The reply: numbers in brackets, or "none".
-        count: Number of passages, numbered from 1; other or repeated numbers make a reply invalid.
+    """Return the numbers of the passages that a reply chooses, of 1 to ``count``; ``None`` if it has another form.
 
     >>> chosen_numbers("[3], [1]", 3), chosen_numbers("None.", 3), chosen_numbers("Passage 3 is useful.", 3)
     ((3, 1), (), None)

@@ -46,21 +46,8 @@ def label_row(
 ) -> dict[str, Any]:
     """Return the label row of one question, JSON-able, with numbers rounded to 6 digits.
 
-    docs/labelling.md has a table of the fields; the input's own fields are in ``metadata``.
-
-    ``support`` of a response is the entailment of the best matching answer.
-    ``log_prob`` and ``draw_log_prob`` are of its token sequence, under the model and under the sampling distribution.
-    ``known_leaves`` are the probabilities of the gold answers (``Leaf``). Each of ``sets`` also has ``shown`` (all ids
-    in the order shown), ``given_std_error`` (the given passages' part of the error), and errors of ``utility`` and of
-    ``interaction``, v(ab) - v(a) - v(b) + v(∅); ``reader_calls`` is the number of measured contexts.
-
-    Args:
-        labeled: The labelled query.
-        labeler: Name of the labeler.
-        lengths: Result of ``passage_lengths`` for each passage; empty if the labeler has no reader.
-
-    Raises:
-        UnscorableError: A number of the labeler is NaN or infinite.
+    docs/labelling.md has a table of the fields; the input's own fields are in ``metadata``. ``lengths`` is the result
+    of ``passage_lengths``. Raises ``UnscorableError`` if a number of the labeler is NaN or infinite.
     """
     query = labeled.query
     # the details of ΔSePer include its labels
@@ -97,10 +84,7 @@ def label_row(
 
 
 def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, Any]]:
-    """Return the lengths of a query's passages in tokens of a scorer's reader; empty without a scorer.
-
-    Per passage ``tokens``, its length with the title, and ``truncated``, whether the reader saw only its beginning.
-    """
+    """Return each passage's ``tokens``, with the title, and whether it was ``truncated``; none without a scorer."""
     if scorer is None:
         return []
     prompts = scorer.reader.prompts
@@ -151,11 +135,7 @@ def said_responses(belief: Belief) -> list[dict[str, Any]]:
 
 
 def sampled_responses(fields: Mapping[str, Any]) -> Responses:
-    """Return the sampled responses of a context, from a row's ``baseline`` or passage; equal responses are adjacent.
-
-    Raises:
-        KeyError: The row was written by a version that stored fewer fields.
-    """
+    """Return the sampled responses in a row's ``baseline`` or passage; ``KeyError`` if an earlier version wrote it."""
     rows = [row for row in fields["responses"] for _ in range(row["count"])]
     tokens, probs = (all(name in row for row in rows) for name in ("token_ids", "draw_log_prob"))
     return Responses(
@@ -177,9 +157,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
-    Raises:
-        OSError: The folder has no labels, perhaps because its run has not finished.
-        ValueError: A row is not an object, or a file changed after the run ended.
+    Raises ``OSError`` if the folder has no finished labels, ``ValueError`` if a row is no object or a file changed.
     """
     folder = Path(folder)
     check_finished(folder)
@@ -190,10 +168,7 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
 def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = None) -> list[LabeledQuery]:
     """Return the labelled queries of label rows, given by their place in a file.
 
-    ``label`` is the field of the labels, ``None`` for the recommended one (``recommended_label``).
-
-    Raises:
-        ValueError: A row is not a label row or does not have the label.
+    ``label`` is the field of the labels, ``None`` for the recommended one; a row without it raises ``ValueError``.
     """
     label = label or recommended_label(rows.values())
     labeled = []
@@ -211,10 +186,7 @@ def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = N
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     """Return the labelled query of a label row: labels and standard errors, without further fields of the labeler.
 
-    If ``column`` is not the label of the row's sets, the query has no sets.
-
-    Raises:
-        KeyError: A field is missing, or a passage has no such label.
+    If ``column`` is not the label of the row's sets, the query has no sets. A missing field raises ``KeyError``.
     """
     labeler = labeler_of([row])
     if any(passage[column] is None for passage in row["passages"]):

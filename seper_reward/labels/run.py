@@ -85,9 +85,8 @@ class LabelRun:
         queries: The queries, in output order, with unique ids.
         rejected: Rows of the input that are unusable.
         settings: The command's settings, recorded in ``provenance.json`` only.
-        block: Number of neighbouring questions that are measured in one batch, >= 1; ``None`` for the scorer's
-            default. Low digits of labels depend on the questions of a batch. Servers build their own batches. Files
-            of progress have one or more batches; a killed process loses one file.
+        block: Number of neighbouring questions in one batch, >= 1; ``None`` for the scorer's default. Low digits of
+            labels depend on the questions of a batch. Servers build their own batches.
         margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
         dry_run: Whether the folder is only read; then ``forecast`` is available, but not ``run``.
 
@@ -95,12 +94,6 @@ class LabelRun:
         OSError: The folder cannot be made or written.
         ValueError: Another run works in the folder, it has labels of other settings or queries, or its files were
             changed after the run; or ``block`` is below 1.
-
-    Attributes:
-        complete: Whether all questions are labelled, by an earlier run or by this one.
-        finished: Number of questions that an interrupted run finished.
-        passages: Number of passages of all questions.
-        provenance: Content of ``provenance.json``.
     """
 
     def __init__(
@@ -139,18 +132,10 @@ class LabelRun:
     def run(
         self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
     ) -> dict[str, Any]:
-        """Label the remaining questions and write all files.
+        """Label the remaining questions, write all files, and return the content of ``summary.json``.
 
-        Args:
-            strict: Whether a question that cannot be scored raises an error instead of being rejected.
-            on_label: Function that is called with each row that this process labels, right after it is labelled.
-
-        Returns:
-            The result of ``summarize``; ``placebo``, the result of ``placebo_effect``, if the labeler has a reader;
-            and ``sha256``, the hashes of the row files. Also written to ``summary.json``.
-
-        Raises:
-            UnscorableError: A question cannot be scored and ``strict`` is set; finished questions stay on disk.
+        With ``strict``, a question that cannot be scored raises its error instead of being rejected; finished
+        questions stay on disk. ``on_label`` gets each row that this process labels.
         """
         together(self._files.lock_again)
         try:
@@ -168,10 +153,9 @@ class LabelRun:
             self._files.free()
 
     def forecast(self, sample: int = 3) -> Forecast:
-        """Measure a few of the remaining questions, and estimate the run; nothing is written.
+        """Measure a few of the remaining questions, and estimate the run; all processes must call this together.
 
-        ``sample`` is rounded up to whole batches. All processes must call this together. The labeler should have no
-        cache: cached responses make the estimate too small.
+        The labeler should have no cache: cached responses make the estimate too small.
         """
         work = self._labelling
         finished = len(work.queries) if self.complete else self.finished
@@ -248,10 +232,9 @@ class LabelRun:
 def finished_summary(
     output_dir: str | Path, labeler: PassageLabeler, input_key: str | None, block: int | None = None
 ) -> dict[str, Any] | None:
-    """Return the summary of a finished run of this labeler on an input that is known by its files, without reading it.
+    """Return the summary of a finished run of this labeler on the input with this key, without reading the input.
 
-    ``None`` if there is no such run, or one of its files changed; ``LabelRun`` has the reason. ``input_key`` is that
-    of ``data.inputs``, in the settings of the run.
+    ``None`` if there is no such run, or one of its files changed; ``LabelRun`` has the reason.
     """
     folder = Path(output_dir)
     if not was_labelled(folder, input_key) or (folder / PROGRESS).exists():
@@ -272,10 +255,7 @@ def was_labelled(folder: Path, input_key: str | None) -> bool:
 
 
 def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Query]:
-    """Return up to 20 of the queries with the placebo as their only passage; none for labelers without a reader.
-
-    The sample is random but depends on content only: it is the same for any order of the queries.
-    """
+    """Return up to 20 of the queries, chosen by content, with the placebo as only passage; none without a reader."""
     if labeler.scorer is None:
         return []
     placebo = Passage(labeler.scorer.reader.prompts.style.placebo, id="placebo")

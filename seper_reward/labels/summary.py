@@ -27,12 +27,6 @@ def summarize(
     only). Of the ``contexts`` with responses, ``unfinished`` ones have at least half cut at the maximum length,
     ``empty`` ones half of them empty, and ``all_equal`` ones a single text. ``long_answers`` are questions without a
     gold answer as short as a response.
-
-    Args:
-        labels: Label rows; they are read once and not kept.
-        column: Field of the labels.
-        rejected: Number of input rows without labels.
-        margin: Labels within this distance of 0 neither help nor harm.
     """
     return summary_of(sum_rows(labels, column, margin), column, rejected)
 
@@ -125,10 +119,9 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
 
 
 def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any]:
-    """Return the mean label of a passage that contains no answer: the part of labels that is not due to content.
+    """Return the mean label of rows whose only passage is the placebo: the part of labels that is not due to content.
 
-    The rows have the placebo as their only passage. Returns the number of ``questions``, the mean label in the field
-    ``column``, and its 95 % ``interval`` over questions (Student's t); both ``None`` if there are too few questions.
+    Its 95 % ``interval`` over questions is Student's t; ``None`` if there are too few questions.
     """
     from scipy.special import stdtrit  # scipy.stats takes seconds to load
 

@@ -22,20 +22,13 @@ class Hop:
 
 
 def lists_to_learn(
-    labeled: Sequence[LabeledQuery],
-    learn_from: str,
-    next_hop: Callable[[Query, Sequence[Passage]], Query],
+    labeled: Sequence[LabeledQuery], learn_from: str, next_hop: Callable[[Query, Sequence[Passage]], Query]
 ) -> list[LabeledQuery]:
     """Return the lists of labels that a retriever is trained on, one query for each list.
 
-    Args:
-        labeled: The labelled queries.
-        learn_from: ``"singles"``, the labels of single passages, or ``"paths"``, labels hop by hop: ``by_path`` for
-            measured labels, ``by_marks`` for people's grades, which need no sets.
-        next_hop: Function that returns the query to search with after the given passages were read.
-
-    Raises:
-        ValueError: ``learn_from`` needs labels of sets, and there are none.
+    ``learn_from`` is ``"singles"``, the labels of single passages, or ``"paths"``, labels hop by hop: ``by_path`` for
+    measured labels, ``by_marks`` for people's grades. ``next_hop`` returns the query to search with after the given
+    passages were read. Raises ``ValueError`` if ``"paths"`` finds no labels of sets.
     """
     if learn_from == "singles":
         return list(labeled)

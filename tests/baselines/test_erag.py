@@ -139,8 +139,8 @@ def test_several_processes_cost_what_one_costs(tmp_path):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2", "--erag_metric", "token_f1"]
-    words += ["--labelers", "erag", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
+    words += ["--limit", "6", "--retrievers", "bm25", "--depths", "1", "2"]
+    words += ["--labelers", "erag:token_f1", "delta_seper", "contains", "gold", "--plot", str(tmp_path / "erag.svg")]
     assert main(["baseline", "erag", *words]) == 0
     out = capsys.readouterr().out
     assert "bm25, 2 passages: token_f1 0" in out
@@ -152,4 +152,4 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["labels"]["gold"]["per_label"]["calls"] == 0
     assert found["labels"]["delta_seper"]["per_label"]["calls"] == pytest.approx(1.5)  # without a passage, and two
     assert found["labels"]["contains"]["label"] == found["labels"]["gold"]["label"] > 0
-    assert set(found["correlation"]["gain"]["erag"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}
+    assert set(found["correlation"]["gain"]["erag:token_f1"]["2"]) == {"p", "hit", "recall", "map", "mrr", "ndcg"}

@@ -100,5 +100,3 @@ def test_the_questions_of_a_split_or_an_even_sample(source, tmp_path):
     assert found == [row["id"] for row in rows if split_of(row["id"]) == "dev"]
     assert 0 < len(found) < 40
     assert [query.id for query in load_input(options, Needs(limit=3)).queries] == ["q0", "q13", "q26"]
-    stream = InputOptions(options.input, streaming=True)
-    assert [query.id for query in load_input(stream, Needs(limit=3)).queries] == ["q0", "q1", "q2"]

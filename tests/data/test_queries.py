@@ -168,10 +168,7 @@ def test_formats(tmp_path, kind):
         ({**GOOD, "answers": '[["Ann", "A. B."], ["Bo"]]'}, r"answers\[0\] must be a text, got the list \['Ann', 'A"),
         ({**GOOD, "answers": [[["Ann"]]]}, r"answers\[0\] must be a text, got the list \['Ann'\]"),
         ({**GOOD, "answers": [[" ", None]]}, r"answers must be a text or a list with at least one text, got \[\[' '"),
-        (
-            {**GOOD, "answers": ["Ann", {"alias": "Bob"}]},
-            r"answers\[1\] must be a non-empty text, got {'alias'",
-        ),
+        ({**GOOD, "answers": ["Ann", {"alias": "Bob"}]}, r"answers\[1\] must be a non-empty text, got {'alias'"),
         (
             {**GOOD, "passages": []},
             r"passages must be a text or a list with at least one passage, got \[\] \(list\); give passages, or",
@@ -342,11 +339,7 @@ def test_ids_by_other_names_and_the_other_ids_stay():
         ({"_id": "a", "text": "one"}, {"text": "two"}, "line 2: expected an id, as in the rows before, got none"),
         ({"text": "one"}, {"_id": "a", "text": "two"}, "line 2: expected no id, as in the rows before, got one"),
         ({"_id": "a", "text": "one"}, {"_id": "a", "text": "two"}, "line 2: expected an id that no other passage has"),
-        (
-            {"_id": "a", "text": "1"},
-            {"_id": "b", "text": "2", "x": float("inf")},
-            "line 2: .*'x' cannot be",
-        ),
+        ({"_id": "a", "text": "1"}, {"_id": "b", "text": "2", "x": float("inf")}, "line 2: .*'x' cannot be"),
     ],
 )
 def test_a_corpus_whose_ids_are_in_doubt_is_refused(tmp_path, first, second, message):

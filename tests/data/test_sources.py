@@ -192,15 +192,12 @@ def repository(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_data_files_as_on_the_hub(repository, streaming):
-    options = InputOptions(streaming=streaming)
-    assert read_queries(f"{repository}:train", options=options).queries == QUERIES
-    assert read_queries(f"{repository}:train", options=options, most=1).queries == QUERIES[:1]
+def test_data_files_as_on_the_hub(repository):
+    assert read_queries(f"{repository}:train").queries == QUERIES
     with pytest.raises(ValueError, match="expected a split, one of train, test, got none"):
-        rows_of(repository, streaming=streaming)
+        rows_of(repository)
     with pytest.raises(OSError, match=r"repository:dev: cannot be read .*(?:Unknown|Bad) split"):
-        rows_of(f"{repository}:dev", streaming=streaming)
+        rows_of(f"{repository}:dev")
 
 
 def test_a_slice_of_a_split(repository):
@@ -219,7 +216,7 @@ def test_ids_on_the_hub(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     for source in ("org/name", "org/name:train", "my.org/set_1@v2/config-a:train[:5%]"):
         assert read_queries(source).queries == QUERIES
-    plain = {"path": "org/name", "name": None, "revision": None, "split": None, "streaming": False}
+    plain = {"path": "org/name", "name": None, "revision": None, "split": None}
     assert asked == [
         plain,
         {**plain, "split": "train"},
@@ -246,18 +243,6 @@ def test_an_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(OSError, match=r"empty: cannot be read as a dataset .* any data files"):
         rows_of(tmp_path / "empty")
-
-
-def test_a_stream_that_breaks_is_an_error_that_names_it(monkeypatch):
-    def rows():
-        yield ROWS[0]
-        raise ConnectionError("connection reset")
-
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.IterableDataset.from_generator(rows))
-    found = read_rows("org/name:train", streaming=True)
-    assert next(found) == ("org/name:train, row 1", ROWS[0])
-    with pytest.raises(OSError, match=r"org/name:train: cannot be read .*connection reset"):
-        next(found)
 
 
 def test_rows_in_memory(tmp_path):

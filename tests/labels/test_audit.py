@@ -35,19 +35,16 @@ def test_questions_have_their_negatives_and_answers(mined):
 
 
 def test_answers_from_a_file(mined, tmp_path):
-    rows = [{"question": "Who? ", "gold": ["Ann", "Anna"]}, {"anchor": "Who sings?", "gold": "Bob"}]
-    answers = read_gold_answers(write_rows(tmp_path / "gold.jsonl", rows), "gold")
-    asked = questions_to_audit(mined, answers, column="gold")
+    rows = [{"question": "Who? ", "answers": ["Ann", "Anna"]}, {"anchor": "Who sings?", "answers": "Bob"}]
+    asked = questions_to_audit(mined, read_gold_answers(write_rows(tmp_path / "gold.jsonl", rows)))
     assert [each.answers for each in asked.queries] == [("Bob",), ("Ann", "Anna")]
     assert asked.unanswered == ("Who runs the mill?",)
 
 
 def test_without_answers_there_is_no_audit(mined, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"gold answers, and none of 3 questions has any in 'gold'; name their column"
-    ):
-        questions_to_audit(mined, column="gold")
-    with pytest.raises(BadRowError, match=r"line 1: expected answers in 'answers', got fields question; name the"):
+    with pytest.raises(ValueError, match=r"gold answers, and none of 3 questions has any in 'answers'; add the"):
+        questions_to_audit(mined, {})
+    with pytest.raises(BadRowError, match=r"line 1: expected 'answers', got fields question; name the"):
         read_gold_answers(write_rows(tmp_path / "gold.jsonl", [{"question": "Who?"}]))
     with pytest.raises(BadRowError, match=r"line 1: expected a text in one of question, query, anchor, got fields id"):
         read_gold_answers(write_rows(tmp_path / "gold.jsonl", [{"id": "q1", "answers": ["x"]}]))
@@ -99,13 +96,7 @@ def label_rows(mined):
     return rows
 
 
-@pytest.mark.parametrize(
-    ("action", "first"),
-    [
-        ("list", None),
-        ("drop", {**ROWS[0], "neg": ["Fog."]}),
-    ],
-)
+@pytest.mark.parametrize(("action", "first"), [("list", None), ("drop", {**ROWS[0], "neg": ["Fog."]})])
 def test_what_an_audit_writes(mined, tmp_path, action, first):
     write_rows(tmp_path / "labels.jsonl", label_rows(mined))
     found = write_audit(mined, questions_to_audit(mined), tmp_path, action=action, settings={"seed": 0})
@@ -151,7 +142,6 @@ def test_the_command_audits_and_another_action_labels_nothing_again(words, tmp_p
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["--answers_column", "gold"], "none of 3 questions has any in 'gold'"),
         (["--label", "gold"], "invalid choice: 'gold'"),
         (["--limit", "0"], "limit must be at least 1, got 0"),
         (["--margin", "-1"], "margin must be at least 0, got -1"),

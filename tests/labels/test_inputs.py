@@ -56,33 +56,31 @@ def test_a_folder_of_beir_has_judged_and_retrieved_passages(label):
 def test_a_run_has_the_passages_of_the_questions(label):
     words = ["--input", BEIR / "queries.jsonl", "--corpus", BEIR / "corpus.jsonl"]
     words += ["--run", f"{BEIR / 'bm25.run'}"]
-    rows = label("gold", *words, "--run_depth", "2", "--qrels", f"{BEIR / 'qrels' / 'test.tsv'}")
+    rows = label("gold", *words, "--top_k", "2", "--qrels", f"{BEIR / 'qrels' / 'test.tsv'}")
     assert [shown(row) for row in rows] == [[("d1", 1), ("d2", 0)], [("d3", 2), ("d4", 0)]]
 
 
-def test_columns_and_a_stream(label, tmp_path, monkeypatch):
+def test_columns_and_a_limit(label, tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
     rows = [
         {"q": f"Who has {number}?", "gold": f"Ann {number}", "ctx": f"Ann {number} has it."} for number in range(9)
     ]
     Dataset.from_list(rows).to_parquet(tmp_path / "data" / "train.parquet")
     words = ["--input", f"{tmp_path / 'data'}:train", "--columns", "question=q", "answers=gold", "passages=ctx"]
-    first = label("contains", *words, "--streaming", "true", "--limit", "3")
-    assert [row["question"] for row in first] == ["Who has 0?", "Who has 1?", "Who has 2?"]
     spread = label("contains", *words, "--limit", "3")  # over all rows
     assert [row["question"] for row in spread] == ["Who has 0?", "Who has 3?", "Who has 6?"]
 
 
 def test_a_table_as_people_keep_it(label, tmp_path):
     (tmp_path / "table.csv").write_text(
-        ",Q,A,Passage 1,Passage 2\n0,Who runs the mill?,Ida|Voss,Voss runs it.,Sheep.\n"
+        ",Q,A,Passage 1,Passage 2\n0,Who runs the mill?,Ida,Voss or Ida run it.,Sheep.\n"
         "1,Who rows?,Bob,Fog.,Bob rows.\n"
     )
     columns = ["question=Q", "answers=A", "passages=Passage 1", "passages=Passage 2"]
-    words = ["--input", tmp_path / "table.csv", "--separator", "|", "--columns", *columns]
+    words = ["--input", tmp_path / "table.csv", "--columns", *columns]
     rows = label("contains", *words)
     assert [[passage["contains"] for passage in row["passages"]] for row in rows] == [[1, 0], [0, 1]]
-    assert [row["answers"] for row in rows] == [["Ida", "Voss"], ["Bob"]]
+    assert [row["answers"] for row in rows] == [["Ida"], ["Bob"]]
 
 
 def test_a_long_reference_is_an_answer_like_any_other(tiny_scorer):

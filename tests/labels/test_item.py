@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -12,9 +11,8 @@ from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
 from seper_reward.labels.judgments import METHODS, Ask, JudgmentOptions
-from seper_reward.labels.labelers import ItemLabeler, item_labeler, load_labeler
+from seper_reward.labels.labelers import ItemLabeler, load_labeler
 from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.options import LabelerOptions
 from seper_reward.reader.writer import Writer
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Passage, Query, UnscorableError
@@ -106,41 +104,6 @@ def test_pointwise_judgments_ask_again_for_their_own_passage_only(make):
     assert "Ann" in asked[1][0]
 
 
-@pytest.mark.parametrize(("method", "first"), [("exp_a", "Answer"), ("imp_a", "Needed")])
-def test_pointwise_judgments_with_an_answer_in_the_reply(make, method, first):
-    labeler, asked = make({}, method=method, form="pointwise")
-
-    def reply(prompt):
-        if "not the form I need" in prompt:
-            return f"{first}: Ann\nUseful: yes"
-        return "Useful: yes" if "Ann" in prompt else f"{first}: nobody\nUseful: no."
-
-    labeler.writer._reader.sampler.reply = reply
-    assert labeler.label(QUERY).labels == (0.0, 1.0, 0.0)
-    assert list(map(len, asked)) == [3, 1]
-    assert f'the first with "{first}:" and its text, the second with "Useful:" and one word' in asked[1][0]
-
-
-def test_an_implicit_answer_is_written_in_the_conversation(make):
-    replies = {"information": ["Who built the mill."], "set": ["none"]}
-    labeler, asked = make(replies, method="a_s", pseudo_answer="implicit", rounds=1)
-    found = labeler.label(QUERY)
-    assert found.labels == (0.0, 0.0, 0.0)
-    assert found.fields["judgment"]["chosen"] == []
-    assert "What one must know to answer it, which may be wrong: Who built the mill." in asked[1][0]
-
-
-def test_ar_shows_passages_in_the_order_of_relevance(make):
-    replies = {"answer": ["Ann"], "relevance": ["[3] > [2] > [1]"], "rank": ["[2] > [1] > [3]"]}
-    labeler, asked = make(replies, method="ar_r", rounds=1, top_k=2)
-    found = labeler.label(QUERY)
-    assert re.findall(r"\[\d\] (\w+)", asked[2][0].partition("Question")[0])[:3] == ["Bob", "Mill", "Sheep"]
-    # [2] and [1] of that order are Ann's and Bob's
-    assert found.labels == (0.0, 1.0, 1.0)
-    assert [detail["judged_rank"] for detail in found.details] == [3, 1, 2]
-    assert [detail["relevance_rank"] for detail in found.details] == [3, 2, 1]
-
-
 def test_an_answer_and_the_judgment_are_one_reply(make):
     replies = {"answer_set": ["Ann, [2]."], "again": ["Answer: Ann\nUseful: [2]"]}
     labeler, asked = make(replies, method="exp_a")
@@ -205,21 +168,6 @@ def test_questions_of_a_block_share_the_readers_batches_and_fail_alone(make):
     assert isinstance(failed, UnscorableError)
     assert "no room" in str(failed)
     assert none.labels == ()
-
-
-def test_a_reader_that_fails_at_one_prompt_fails_one_question(make):
-    labeler, _ = make({}, method="vanilla")
-    sampler = labeler.writer._reader.sampler
-
-    def sample(requests):
-        rows = ScriptedSampler.sample(sampler, requests)
-        fails = ["owns" in request.prompt.rpartition("Question")[2] for request in requests]
-        return [UnscorableError("NaN") if failed else row for failed, row in zip(fails, rows, strict=True)]
-
-    sampler.sample, sampler.reply = sample, lambda prompt: "[2]"
-    one, failed = labeler.label_batch([QUERY, replace(QUERY, id="other", question="Who owns it?")])
-    assert one.labels == (0.0, 1.0, 0.0)
-    assert str(failed) == "NaN"
 
 
 def test_passages_are_cut_until_the_conversation_fits(make):
@@ -316,24 +264,32 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
 
 
 def test_options_reach_the_labeler(tiny_scorer):
-    options = LabelerOptions(labeler_preset="official", item_method="ar_r:top_k=2")
-    labeler = load_labeler("item", lambda: tiny_scorer, options=options)
+    labeler = load_labeler("item:ar_r:preset=official,top_k=2", lambda: tiny_scorer)
     assert labeler.options == JudgmentOptions("ar_r", rounds=6, top_k=2, samples=6)
+    assert labeler.name == load_labeler("item", lambda: tiny_scorer).name == "item"
     assert labeler.writer.sampling["max_new_tokens"] == 128
     assert labeler.writer.sampling["temperature"] == 0.0
-    judge = item_labeler(tiny_scorer, options, "a_s:rounds=2,same_answer=0.9")
-    assert judge.options == JudgmentOptions("a_s", rounds=2, top_k=10, same_answer=0.9)
+    judge = load_labeler("a_s:rounds=2,same_answer=0.9", lambda: tiny_scorer)
+    assert judge.options == JudgmentOptions("a_s", rounds=2, same_answer=0.9)
     assert judge.name == "a_s:rounds=2,same_answer=0.9"
-    with pytest.raises(ValueError, match="method=ar_s compares them in one reply"):
-        load_labeler("item", lambda: pytest.fail("loaded"), options=LabelerOptions(item_method="ar_s:form=pointwise"))
+    for name, message in {
+        "item:ar_s:form=pointwise": "method=ar_s compares them in one reply",
+        "item:b": "method of item must be one of vanilla, exp_a, imp_a",
+        "item:a_s:rounds=two": "'a_s:rounds=two': expected a_s:NAME=VALUE,... with some of preset, prompts, rounds",
+        "a_s:temperature=1": "got 'temperature=1'",
+        "item:a_s:preset=best": "preset must be one of default, paper, official, got 'best'",
+        "erag:token_f1:preset=best": "preset must be one of default, paper, official, got 'best'",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            load_labeler(name, lambda: pytest.fail("loaded"))
 
 
 def test_a_reader_that_judges_badly_has_its_questions_rejected(
     tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys
 ):
     models = f"--reader {tiny_reader} --judge {tiny_entailment} --dtype float32 --limit 2"
-    words = f"label --labeler item --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
-    words += ["--item_method", "vanilla:form=pointwise"]
+    words = f"label --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
+    words += ["--labeler", "item:vanilla:form=pointwise"]
     assert main(words) == 0
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
@@ -341,7 +297,9 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
     assert all("could not be parsed" in row["reason"] for row in rejected)
 
 
-@pytest.mark.parametrize("words", ["label --labeler contains --input", "baseline erag --file", "baseline item --file"])
+@pytest.mark.parametrize(
+    "words", ["label --labeler {} --input", "baseline erag --labelers {} --file", "baseline item --judges {} --file"]
+)
 def test_a_wrong_method_is_an_error_before_anything_is_read(words, capsys):
-    assert main([*words.split(), "no/such/file.jsonl", "--item_method", "nonsense"]) == 2
+    assert main([*words.format("item:nonsense").split(), "no/such/file.jsonl"]) == 2
     assert "nonsense" in capsys.readouterr().err

@@ -8,16 +8,9 @@ from transformers import AutoTokenizer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.dataset import label
-from seper_reward.labels.labelers import (
-    LABELERS,
-    ERAGLabeler,
-    GoldLabeler,
-    load_labeler,
-    needs_answers,
-)
+from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
 from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
 from seper_reward.labels.run import LabelRun
-from seper_reward.options import LabelerOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, UnscorableError
 from tests.helpers import labels_of
@@ -72,15 +65,15 @@ def test_a_labelers_folder_is_like_any_other(words, labeler, tmp_path, capsys):
 
 
 def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
-    assert main([*words("erag", "out"), "--labeler_preset", "paper", "--erag_metric", "token_f1"]) == 0
+    assert main(words("erag:token_f1:preset=paper", "out")) == 0
     rows = labels_of(tmp_path / "out")
     assert "baseline" not in rows[0]
     assert rows[0]["passages"][0]["responses"][0]["count"] == 1
     assert {row.baseline_error for row in read_labels(tmp_path / "out")} == {0.0}
     capsys.readouterr()
-    assert main([*words("erag", "out"), "--erag_metric", "token_f1"]) == 2
+    assert main(words("erag:token_f1", "out")) == 2
     assert "labels made otherwise" in capsys.readouterr().err
-    assert main([*words("erag", "other"), "--erag_metric", "f2"]) == 2
+    assert main(words("erag:f2", "other")) == 2
     assert "metric must be one of" in capsys.readouterr().err
 
 
@@ -133,14 +126,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["delta_seper", "erag", "gold"])
 def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_scorer, name):
     own = {"labeler": "alice", "baseline": "mine", "source": "web"}
-    own_of_passage = {
-        "seper": "x",
-        "std_error": "y",
-        "responses": [3],
-        "delta_seper": 9,
-        "gold": 8,
-        "page": 7,
-    }
+    own_of_passage = {"seper": "x", "std_error": "y", "responses": [3], "delta_seper": 9, "gold": 8, "page": 7}
     first, second = records(1)[0]["passages"]
     query = as_query({**records(1)[0], **own, "passages": [{**first, **own_of_passage, "passage_id": "mine"}, second]})
     labeler = load_labeler(name, lambda: tiny_scorer)
@@ -214,12 +200,11 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
 
 
 def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
-    token_f1, hard = LabelerOptions(erag_metric="token_f1"), LabelerOptions(label="delta_seper_hard")
-    for name, options in (
-        ("delta_seper", LabelerOptions()), ("delta_seper", hard), ("erag", token_f1),
-        ("likelihood", LabelerOptions()), ("gold", LabelerOptions()),
+    for name, chosen in (
+        ("delta_seper", None), ("delta_seper", "delta_seper_hard"), ("erag:token_f1", None), ("likelihood", None),
+        ("gold", None),
     ):  # fmt: skip
-        labeler = load_labeler(name, lambda: tiny_scorer, options=options)
+        labeler = load_labeler(name, lambda: tiny_scorer, label=chosen)
         labeled = labeler.label(as_query(records(1)[0]))
         (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, labeler.name)) + "\n")
         (found,) = read_labels(tmp_path, labeler.name)
@@ -277,11 +262,3 @@ def test_another_preset_with_the_same_cache_asks_no_reader(words, tmp_path, monk
     for one, other in zip(paper, official, strict=True):
         said = [{(each["text"], each["count"]) for each in row["baseline"]["responses"]} for row in (one, other)]
         assert said[0] == said[1]
-
-
-def test_the_default_is_no_copy_of_the_paper(words, tmp_path):
-    for preset in ("default", "paper"):
-        assert main([*words("delta_seper", preset), "--estimator", preset]) == 0
-    (found, *_), (known, *_) = labels_of(tmp_path / "paper"), labels_of(tmp_path / "default")
-    assert found["baseline"]["seper"] != pytest.approx(known["baseline"]["seper"], abs=1e-3)
-    assert [each["passages"][0]["delta_belief"] is None for each in (found, known)] == [True, False]

@@ -23,7 +23,7 @@ from seper_reward.labels.labelers import (
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.rows import label_row, labeled_query
 from seper_reward.labels.summary import label_interval
-from seper_reward.options import LabelerOptions, SetOptions
+from seper_reward.options import SetOptions
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
 
@@ -60,15 +60,6 @@ def test_unknown_labeler(tiny_scorer):
         load_labeler("clicks", lambda: tiny_scorer)
 
 
-@pytest.mark.parametrize(
-    ("metric", "name"), [("token_f1", "erag_token_f1"), ("contains_answer", "erag_contains_answer")]
-)
-def test_the_metric_of_erag_is_a_setting(metric, name, tiny_scorer):
-    labeler = load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(erag_metric=metric))
-    assert (labeler.name, labeler.fingerprint["metric"]) == (name, metric)
-    assert labeler.label(QUERY) == ERAGLabeler(tiny_scorer, metric).label(QUERY)
-
-
 def test_delta_seper_is_the_scorers(tiny_scorer):
     utilities = tiny_scorer.utilities([QUERY])[0]
     assert load_labeler("delta_seper", lambda: tiny_scorer).label(QUERY).labels == tuple(
@@ -77,15 +68,13 @@ def test_delta_seper_is_the_scorers(tiny_scorer):
     (row,) = load_labeler("delta_seper", lambda: tiny_scorer).label_batch([QUERY])
     assert row.baseline_error == utilities[0].baseline.std_error > 0
     assert row.passage_errors == pytest.approx([each.belief.std_error for each in utilities])
-    hard = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_seper_hard")).label(
-        QUERY
-    )
+    hard = load_labeler("delta_seper", lambda: tiny_scorer, label="delta_seper_hard").label(QUERY)
     assert hard.labels == tuple(row.delta_seper_hard for row in utilities)
 
 
 def test_delta_belief_is_half_delta_seper_and_half_the_answers_own_change(tiny_scorer):
     ((baseline, *rows),) = tiny_scorer.reader.answer_log_probs([QUERY], [QUERY.answers])
-    found = load_labeler("delta_seper", lambda: tiny_scorer, options=LabelerOptions(label="delta_belief")).label(QUERY)
+    found = load_labeler("delta_seper", lambda: tiny_scorer, label="delta_belief").label(QUERY)
     for judged, row, label, error in zip(
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
@@ -240,8 +229,7 @@ def test_published_erag_of_sets_is_what_a_passage_adds_to_the_metric(tiny_scorer
 
 
 def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
-    options = LabelerOptions(erag_metric="tests.labels.test_labelers:length", labeler_preset="paper")
-    labeler = load_labeler("erag", lambda: tiny_scorer, options=options)
+    labeler = load_labeler("erag:tests.labels.test_labelers:length:preset=paper", lambda: tiny_scorer)
     assert labeler.name == "erag_length"
     assert labeler.fingerprint["metric"] == "tests.labels.test_labelers:length"
     assert (
@@ -257,8 +245,6 @@ def test_a_metric_of_a_users_own_by_dotted_path(tiny_scorer):
     }.items():
         with pytest.raises(ValueError, match=said):
             ERAGLabeler(tiny_scorer, path)
-    with pytest.raises(ValueError, match="labeler_preset must be default, paper, official, got 'best'"):
-        load_labeler("erag", lambda: tiny_scorer, options=LabelerOptions(labeler_preset="best"))
 
 
 def test_passages_that_contain_the_answer_as_words():

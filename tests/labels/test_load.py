@@ -251,16 +251,3 @@ def test_labels_describe_themselves(folder):
     assert page.count("<tr>") == 11  # a header and ten passages
     assert "&lt;b&gt;Who&lt;/b&gt;" in page
     assert "?" * 60 not in page
-
-
-def test_a_table_as_csv(folder, tmp_path):
-    from pandas import read_csv
-
-    labels = load_labels(folder)
-    labels.to_csv(tmp_path / "sub" / "labels.csv")
-    found = read_csv(tmp_path / "sub" / "labels.csv", keep_default_na=False)
-    assert list(found.columns) == list(labels.to_pandas().columns)
-    assert list(found["mine"]) == [0.8, 0.01, -0.4, 0.02, -0.5]
-    assert list(found["text"]) == list(labels.to_pandas()["text"])
-    labels.to_csv(str(tmp_path / "labels.tsv"))
-    assert (tmp_path / "labels.tsv").read_text().splitlines()[0].split("\t")[:2] == ["id", "question"]

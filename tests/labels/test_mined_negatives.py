@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from datasets import Dataset, DatasetDict, load_from_disk
+from datasets import Dataset
 
 from seper_reward.data.rows import BadRowError
-from seper_reward.labels.mined_negatives import read_mined, write_mined
+from seper_reward.labels.mined_negatives import read_mined
+from seper_reward.runtime.json_files import write_lines
 
 TRIPLETS = [
     {"anchor": "Who runs the mill?", "positive": "Ida does.", "negative": "Fog."},
@@ -93,10 +94,9 @@ def test_an_empty_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("output_format", "columns"), [("triplet", 1), ("n-tuple", 2)])
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "folder"])
-def test_what_sentence_transformers_mines_comes_back_in_its_format(
+def test_what_sentence_transformers_mines_comes_back_in_its_layout(
     tmp_path, tiny_encoder, output_format, columns, kind
 ):
-    from datasets import Dataset
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import mine_hard_negatives
 
@@ -118,22 +118,8 @@ def test_what_sentence_transformers_mines_comes_back_in_its_format(
     assert (found.layout.anchor, found.layout.positive, len(found.layout.columns)) == ("query", "answer", columns)
     question, negatives = next(iter(found.by_question().items()))
     repaired = [row for row in found.repaired({question: {negatives[0]}}) if row]
-    written = read_mined(write_mined(repaired, path, tmp_path, "audited"))
-    assert written.path.suffix == path.suffix
+    write_lines(tmp_path / "audited.jsonl", repaired)
+    written = read_mined(tmp_path / "audited.jsonl")
     assert written.layout == found.layout
     assert list(written.rows) == repaired
     assert negatives[0] not in written.by_question().get(question, [])
-
-
-def test_json_stays_json(tmp_path):
-    found = mined(tmp_path, TRIPLETS, "mined.json")
-    path = write_mined(list(found.rows), found.path, tmp_path, "audited")
-    assert path.name == "audited.json"
-    assert json.loads(path.read_text()) == TRIPLETS
-
-
-def test_a_saved_dataset_of_one_split_stays_one(tmp_path):
-    DatasetDict(train=Dataset.from_list(TRIPLETS)).save_to_disk(str(tmp_path / "saved"))
-    found = read_mined(tmp_path / "saved")
-    rows = list(found.rows)[1:]
-    assert list(load_from_disk(str(write_mined(rows, found.path, tmp_path, "audited")))) == rows

@@ -145,21 +145,6 @@ def test_label_names_the_bad_row(tiny_scorer):
     assert len(seper_reward.label(dataset, tiny_scorer, strict=False)) == 1
 
 
-def test_label_in_blocks(tiny_scorer):
-    long = {**rows(1)[0], "id": "long", "question": "why " * 600}
-    dataset = Dataset.from_list([*rows(2), long, *rows(5)[2:]])
-    with pytest.raises(UnscorableError, match="row 2: question has no room"):
-        seper_reward.label(dataset, tiny_scorer, batch_size=2)
-    blocks = seper_reward.label(dataset, tiny_scorer, strict=False, batch_size=2)
-    expected = seper_reward.label(dataset, tiny_scorer, strict=False)
-    assert blocks["id"] == expected["id"] == [f"q{number}" for number in range(5)]
-    for one, other in zip(blocks["passages"], expected["passages"], strict=True):
-        for judged, single in zip(one, other, strict=True):
-            assert judged["delta_seper"] == pytest.approx(single["delta_seper"], abs=1e-3)
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        seper_reward.label(dataset, tiny_scorer, batch_size=0)
-
-
 def dies(words, kill_after, errors):
     """Run a command in a process that is killed as soon as it has written a number of blocks."""
     replace, written = Path.replace, []
@@ -441,19 +426,14 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
             "reader='no/such-model' could not be loaded: expected 'embedded', 'plain', a local",
         ),
         (["--judge", "no/such-model"], "judge='no/such-model' could not be loaded"),
-        (["--prompt", "mine"], "--prompt: invalid choice: 'mine' (choose from"),
+        (["--prompt", "mine"], "prompt must be one of paper, brief, few_shot, or a YAML file with some of style"),
         (["--dtype", "int8"], "--dtype: invalid choice: 'int8' (choose from"),
         (["--report_to", "mlflow"], "invalid choice: 'mlflow' (choose from"),
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--block", "0"], "block must be at least 1"),
-        (["--run_depth", "0"], "run_depth must be at least 1, got 0"),
         (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
-        (
-            ["--passages_prompt", "{question}"],
-            "passages_prompt must be a text with {question}, {reference}",
-        ),
         (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be dict or str or nothing, got [1]"),
     ],
 )
@@ -472,7 +452,12 @@ def test_bad_settings_end_with_one_message(label, tmp_path, capsys, change, mess
         ("stop: word\n", "stop must be"),
         ("strict: 3\n", "strict must be bool"),
         ("chat_template_kwargs: 3\n", "chat_template_kwargs must be dict or str or nothing, got 3"),
-        ("prompt: mine\n", "prompt must be paper, brief, few_shot or nothing, got 'mine'"),
+        ("prompt: {passages: '{question}'}\n", "passages of prompt must be a text with {question}, {reference}"),
+        ("prompt: {wording: '{question}'}\n", "prompt has 'wording', expected some of style, closed_book, passages"),
+        ("prompt: {style: mine}\n", "style of prompt must be one of paper, brief, few_shot, got 'mine'"),
+        ("prompt: {placebo: ' '}\n", "placebo of prompt must be a text, got ' '"),
+        ("sets: conditional:depth=4\n", "depth must be 2 or 3, got 4"),
+        ("sets: all\n", "sets must be one of none, conditional, got 'all'"),
     ],
 )
 def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, message):
@@ -484,22 +469,16 @@ def test_a_bad_config_file_ends_with_one_message(label, tmp_path, capsys, text, 
 
 def test_the_readers_words_come_from_the_settings(label, tmp_path):
     (tmp_path / "config.yaml").write_text(
-        "closed_book_prompt: 'Say it. {question}'\n"
-        "passages_prompt: 'Read it. {reference} Say it. {question}'\n"
-        "system_prompt: Be brief.\nchat_template_kwargs: {tone: calm}\n"
+        f"prompt: {tmp_path / 'prompt.yaml'}\nsystem_prompt: Be brief.\nchat_template_kwargs: {{tone: calm}}\n"
+    )
+    (tmp_path / "prompt.yaml").write_text(
+        "closed_book: 'Say it. {question}'\npassages: 'Read it. {reference} Say it. {question}'\n"
     )
     (tmp_path / "template.jinja").write_text(
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<{{ tone }} bot>"
     )
     source = write_rows(tmp_path / "data.jsonl", rows(1))
-    words = label(
-        source,
-        "out",
-        "--config",
-        tmp_path / "config.yaml",
-        "--chat_template",
-        tmp_path / "template.jinja",
-    )
+    words = label(source, "out", "--config", tmp_path / "config.yaml", "--chat_template", tmp_path / "template.jinja")
     assert main(words) == 0
     decides = json.loads((tmp_path / "out" / "provenance.json").read_text())["decides"]
     assert decides["prompt"]["closed_book_prompt"] == "Say it. {question}"
@@ -526,7 +505,7 @@ def test_the_placebo_stands_in_for_no_passage(label, tmp_path, capsys):
             assert without["responses"] == instead["responses"]
             assert instead["delta_seper"] == pytest.approx(instead["seper"] - other["baseline"]["seper"], abs=2e-6)
     capsys.readouterr()
-    assert main(label(source, "placebo", "--baseline", "placebo", "--placebo", "The soup is hot.")) == 2
+    assert main(label(source, "placebo", "--baseline", "placebo", "--prompt", "{placebo: The soup is hot.}")) == 2
     assert "prompt.placebo was 'Cut the felt" in capsys.readouterr().err
 
 
@@ -559,34 +538,6 @@ def test_a_block_that_cannot_be_leaves_the_folder_alone(tiny_scorer, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_questions_and_a_corpus(label, tmp_path):
-    corpus = [
-        {"id": f"p{n}", "text": f"Mill {n} was built by Voss {n} of {place}."} for n, place in enumerate("abcdef")
-    ]
-    asked = [
-        {"id": "q", "question": "Who built mill 3?", "answers": ["Voss 3"]},
-        {"id": "x", "question": "When did the ferry sink?", "answers": ["1840"]},
-    ]
-    corpus = write_rows(tmp_path / "corpus.jsonl", corpus)
-    words = label(write_rows(tmp_path / "data.jsonl", asked), "out", "--corpus", corpus)
-    assert main([*words, "--top_k", "3"]) == 0
-    (row,) = labels_of(tmp_path / "out")
-    assert len(row["passages"]) == 3
-    assert row["passages"][0]["passage_id"] == "p3"
-    (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
-    assert "no passage was found for the question" in rejected["reason"]
-    assert rejected["row"] == {"id": "x", "question": "When did the ferry sink?"}
-
-
-def test_help_teaches(capsys):
-    assert main(["--help"]) == 0
-    assert "evaluate correlation" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="0"):
-        main(["label", "--help"])
-    assert "responses per prompt" in capsys.readouterr().out
-    assert main([]) == 2
-
-
 def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -600,13 +551,7 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
     # some versions of accelerate start an offline run twice
     (offline,) = (tmp_path / "wandb").glob(f"offline-run-*{identity}")
     stored = b"".join(path.read_bytes() for path in offline.rglob("*") if path.is_file())
-    for logged in (
-        b"histogram/delta_seper",
-        b"labels.jsonl",
-        b"baseline_seper",
-        b"num_samples",
-        b"examples",
-    ):
+    for logged in (b"histogram/delta_seper", b"labels.jsonl", b"baseline_seper", b"num_samples", b"examples"):
         assert logged in stored
     (table,) = offline.rglob("examples*.table.json")
     assert json.loads(table.read_text())["data"][0][0] == "q0"

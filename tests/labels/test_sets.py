@@ -73,10 +73,7 @@ def test_what_a_passage_adds_by_hand(tiny_scorer):
     assert labeled.fields["sufficient_set"] == {"passage_ids": ["end", "hop"], "utility": pytest.approx(0.8)}
     assert labeled.fields["reader_calls"] == 6
     # the single passages in one batch, then those beside the best one in another
-    assert scripted.read_so_far == [
-        [[[], ["other"], ["hop"], ["end"]]],
-        [[["end", "other"], ["end", "hop"]]],
-    ]
+    assert scripted.read_so_far == [[[[], ["other"], ["hop"], ["end"]]], [[["end", "other"], ["end", "hop"]]]]
 
 
 def test_each_pair_is_measured_in_one_order(tiny_scorer):

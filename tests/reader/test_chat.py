@@ -177,10 +177,11 @@ def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailmen
     path = tmp_path / "mine.jinja"
     turns = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     path.write_text("{{ strftime_now('%Y') }}" + turns + "<{{ tone }} bot>")
-    models = {"reader": str(tiny_reader), "judge": str(tiny_entailment), "device": "cpu", "prompt": "brief"}
+    models = {"reader": str(tiny_reader), "judge": str(tiny_entailment), "device": "cpu"}
+    words = {"style": "brief", "passages": "Read it. {reference} Say it. {question}"}
     config = ScorerOptions(
-        **models, chat_template=str(path), system_prompt="Be brief.",
-        chat_template_kwargs='{"tone": "calm"}', passages_prompt="Read it. {reference} Say it. {question}",
+        **models, chat_template=str(path), system_prompt="Be brief.", chat_template_kwargs='{"tone": "calm"}',
+        prompt=words,
     )  # fmt: skip
     scorer = load_scorer(config, seed=0)
     prompt = scorer.reader.prompts.build("Who?")
@@ -188,7 +189,7 @@ def test_the_settings_of_a_command_reach_the_prompts(tiny_reader, tiny_entailmen
     assert prompt == f"{start}Answer the question in a few words.\nQuestion: Who?{end}"
     shown = scorer.reader.prompts.build("Who?", [Passage("Ann did.")])
     assert shown == f"{start}Read it. Ann did. Say it. Who?{end}"
-    own = load_scorer(ScorerOptions(**models), seed=0)
+    own = load_scorer(ScorerOptions(**models, prompt="brief"), seed=0)
     assert own.sampler.weights_hash != scorer.sampler.weights_hash  # which covers the template
     with pytest.raises(ValueError, match=r"chat_template must be a file with a chat template, got '.*gone.jinja'"):
         replace(config, chat_template=str(tmp_path / "gone.jinja"))

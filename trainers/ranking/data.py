@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of, spread
-from seper_reward.labels.labelers import check_labeler, judgment_options
+from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.options import (
-    EmbeddingOptions,
     FormatOptions,
     InputOptions,
     LabelingOptions,
@@ -33,9 +32,7 @@ OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
 
 
 @dataclass(frozen=True)
-class RankingConfig(
-    LabelingOptions, LearnFromOptions, InputOptions, LimitOptions, EmbeddingOptions, SplitByOptions, ScorerOptions
-):
+class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, LimitOptions, SplitByOptions, ScorerOptions):
     """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
 
     test_share: float = setting(
@@ -85,6 +82,9 @@ class RankingConfig(
         "hub ids or folders. Use readers at least as strong as the labelling reader. 'none': only the labelling "
         "reader measures.",
     )
+    embeddings_dir: str | None = setting(
+        None, "Folder for a corpus's embeddings, by the bi-encoder's weights (default: one in output_dir)."
+    )
     eval_top_k: int = setting(1, "Number of top passages in the reader's prompt when a ranking is measured, >= 1.")
     eval_gains: bool = setting(
         True, "Whether to measure nDCG also with ΔSePer as gains; this labels the top 5 passages of test questions."
@@ -94,8 +94,7 @@ class RankingConfig(
         super().__post_init__()
         if self.eval_readers == ["none"]:
             object.__setattr__(self, "eval_readers", [])
-        check_labeler(self.labeler)
-        judgment_options(self)  # raises before models are loaded
+        parse_labeler(self.labeler)
         if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
             raise ValueError(
                 f"test_share must be above 0, dev_share at least 0, and their sum below 1, got "

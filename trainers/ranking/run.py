@@ -38,7 +38,7 @@ Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {
     "eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir",
-    "engine", "engine_model", "engine_requests", "engine_timeout",  # the labeler's fingerprint has the served model
+    "engine",  # the labeler's fingerprint has the served model
     *FormatOptions.__dataclass_fields__,
 }  # fmt: skip
 
@@ -101,7 +101,7 @@ def begin(
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
     """Return the configured labeler, of sets of passages if ``sets`` is set."""
-    return load_labeler(config.labeler, lambda: scorer, config.set_options, config)
+    return load_labeler(config.labeler, lambda: scorer, config.set_options, config.label)
 
 
 def training_label(config: RankingConfig) -> str | None:

@@ -25,11 +25,7 @@ class CrossEncoderLabeler(PassageLabeler):
 
     @classmethod
     def from_pretrained(cls, folder: str) -> "CrossEncoderLabeler":
-        """Load the cross-encoder from a folder that ``trainers.reranker`` or sentence-transformers saved.
-
-        Raises:
-            OSError: sentence-transformers is not installed, or the folder has no such model.
-        """
+        """Load the cross-encoder in a folder; ``OSError`` if there is none."""
         return cls(need("sentence_transformers", "retrieval").CrossEncoder(folder))
 
     @functools.cached_property

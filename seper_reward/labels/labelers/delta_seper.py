@@ -23,15 +23,10 @@ _OF_QUESTION = ("seper_gain", "question_gain")  # labels that need the likelihoo
 class DeltaSePerLabeler(ReaderLabeler[Belief]):
     """Labels a passage by the change of the reader's belief in the gold answer, in [-1, 1].
 
-    Args:
-        scorer: Scorer that measures the beliefs.
-        label: Number in the rows that is the label, and name of the labels: ``"delta_seper"`` (soft),
-            ``"delta_seper_hard"``, ``"delta_belief"``, the mean of ΔSePer and the change of the answer's likelihood
-            (``utility.combined``), ``"seper_gain"``, this mean plus the weighted gain of the question's likelihood
-            (``utility.with_question_gain``), or ``"question_gain"``, this gain alone.
-
-    Raises:
-        ValueError: There is no such label, or the scorer cannot compute the likelihood that it needs.
+    ``label`` is the number in the rows that is the label: ``"delta_seper"`` (soft), ``"delta_seper_hard"``,
+    ``"delta_belief"`` (``utility.combined``), ``"seper_gain"`` (``utility.with_question_gain``) or
+    ``"question_gain"``.
+    Raises ``ValueError`` if there is no such label, or the scorer cannot compute the likelihood that it needs.
     """
 
     samples = True

@@ -35,11 +35,8 @@ class ERAGOptions:
         The package's different treatment of lists is a bug, which ``evaluate.list_metrics`` does not repeat.
         ``"default"`` takes the mean over samples, which has less noise, less the mean without a passage: 0 means "no
         change".
-
-        Raises:
-            ValueError: There is no such preset.
         """
-        check_choice("labeler_preset", name, get_args(ERAGPreset))
+        check_choice("preset", name, get_args(ERAGPreset))
         return cls() if name == "default" else cls(greedy=True, baseline=False)
 
 
@@ -56,24 +53,16 @@ _NOT_ASKED = _Scored(Estimate(0.0, 0.0, 0.0, 0.0), [])
 class ERAGLabeler(ReaderLabeler[_Scored]):
     """Labels a passage by the metric of the reader's responses with this passage alone.
 
-    By default the label is the mean over samples, less the mean without a passage, in [-1, 1]. The baseline is
-    constant for a question, so rankings do not change. ``ERAGOptions.preset("paper")`` takes one greedy response and
-    no baseline, as the paper does: labels are in [0, 1], 0 is a wrong answer, and standard errors are 0.
-
-    Args:
-        scorer: Scorer whose reader answers.
-        metric: Name of a metric (see ``answer_metric``), or a callable of a response and the aliases that returns a
-            number in [0, 1].
-        options: How labels are computed from the answers.
+    By default the label is the mean over samples, less the mean without a passage, in [-1, 1]. The preset ``"paper"``
+    takes one greedy response and no baseline: labels are in [0, 1], 0 is a wrong answer, and standard errors are 0.
+    ``metric`` is a name of ``answer_metric``, or a callable of a response and the aliases that returns a number in [0,
+    1].
     """
 
     samples = True
 
     def __init__(
-        self,
-        scorer: SePerScorer,
-        metric: str | AnswerMetric = "exact_match",
-        options: ERAGOptions = ERAGOptions(),
+        self, scorer: SePerScorer, metric: str | AnswerMetric = "exact_match", options: ERAGOptions = ERAGOptions()
     ) -> None:
         self._metric_name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
         self.name = f"erag_{self._metric_name.rpartition(':')[2]}"

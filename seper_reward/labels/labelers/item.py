@@ -34,18 +34,7 @@ class ItemLabeler(PassageLabeler):
 
     The reader is queried at temperature 0: for answers with its prompt for questions, for judgments in a conversation.
     A reply that cannot be parsed is never guessed at: the reader is asked again, twice at most, and then the question
-    has no labels.
-
-    Args:
-        scorer: Scorer whose reader judges.
-        options: How passages are judged.
-        prompts: Prompts for the reader; ``None`` for the defaults.
-        max_new_tokens: Longest reply in tokens, >= 1; 16 for yes or no.
-        name: Name of the labels in rows and logs.
-
-    Raises:
-        OSError: Pseudo-answers are compared, and rouge-score is not installed.
-        ValueError: ``max_new_tokens`` is below 1.
+    has no labels. A reply has at most ``max_new_tokens`` >= 1, or 16 for yes or no.
     """
 
     whole = True

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
-from seper_reward.options import API_KEY, EngineOptions, check_url
+from seper_reward.options import API_KEY, EngineOptions, check_url, split_address
 from seper_reward.reader.engine.canary import Canary, Reading, canary_request, read_canary
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import say_once
@@ -128,17 +128,18 @@ class ServerPool:
     def __init__(self, engine: EngineOptions) -> None:
         if not engine.engine:
             raise ValueError("engine must have at least one URL, got none")
-        self.servers = [Server(url, engine.timeout, engine.retries) for url in dict.fromkeys(engine.engine)]
+        urls = dict.fromkeys(url for address in engine.engine for url in split_address(address)[1])
+        self.servers = [Server(url, engine.timeout, engine.retries) for url in urls]
         self.capacity = engine.engine_requests * len(self.servers)
         self._places = asyncio.Semaphore(self.capacity)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="engine", daemon=True).start()
         served = [(server, self.start(server.models()).result()) for server in self.servers]
-        self.model = engine.engine_model if engine.engine_model is not None else _only(*served[0])
+        self.model = engine.served_model or _only(*served[0])
         for server, models in served:
             if self.model not in models:
                 raise ValueError(
-                    f"engine_model={self.model!r} is not on engine={server.url!r}, which serves "
+                    f"model {self.model!r} is not on engine={server.url!r}, which serves "
                     f"{', '.join(sorted(models))}; name one of them, the same for all servers"
                 )
         self.rows = [models[self.model] for _, models in served]
@@ -153,7 +154,7 @@ class ServerPool:
                 )
         if self.model.startswith(_POLICY):
             raise ValueError(
-                f"engine_model={self.model!r} is a policy in training, which its trainer replaces; name the base"
+                f"engine={self.model!r} is a policy in training, which its trainer replaces; name the base"
             )
 
     def watch(self) -> None:
@@ -219,7 +220,7 @@ def _only(server: Server, models: dict[str, Any]) -> str:
     models = {name: row for name, row in models.items() if not is_adapter(row)}
     if len(models) != 1:
         raise ValueError(
-            f"engine={server.url!r} serves {', '.join(sorted(models)) or 'nothing'}; name one with engine_model"
+            f"engine={server.url!r} serves {', '.join(sorted(models)) or 'nothing'}; name one as MODEL@URL"
         )
     return next(iter(models))
 

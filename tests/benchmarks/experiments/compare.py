@@ -16,10 +16,10 @@ from seper_reward.baselines.labelled import Labelled, costs_per, label_all
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.marks import is_relevant, relevance_of, role_order
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.labels.labelers import ERAGLabeler, check_labeler, load_labeler, needs_answers
+from seper_reward.labels.labelers import ERAGLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.provenance import query_key
-from seper_reward.options import CommandOptions, InputOptions, LabelerOptions, setting
+from seper_reward.options import CommandOptions, InputOptions, setting
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval import load_reranker
@@ -36,7 +36,7 @@ _INCIDENTAL = ("data", "output_dir", "cache")
 
 
 @dataclass(frozen=True)
-class CompareConfig(LabelerOptions, CommandOptions):
+class CompareConfig(CommandOptions):
     """Compare labelers by people's marks, by how well the reader answers, and by their costs, on several data sets."""
 
     data: list[str] = setting(
@@ -198,7 +198,6 @@ class CompareRun:
         settings: Mapping[str, Any],
         load_scorer: Callable[[], SePerScorer],
         labelers: Sequence[str],
-        options: LabelerOptions,
         *,
         depth: int,
         judging_seed: int,
@@ -206,7 +205,7 @@ class CompareRun:
         self.folder = folder
         self._settings = {name: value for name, value in settings.items() if name not in _INCIDENTAL}
         self._scorer = functools.cache(load_scorer)
-        self._labelers, self._options, self._depth, self._judging_seed = labelers, options, depth, judging_seed
+        self._labelers, self._depth, self._judging_seed = labelers, depth, judging_seed
 
     def run(self, files: Mapping[str, str], read: Callable[[str, str], Sequence[Query]]) -> dict[str, Any]:
         """Return by data set its ``file`` and what ``compare`` returns; of an absent one, why it is ``skipped``.
@@ -235,7 +234,7 @@ class CompareRun:
         source, _, split = file.partition("#")
         if source != "demo" and not Path(source).exists():
             return finished or {"file": file, "skipped": f"{source} is absent"}
-        queries, scorer, options = read(source, split or "all"), self._scorer(), self._options
+        queries, scorer = read(source, split or "all"), self._scorer()
         data = content_key(list(map(query_key, queries)))
         made_of = {"file": file, "data": data, "scorer": content_key(scorer.fingerprint)}
         if finished is not None:
@@ -246,8 +245,8 @@ class CompareRun:
                 )
             return dict(finished)
         print(f"{name}: {file}", file=sys.stderr)
-        labelers = {each: load_labeler(each, lambda: scorer, options=options) for each in self._labelers}
-        answering = answering_labeler(scorer, options, self._judging_seed)
+        labelers = {each: load_labeler(each, lambda: scorer) for each in self._labelers}
+        answering = answering_labeler(scorer, self._labelers, self._judging_seed)
         found = {**made_of, **compare(queries, labelers, answering, depth=self._depth)}
         write_json(path, found)
         return found
@@ -354,13 +353,12 @@ def run(arguments: list[str]) -> None:
     """Compare labelers as the words of a command line say."""
     config = parse_options((CompareConfig,), arguments, "python -m tests.benchmarks.experiments.compare")[0]
     for name in config.labelers:
-        check_labeler(name)
+        parse_labeler(name)
     run = CompareRun(
         Path(config.output_dir),
         asdict(config),
         lambda: load_scorer(config, config.seed),
         config.labelers,
-        config,
         depth=config.depth,
         judging_seed=config.seed + 1,
     )

@@ -22,7 +22,7 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
-from seper_reward.labels.labelers import check_labeler
+from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import setting
 from seper_reward.reports.figures import plot_ranking
@@ -77,7 +77,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
     labelers: list[str] = setting(
         ["delta_seper", "erag", "likelihood", "gold"],
         "Labelers to compare, as in labeler, or the labels delta_seper_hard and delta_belief; the lead of the first "
-        "over each other one is reported. One that starts with conditional_ labels sets (given_top, depth, ...), and "
+        "over each other one is reported. One that starts with conditional_ labels sets (given_top), and "
         "its retriever learns the paths to the best one.",
     )
     teacher_temperatures: list[str] = setting(
@@ -110,6 +110,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
         "Number of training questions, evenly spread, that the label table is made for, too, >= 0; they are judged by "
         "the answers that labels know of.",
     )
+    given_top: int = setting(3, "Number of best sets next to which conditional_ labels measure passages, >= 1.")
     judge_seed: int = setting(777, "Seed of the responses by which readers judge what labels chose; none of seeds.")
     table_only: bool = setting(False, "Whether to end with the label table, without any training.")
 
@@ -122,9 +123,9 @@ class CompareConfig(HeadConfig, ExperimentConfig):
                     "example, labelers: [conditional_delta_seper, gold]"
                 )
         for name in self.labelers:
-            check_labeler(self.parts(name).labeler)
+            parse_labeler(self.parts(name).labeler)
         for name in self.temperatures():
-            check_labeler(self.parts(name).labeler)
+            parse_labeler(self.parts(name).labeler)
         check_grid(self.grid(), HeadConfig, RetrieverArguments)
         first = self.of(self.labelers[0])
         for trial in self.grid():
@@ -164,7 +165,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
     def parts(self, name: str) -> "Parts":
         """Return the settings that a name stands for."""
         labeler = name.removeprefix("conditional_")
-        sets = "none" if labeler == name else "conditional"
+        sets = "none" if labeler == name else f"conditional:given_top={self.given_top}"
         if labeler in SUFFIXES:
             return Parts(sets, DELTA_SEPER, labeler)
         return Parts(sets, labeler, None)

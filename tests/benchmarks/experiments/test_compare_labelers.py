@@ -81,7 +81,7 @@ def test_a_label_of_delta_seper_is_compared_by_its_name():
     own = [config.of(name) for name in config.labelers]
     assert [(each.labeler, each.label, each.sets) for each in own] == [
         ("delta_seper", "delta_belief", "none"),
-        ("delta_seper", "delta_seper", "conditional"),
+        ("delta_seper", "delta_seper", "conditional:given_top=3"),
         ("likelihood", None, "none"),
     ]
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sentence_transformers.base.training_args import BaseTrainingArguments
 
 from seper_reward.evaluate.rankings import downstream
-from seper_reward.options import FormatOptions, LabelerOptions, LabelingOptions, ScorerOptions
+from seper_reward.options import FormatOptions, LabelingOptions, ScorerOptions
 from seper_reward.retrieval import Retriever
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json
@@ -60,7 +60,7 @@ def check_grid(grid: Sequence[Mapping[str, float]], *settings: type) -> None:
     named = {name for trial in grid for name in trial}
     if unknown := sorted(named - _names(*settings)):
         raise ValueError(f"expected names of settings or training arguments in the grid, got {unknown}")
-    if shared := sorted(named & (_names(FormatOptions, LabelerOptions, LabelingOptions, ScorerOptions) | _SHARED)):
+    if shared := sorted(named & (_names(FormatOptions, LabelingOptions, ScorerOptions) | _SHARED)):
         raise ValueError(
             f"expected settings of training in the grid, got {shared}, which decide the questions or their labels: "
             "all trials share them; compare such settings in folders of their own"

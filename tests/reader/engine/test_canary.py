@@ -6,7 +6,9 @@ import copy
 import pytest
 import torch
 
+from seper_reward.options import EngineOptions
 from seper_reward.reader.engine.canary import TOLERANCE, Canary, Reading, WeightsMovedError
+from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reward.reward import SePerReward
 from seper_reward.runtime.cache import Cache
@@ -187,4 +189,4 @@ def test_weights_that_a_trainer_replaces_are_refused(tiny_sampler, serve):
     server.adapters, server.vllm_config = ("trl-policy-v7",), None
     server.model = "trl-policy-v7"
     with pytest.raises(ValueError, match="is a policy in training, which its trainer replaces; name the base"):
-        engine(tiny_sampler, server, engine_model="trl-policy-v7")
+        EngineSampler(EngineOptions([f"trl-policy-v7@{server.url}"]), tiny_sampler.tokenizer)

@@ -266,13 +266,8 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     for urls, options, error, message in [
         ([nobody], {}, ConnectionError, f"engine='{nobody}' does not answer .*vllm serve"),
-        (
-            [server.url],
-            {"engine_model": "mine"},
-            ValueError,
-            "engine_model='mine' is not on engine=.*, which serves tiny",
-        ),
-        ([server.url, other.url], {}, ValueError, "engine_model='tiny' is not on engine='.*', which serves other"),
+        ([f"mine@{server.url}"], {}, ValueError, "model 'mine' is not on engine=.*, which serves tiny"),
+        ([server.url, other.url], {}, ValueError, "model 'tiny' is not on engine='.*', which serves other"),
         (["localhost:8000"], {}, ValueError, "engine must be URLs such as"),
         (["http://me:secret@localhost/v1"], {}, ValueError, "must not contain a password"),
         (
@@ -289,7 +284,7 @@ def test_settings_that_cannot_work_are_named(tiny_sampler, serve):
             EngineSampler(EngineOptions(tuple(urls), **options), tiny_sampler.tokenizer)
         assert "secret" not in str(raised.value)
     server.models = lambda: {"data": [{"id": "one"}, {"id": "two"}]}
-    with pytest.raises(ValueError, match="serves one, two; name one with engine_model"):
+    with pytest.raises(ValueError, match="serves one, two; name one as MODEL@URL"):
         EngineSampler(EngineOptions((server.url,)), tiny_sampler.tokenizer)
 
 
@@ -474,7 +469,7 @@ def test_an_engine_that_dies_stops_the_run_which_goes_on_with_another(label, tmp
     assert main(label("whole", "--engine", serve().url)) == 0
     dying = serve()
     dying.fault = lambda body: (404, {"error": "gone"}) if len(dying.requests) > 8 else None
-    assert main(label("out", "--engine", dying.url, "--engine_requests", "1")) == 2
+    assert main(label("out", "--engine", dying.url)) == 2
     error = capsys.readouterr().err
     assert "no engine answered" in error
     assert "Traceback" not in error

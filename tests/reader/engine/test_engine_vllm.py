@@ -170,7 +170,7 @@ def test_the_base_is_the_reader_while_adapters_come_and_go(folder, local, monkey
         before = engine.sample(asking(PROMPTS))
         for version in range(2):
             client.load_lora_adapter(f"trl-policy-v{version}", str(folder / "policy"))
-            policies = EngineOptions((url,), engine_model=f"trl-policy-v{version}")
+            policies = EngineOptions((f"trl-policy-v{version}@{url}",))
             with pytest.raises(ValueError, match="is a policy in training"):
                 EngineSampler(policies, local.tokenizer)
             played = requests.post(
