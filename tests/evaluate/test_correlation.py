@@ -211,6 +211,6 @@ def test_missing_marks_are_named(tiny_scorer, passages, message):
 @pytest.mark.parametrize("kind", ["correlation", "counterfactual"])
 def test_a_file_and_a_known_split_are_needed(kind, capsys):
     assert main(["evaluate", kind]) == 2
-    assert "--file is required" in capsys.readouterr().err
+    assert "file is required" in capsys.readouterr().err
     assert main(["evaluate", kind, "--split", "validation"]) == 2
     assert "--split: invalid choice: 'validation' (choose from" in capsys.readouterr().err
