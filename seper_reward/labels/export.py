@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from seper_reward.labels.rows import DIGITS
 from seper_reward.labels.targets import gains, split_by_help, triplets
-from seper_reward.options import check_choice
+from seper_reward.options import POSITIVE, check_choice
 from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
 from seper_reward.runtime.parquet_files import write_parquet
@@ -20,7 +20,7 @@ Form = Literal["pairs", "triplets", "lists", "flat"]
 Rows = Callable[[Sequence[LabeledQuery], float], Iterator[Any]]
 
 
-def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str, margin: float = 0.1) -> int:
+def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str, margin: float = POSITIVE) -> int:
     """Write labels for another trainer.
 
     Args:

@@ -10,6 +10,7 @@ from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.integrity import LABELS, PROVENANCE, SUMMARY, check_finished, check_labels, label_files
 from seper_reward.labels.rows import LABELS_PARQUET, labeled_queries, recommended_label
+from seper_reward.options import POSITIVE
 from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parquet_files import as_dataset, without_none
 from seper_reward.types import LabeledQuery, excerpt, html_table
@@ -76,7 +77,7 @@ class Labels:
         """
         return labeled_queries({f"row {number}": row for number, row in enumerate(self.rows, 1)}, label)
 
-    def to_dataset(self, form: Form | None = None, *, label: str | None = None, margin: float = 0.1) -> "Dataset":
+    def to_dataset(self, form: Form | None = None, *, label: str | None = None, margin: float = POSITIVE) -> "Dataset":
         """Return a dataset that sentence-transformers' trainers accept without changes.
 
         Args:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from seper_reward.options import POSITIVE
 from seper_reward.types import LabeledQuery, Passage, Query
 
 GRADES = 3  # grades of helpful passages: 1 to 3
@@ -85,22 +86,22 @@ def quantize(labels: Tensor, margin: float) -> Tensor:
     return (labels / margin).round() * margin if margin else labels
 
 
-def grade(label: float, margin: float = 0.1) -> int:
+def grade(label: float, margin: float = POSITIVE) -> int:
     """Return the graded relevance of a label, for qrels: harm and uselessness have different grades.
 
     It is -1 for a passage that harms (``label <= -margin``), 0 for one that neither harms nor helps, else 1 to 3 by
-    thirds of (0, 1], and 3 above 1. A label nearer to 0 than ``margin``, in [0, 1], neither harms nor helps.
+    thirds of [margin, 1], and 3 above 1. A label nearer to 0 than ``margin``, in [0, 1), neither harms nor helps.
 
-    >>> [grade(label) for label in (-0.4, -0.05, 0.0, 0.1, 0.34, 0.9)]
+    >>> [grade(label, margin=0.1) for label in (-0.4, -0.05, 0.0, 0.1, 0.4, 0.9)]
     [-1, 0, 0, 1, 2, 3]
     """
     if abs(label) < margin or label == 0:
         return 0
-    # label rows are rounded to 6 digits: 0.666667 is two thirds
-    return HARMFUL if label < 0 else min(math.ceil(round(label * GRADES, 4)), GRADES)
+    # label rows are rounded to 6 digits
+    return HARMFUL if label < 0 else min(1 + int(round((label - margin) / (1 - margin) * GRADES, 4)), GRADES)
 
 
-def gains(labeled: LabeledQuery, margin: float = 0.1) -> list[int]:
+def gains(labeled: LabeledQuery, margin: float = POSITIVE) -> list[int]:
     """Return the graded relevance of each passage, for qrels: the grade that people gave it, or that of its label."""
     return [int(label) if labeled.graded else grade(label, margin) for label in labeled.labels]
 
@@ -122,7 +123,7 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
     ]
 
 
-def triplets(labeled: LabeledQuery, *, margin: float = 0.1) -> Iterator[tuple[Passage, Passage, float]]:
+def triplets(labeled: LabeledQuery, *, margin: float = POSITIVE) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
     A positive helps by at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
@@ -133,7 +134,7 @@ def triplets(labeled: LabeledQuery, *, margin: float = 0.1) -> Iterator[tuple[Pa
             yield passages[better], passages[worse], labels[better] - labels[worse]
 
 
-def split_by_help(labeled: LabeledQuery, margin: float = 0.1) -> tuple[list[int], list[int]]:
+def split_by_help(labeled: LabeledQuery, margin: float = POSITIVE) -> tuple[list[int], list[int]]:
     """Return the positions of positives and of negatives, best first; passages in between are in neither list.
 
     A positive helps by at least ``margin``; a negative is at least ``margin`` below the least positive.

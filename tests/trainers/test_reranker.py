@@ -122,7 +122,7 @@ def test_command_and_distillation(retriever_settings, tmp_path, tiny_encoder, mo
     results = json.loads((tmp_path / "reranker" / "results.json").read_text())
     assert set(results) >= {"before", "after", "labels", "seconds", "log", "questions"}
     folder = tmp_path / "reranker" / "model"
-    assert "Reranker trained on delta_belief labels" in (folder / "README.md").read_text()
+    assert "Reranker trained on seper_gain labels" in (folder / "README.md").read_text()
     ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])
     assert len(ranked) == 3
 

@@ -12,6 +12,7 @@ from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.options import (
+    POSITIVE,
     FormatOptions,
     InputOptions,
     LabelingOptions,
@@ -68,7 +69,7 @@ class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, LimitOption
         "Difference of best and worst label, >= 0, that a training question must exceed; measured after shrinkage.",
     )
     margin: float = setting(
-        0.1,
+        POSITIVE,
         "Minimum label of a helpful passage, > 0; the retriever's loss contrastive ignores pairs of passages whose "
         "labels differ by less.",
     )
