@@ -5,14 +5,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import Input, pool_passages
 from seper_reward.options import EvaluationOptions, InputOptions, ResultOptions, RetrievalOptions, pick
 from seper_reward.runtime.json_files import leaves, without_nan, write_json
-
-C = TypeVar("C")
 
 
 def marked_questions(config: EvaluationOptions, file: str, *, answers_needed: bool = True) -> list[Any]:

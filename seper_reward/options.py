@@ -389,17 +389,15 @@ class TemplateOptions(Options):
     )
 
     def __post_init__(self) -> None:
-        variables = self.chat_template_kwargs
-        if variables is None:
-            object.__setattr__(self, "chat_template_kwargs", {})
-        if isinstance(variables, str):  # from the command line
-            try:
-                object.__setattr__(self, "chat_template_kwargs", json.loads(variables))
-            except ValueError:
-                raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {variables!r}") from None
+        given = self.chat_template_kwargs
+        try:  # a text is from the command line
+            variables = json.loads(given) if isinstance(given, str) else {} if given is None else given
+        except ValueError:
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {given!r}") from None
+        object.__setattr__(self, "chat_template_kwargs", variables)
         super().__post_init__()
         if isinstance(self.chat_template_kwargs, str):
-            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {variables!r}")
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {given!r}")
         if reserved := sorted(_RESERVED_ARGUMENTS & set(self.variables)):
             raise ValueError(
                 f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
@@ -515,8 +513,7 @@ def read_template(template: str | None) -> str | None:
 def read_prompt(prompt: Any) -> Any:
     """Return the option ``prompt``: a style of ``STYLES``, or changes to one, from a YAML file if it names one.
 
-    Raises:
-        ValueError: The style or a field is unknown, or a text lacks its fields.
+    Raises ``ValueError`` if the style or a field is unknown, or a text lacks its fields.
     """
     if isinstance(prompt, str) and prompt not in STYLES:
         import yaml
@@ -662,8 +659,7 @@ class WeightOptions(Options):
 def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
     """Compile the setting ``answer_pattern``, whose first group (or whole match) is the answer; ``None`` for ``None``.
 
-    Raises:
-        ValueError: It is not a regular expression; the message has the pattern and the reason.
+    Raises ``ValueError`` if it is not a regular expression; the message has the pattern and the reason.
     """
     if pattern is None:
         return None
@@ -1057,9 +1053,6 @@ class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
         [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
     )
     weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
-    against: str | None = setting(
-        None, "Measure whose lead over all others is shown (default: the recommended label of the rows)."
-    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """Write a page of labels (.html), or a plot of the beliefs in one question."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from seper_reward.options import ReportOptions
 
@@ -27,13 +25,8 @@ def command(config: ReportOptions) -> str:
         raise ValueError(
             f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(rows)[:5])}, …"
         )
-    chosen = config.question or max(rows, key=lambda identity: _spread(rows[identity]))
+    deltas = {name: [passage["delta_seper"] for passage in row["passages"]] for name, row in rows.items()}
+    chosen = config.question or max(deltas, key=lambda name: max(deltas[name]) - min(deltas[name]))
     plot_belief(rows[chosen], Path(config.output))
     print(f"question {chosen}: {config.output}")
     return f"seper-reward export --labels {config.labels} --output lists.jsonl"
-
-
-def _spread(row: Mapping[str, Any]) -> float:
-    """Return the difference between a label row's greatest and least ΔSePer."""
-    deltas = [passage["delta_seper"] for passage in row["passages"]]
-    return float(max(deltas) - min(deltas))

@@ -92,7 +92,8 @@ def token_f1(response: str, answers: Sequence[str]) -> float:
     0.4
     """
     tokens = normalize_answer(response).split()
-    return max(_f1(tokens, normalize_answer(answer).split()) for answer in answers)
+    golds = [normalize_answer(answer).split() for answer in answers]
+    return max(2 * (Counter(tokens) & Counter(gold)).total() / max(1, len(tokens) + len(gold)) for gold in golds)
 
 
 def rouge_l() -> AnswerMetric:
@@ -151,11 +152,6 @@ def holds_answer(text: str, answers: Answers) -> bool:
     return any(f" {normalize_answer(alias)} " in words for alias in answers)
 
 
-def _f1(response: Sequence[str], answer: Sequence[str]) -> float:
-    common = (Counter(response) & Counter(answer)).total()
-    return 2 * common / (len(response) + len(answer)) if common else 0.0
-
-
 def expected_metric(belief: Belief, answers: Answers, metric: AnswerMetric) -> float:
     """Return the weighted mean of a metric over the responses of a belief, in the metric's own range."""
     return sum(weight * metric(text, answers) for text, weight in zip(belief.responses, belief.weights, strict=True))
@@ -169,8 +165,7 @@ def as_answers(
     >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]')
     (('1912', 'in 1912'), ('Ida', 'Ida Voss'))
 
-    Raises:
-        BadRowError: There is no answer, although it is ``needed``; or an answer is no text.
+    Raises ``BadRowError`` if there is no answer, although it is ``needed``; or an answer is no text.
     """
     value = stated_list(plain(value))
     values = list(value) if is_list(value) else [value]
@@ -186,16 +181,18 @@ def as_answers(
         )
     if left_out is not None and len(values) > len(answers):
         left_out["aliases"] += len(values) - len(answers)
-    return _distinct(answers) if distinct else answers
+    if not distinct:
+        return answers
+    spellings: dict[str, str] = {}  # the first of equal aliases
+    for alias in answers:
+        spellings.setdefault(normalize_answer(alias), alias)
+    return tuple(spellings.values())
 
 
 def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
     """Return the aliases of an answer in a row as a tuple, without missing ones (``is_missing``).
 
-    ``text`` returns a value, given with its name for errors, as a text.
-
-    Raises:
-        BadRowError: An alias is a list.
+    ``text`` returns a value, given with its name for errors, as a text. Raises ``BadRowError`` if an alias is a list.
     """
     values = list(row)
     for at, value in enumerate(values):
@@ -205,14 +202,6 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
                 "a judge of short answers misjudges lists; ask one question per item, or write the items as one text"
             )
     return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
-
-
-def _distinct(answers: Answers) -> Answers:
-    """Return answers without aliases that are equal after normalisation."""
-    distinct: dict[str, str] = {}
-    for alias in answers:
-        distinct.setdefault(normalize_answer(alias), alias)
-    return tuple(distinct.values())
 
 
 def is_list(value: Any) -> bool:

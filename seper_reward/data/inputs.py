@@ -56,11 +56,9 @@ class _Files(NamedTuple):
 def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -> Input:
     """Read questions, attach passages and relevance labels, and check them.
 
-    Raises:
-        OSError: A source is missing or cannot be read.
-        ValueError: A format is unknown, a column or split is missing, or no id of a question occurs in the run or the
-            judgments.
-        BadRowError: ``needs.strict``, and a row cannot be used; or a passage has another text in the corpus.
+    Raises ``OSError`` if a source is missing or cannot be read; ``ValueError`` if a format is unknown, a column or
+    split is missing, or no id of a question occurs in the run or the judgments; ``BadRowError`` if ``needs.strict``
+    and a row cannot be used; or a passage has another text in the corpus.
     """
     found = _parse(options, needs)
     for step in (_attach_run, _attach_relevance, _choose, _agree_with_corpus, _retrieve, _check):

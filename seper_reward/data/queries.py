@@ -31,7 +31,7 @@ from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.on_disk import OnDisk
-from seper_reward.types import Answers, Passage, Query
+from seper_reward.types import Passage, Query
 
 _FIRST_ROWS = 100  # rows whose columns are checked before others are read
 
@@ -70,11 +70,8 @@ def read_queries(
     Rows of ``source`` (``read_rows``) are ``{id?, question, answers, passages}`` or in a layout of ``formats``. A
     passage is a text, ``{id?, title?, text}``, or, with a ``corpus`` by id, ``{id}``; other fields are metadata. With
     a corpus, rows may lack ``passages``; a retriever adds them later. ``options`` have ``columns``, and ``on_disk``
-    keeps the records on disk (``OnDisk``) instead of in memory.
-
-    Raises:
-        OSError: The source is missing or cannot be read.
-        ValueError: The format is unknown, or no column has a needed field.
+    keeps the records on disk (``OnDisk``) instead of in memory. Raises ``OSError`` if the source is missing or cannot
+    be read; ``ValueError`` if the format is unknown, or no column has a needed field.
     """
     passages_needed = passages_needed and corpus is None
     kinds = {"answers": answers_needed, "passages": passages_needed}
@@ -157,11 +154,9 @@ def as_query(
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
     ``answers`` is a text or a list of the aliases of one answer. ``passages`` may be one text. Numbers are read as
-    texts, and arrays as lists. Missing aliases and passages (``is_missing``) are left out and counted in
-    ``left_out``.
-
-    Raises:
-        BadRowError: The record is unusable; the message has the field, the expected and the actual value, and the fix.
+    texts, and arrays as lists. Missing aliases and passages (``is_missing``) are left out and counted in ``left_out``.
+    Raises ``BadRowError`` if the record is unusable; the message has the field, the expected and the actual value, and
+    the fix.
     """
     if isinstance(row, Query):
         return row
@@ -173,7 +168,8 @@ def as_query(
     passages = _passages(stated_list(row.get("passages")), corpus, passages_needed and corpus is None, empty)
     id_field = id_field_of(row, IDS)
     metadata = _metadata(row, {"id", id_field, "question", "answers", "passages"}, "")
-    identity = _identifier(row[id_field], id_field) if id_field else _content_id(question, answers, passages)
+    content = [question, answers, [[passage.title, passage.text] for passage in passages]]
+    identity = _identifier(row[id_field], id_field) if id_field else content_key(*content)[:16]
     return Query(identity, question, answers, passages, metadata)
 
 
@@ -270,7 +266,3 @@ def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dic
         except (UnicodeEncodeError, ValueError, TypeError, RecursionError) as error:
             raise BadRowError(f"{prefix}{key!a} cannot be written as JSON in UTF-8 ({error}); leave it out") from error
     return metadata
-
-
-def _content_id(question: str, answers: Answers, passages: Sequence[Passage]) -> str:
-    return content_key(question, answers, [[passage.title, passage.text] for passage in passages])[:16]

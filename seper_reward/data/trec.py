@@ -34,7 +34,10 @@ def beir_files(source: str) -> BeirFiles | None:
     The suffix ``:split`` names the file of ``qrels``; a split that is missing or not named raises ``ValueError``.
     """
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
-    queries, corpus = (_file(Path(name), each) for each in ("queries.jsonl", "corpus.jsonl"))
+    queries, corpus = (
+        next((path for path in (Path(name, each), Path(name, f"{each}.gz")) if path.is_file()), None)
+        for each in ("queries.jsonl", "corpus.jsonl")
+    )
     if queries is None or corpus is None:
         return None
     splits = {path.stem: path for path in sorted((Path(name) / "qrels").glob("*.tsv"))}
@@ -108,7 +111,3 @@ def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield f"{path}, line {number}", line.rstrip("\r\n").split("\t" if "\t" in line else None)
-
-
-def _file(folder: Path, name: str) -> Path | None:
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)

@@ -160,8 +160,7 @@ def command(config: LabelsOptions) -> str:
             if not asked:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
             rows = marked_rows(asked, config.weights, _KIND_FIELDS)
-            against = config.against or recommended_label(asked)
-            agreements[name] = agreement(rows, against, len(own) - len(asked))
+            agreements[name] = agreement(rows, recommended_label(asked), len(own) - len(asked))
         report(AgreementByFolder(agreements))
     return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 

@@ -107,11 +107,8 @@ def write_audit(
     """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``.
 
     ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives, without the false
-    ones, to ``audited.jsonl`` in their layout. Questions that were not audited stay as they are.
-
-    Raises:
-        ValueError: The rows have scores that would be wrong in repaired rows.
-        OSError: A file cannot be written.
+    ones, to ``audited.jsonl`` in their layout. Questions that were not audited stay as they are. Raises ``ValueError``
+    if the rows have scores that would be wrong in repaired rows; ``OSError`` if a file cannot be written.
     """
     check_action(mined, action)
     folder = Path(folder)

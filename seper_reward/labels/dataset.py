@@ -1,27 +1,31 @@
-"""``label``: labels the passages of questions in a list or a ``Dataset``, and returns label rows."""
+"""``label`` labels the rows of a list or a ``Dataset``, and ``Labeler`` batches of columns in a data engine."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seper_reward.data.formats import Columns, as_ours, check_columns
+from seper_reward.data.formats import Columns, as_ours, check_columns, parse_columns
 from seper_reward.data.queries import as_query
 from seper_reward.labels import loop
-from seper_reward.labels.labelers.base import PassageLabeler
-from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
-from seper_reward.labels.loop import Found, row_of
+from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler, load_labeler
+from seper_reward.labels.rows import SUFFIXES
+from seper_reward.options import LabelOptions
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.json_files import json_line
+from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
-from seper_reward.scorer import SePerScorer
+from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import Query, UnscorableError, attempt
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 D = TypeVar("D", "Dataset", list[Any])
+Row = dict[str, Any] | UnscorableError
 _FIRST_ROWS = 20  # read first to check their columns, and again to label them
 
 
@@ -36,11 +40,11 @@ def label(
     """Label the passages of each question.
 
     Under ``torchrun`` or ``accelerate launch`` the questions are divided among the processes, and each process gets
-    all labels. A stream is labelled by ``stream.map(Labeler(options), batched=True)`` (``labels.columns``).
+    all labels. A stream is labelled by ``stream.map(Labeler(options), batched=True)``.
 
     Args:
-        dataset: List or ``Dataset`` of rows ``{id?, question, answers, passages}`` or in a layout
-            of ``data.formats``; a passage is a text or ``{id?, title?, text}``.
+        dataset: List or ``Dataset`` of rows ``{id?, question, answers, passages}`` or in a layout of ``data.formats``;
+            a passage is a text or ``{id?, title?, text}``.
         labeler: The labeler; a scorer stands for the labeler of its ΔSePer.
         strict: Whether a row that cannot be labelled raises an error; otherwise it is left out with a message.
         batch_size: Number of neighbouring rows that are measured side by side, >= 1; ``None`` for the scorer's own.
@@ -66,50 +70,96 @@ def label(
     if not (isinstance(dataset, list) or (hasattr(dataset, "take") and hasattr(dataset, "__len__"))):
         raise TypeError(
             f"dataset must be a list or Dataset, got {type(dataset).__name__}; for a stream, use "
-            "stream.map(seper_reward.labels.columns.Labeler(options), batched=True)"
+            "stream.map(seper_reward.labels.dataset.Labeler(options), batched=True)"
         )
-    check_row_columns(dataset, labeler, columns)
-    found = label_rows(enumerate(dataset), labeler, partial(loop.label_all, labeler, size=size), columns)
-    # every process would report the same rows
-    rows = list(_labels(found, strict, silent=not process_state().is_main_process))
+    rows = []
+    for place, row in enumerate(_label_rows(dataset, labeler, partial(loop.label_all, size=size), columns, strict)):
+        if not isinstance(row, UnscorableError):
+            rows.append(row)
+        elif process_state().is_main_process:  # every process would report the same rows
+            say(f"row {place} left out: {row}")
     return rows if isinstance(dataset, list) else as_dataset(rows)
 
 
-def label_rows(
-    rows: Iterable[tuple[int, Any]],
-    labeler: PassageLabeler,
-    label_queries: Callable[[list[Query]], Iterator[Found]],
-    columns: Columns = MappingProxyType({}),
-) -> Iterator[tuple[int, dict[str, Any] | UnscorableError]]:
-    """Label rows, given by their places; yield the errors of unusable ones first, then label rows or errors in order.
+class Labeler:
+    """A function from a batch of columns to the same columns and those of the labels; it can be pickled.
 
-    ``label_queries`` yields queries with their labels.
+    The models are loaded in the process that labels, by its first batch. It is the function of ``datasets.map`` with
+    ``batched=True``, of Ray's ``map_batches`` (as a class with its options) and, by ``map``, of Spark's
+    ``mapInPandas``. Further columns, of equal types in all batches:
+
+    - ``labels``, ``std_errors``: lists with a number per passage, empty if the row cannot be labelled
+    - ``label_row``: the row's line in ``labels.jsonl`` without line break, empty if the row cannot be labelled
+    - ``label_error``: the reason why the row cannot be labelled, else empty
+
+    Args:
+        options: Settings of the command ``label``; those of its input and output folder are not used.
+
+    Raises:
+        OSError: A model cannot be loaded.
+        ValueError: An option is not allowed, or the batch has no column that the labeler needs.
     """
-    queries: dict[int, Query] = {}
-    for place, row in rows:
-        try:
-            ours = as_ours(row, columns) if isinstance(row, Mapping) else row
-            queries[place] = as_query(ours, answers_needed=labeler.needs_answers)
-        except UnscorableError as error:
-            yield place, error
-    for place, (query, labeled) in zip(queries, label_queries(list(queries.values())), strict=True):
-        yield place, attempt(partial(row_of, labeler, query, labeled))
+
+    def __init__(self, options: LabelOptions) -> None:
+        self._options = options
+        self._columns = parse_columns(options.columns)
+
+    def __call__(self, batch: Any) -> Any:
+        """Label a mapping of columns, such as NumPy arrays or lists, or a pandas table; return the same kind."""
+        columns = {name: list(batch[name]) for name in batch}
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        size = loop.batch_size(self._labeler, self._options.block)
+
+        def label_all(labeler: PassageLabeler, queries: list[Query]) -> Iterator[loop.Found]:
+            return loop.label_batches(labeler, in_batches(queries, size))
+
+        added = list(map(self._added, _label_rows(rows, self._labeler, label_all, self._columns)))
+        names = ("labels", "std_errors", "label_row", "label_error")
+        new = {name: [row[at] for row in added] for at, name in enumerate(names)}
+        return batch.assign(**new) if hasattr(batch, "assign") else {**{name: batch[name] for name in batch}, **new}
+
+    def _added(self, row: Row) -> tuple[list[float], list[float], str, str]:
+        if isinstance(row, UnscorableError):
+            return [], [], "", str(row)
+        name = self._labeler.name
+        labels = [float(passage[name]) for passage in row["passages"]]
+        errors = [float(passage.get(f"std_error{SUFFIXES.get(name, '')}", 0.0)) for passage in row["passages"]]
+        return labels, errors, json_line(row, default=str, allow_nan=False).rstrip("\n"), ""
+
+    @functools.cached_property
+    def _labeler(self) -> PassageLabeler:
+        options = self._options
+        load = partial(load_scorer, options, options.seed)
+        return load_labeler(options.labeler, load, options.set_options, options.label)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the models."""
+        return {name: value for name, value in vars(self).items() if name != "_labeler"}
 
 
-def check_row_columns(rows: Iterable[Any], labeler: PassageLabeler, columns: Columns) -> None:
-    """Raise ``ValueError`` if the first rows have no column that the labeler needs."""
+def _label_rows(
+    rows: Iterable[Any],
+    labeler: PassageLabeler,
+    label_all: Callable[[PassageLabeler, list[Query]], Iterator[loop.Found]],
+    columns: Columns,
+    strict: bool = False,
+) -> list[Row]:
+    """Return the label row of each row, or its error; if ``strict``, raise the first one, of unusable rows early."""
     needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
     check_columns(list(itertools.islice(rows, _FIRST_ROWS)), "the dataset", needed, columns)
 
+    def parse(row: Any) -> Query:
+        ours = as_ours(row, columns) if isinstance(row, Mapping) else row
+        return as_query(ours, answers_needed=labeler.needs_answers)
 
-def _labels(
-    found: Iterable[tuple[int, dict[str, Any] | UnscorableError]], strict: bool, *, silent: bool = False
-) -> Iterator[dict[str, Any]]:
-    """Yield the label rows; an error is raised with the row's number if ``strict``, else written."""
-    for place, row in found:
-        if not isinstance(row, UnscorableError):
-            yield row
-        elif strict:
-            raise type(row)(f"row {place}: {row}") from row
-        elif not silent:
-            say(f"row {place} left out: {row}")
+    def found(place: int, act: Callable[[], Any]) -> Any:
+        value = attempt(act)
+        if strict and isinstance(value, UnscorableError):
+            raise type(value)(f"row {place}: {value}") from value
+        return value
+
+    labeled = [found(place, partial(parse, row)) for place, row in enumerate(rows)]
+    queries = {place: query for place, query in enumerate(labeled) if isinstance(query, Query)}
+    for place, pair in zip(queries, label_all(labeler, list(queries.values())), strict=True):
+        labeled[place] = found(place, partial(loop.row_of, labeler, *pair))
+    return labeled

@@ -156,7 +156,9 @@ class LabelFolder:
             sums.update(self._sums_of(name))
         unscorable = (each for name in self._names.labels for each in self._head(name)["rejected"])
         write_lines(self.path / REJECTED, itertools.chain(rejected, unscorable), allow_nan=False)
-        rows, files = self._rows(self._names.labels), _files(sums["questions",])
+        rows, count = self._rows(self._names.labels), -(-sums["questions",] // _ROWS_PER_FILE)
+        # named as datasets names shards
+        files = [f"labels-{at:05d}-of-{count:05d}.jsonl" for at in range(count)] if count > 1 else [LABELS]
         for file in files:
             write_chunks(self.path / file, itertools.islice(rows, _ROWS_PER_FILE))
         for old in {file.name for file in label_files(self.path)} - set(files):
@@ -247,9 +249,3 @@ class LabelFolder:
 
 def _checksum(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode() + b"\n"
-
-
-def _files(rows: int) -> list[str]:
-    """Return the names of the files for a number of label rows, as ``datasets`` names shards."""
-    count = -(-rows // _ROWS_PER_FILE)
-    return [f"labels-{at:05d}-of-{count:05d}.jsonl" for at in range(count)] if count > 1 else [LABELS]

@@ -17,11 +17,12 @@ from seper_reward.types import Query
 
 def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of ``provenance.json``; ``decides`` is everything that affects a label."""
+    on_cpu = f"{labeler.device.type} {torch.backends.cpu.get_cpu_capability()}"
     decides = {
         **labeler.fingerprint,
         "block": block,
         "queries": queries,
-        "device": _device_kind(labeler.device),
+        "device": torch.cuda.get_device_name(labeler.device) if labeler.device.type == "cuda" else on_cpu,
         "threads_per_process": torch.get_num_threads(),
         **{name: version(name) for name in ("seper-reward", "torch", "transformers")},
     }
@@ -54,9 +55,3 @@ def queries_hash(keys: bytes, *, ordered: bool) -> str:
         digest.update(b',"%b"'[not start :] % keys[start : start + 32].hex().encode())
     digest.update(b"]]")
     return digest.hexdigest()
-
-
-def _device_kind(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type} {torch.backends.cpu.get_cpu_capability()}"

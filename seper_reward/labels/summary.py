@@ -165,18 +165,14 @@ def _response_counts(row: Mapping[str, Any]) -> dict[str, int]:
         for context in (row.get("baseline", {}), *row["passages"])
         if all("finished" in response for response in context.get("responses", [{}]))
     ]
+    leaves = row.get("baseline", {}).get("known_leaves", ())  # without a probability, an answer is no response
     return {
         "contexts": len(contexts),
         "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),
         "empty": sum(_half(rows, lambda row: not row["text"]) for rows in contexts),
         "all_equal": sum(len({row["text"] for row in rows if row["count"]}) == 1 for rows in contexts),
-        "long_answers": _too_long_to_say(row.get("baseline", {}).get("known_leaves", ())),
+        "long_answers": bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves),
     }
-
-
-def _too_long_to_say(leaves: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether no gold answer can be a response: each is longer, or continues after an end token."""
-    return bool(leaves) and all(leaf["log_prob"] is None for leaf in leaves)
 
 
 def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:

@@ -12,10 +12,8 @@ class Retriever(Protocol):
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the ``top_k`` best passages for each question, best first.
 
-        Fewer are returned if the corpus is smaller or, for retrievers by words, if no further passage matches.
-
-        Raises:
-            ValueError: ``top_k`` is below 1.
+        Fewer are returned if the corpus is smaller or, for retrievers by words, if no further passage matches. Raises
+        ``ValueError`` if ``top_k`` is below 1.
         """
 
 

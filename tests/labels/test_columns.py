@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset
 
 from seper_reward.cli import main
-from seper_reward.labels.columns import Labeler
+from seper_reward.labels.dataset import Labeler
 from seper_reward.options import LabelOptions
 from tests.helpers import ENVIRONMENT, labels_of, mill_rows, write_rows
 
@@ -80,7 +80,7 @@ def test_an_error_is_a_column_and_a_missing_column_is_not():
 
 def test_the_models_are_loaded_by_the_first_batch():
     code = """
-from seper_reward.labels.columns import Labeler
+from seper_reward.labels.dataset import Labeler
 from seper_reward.options import LabelOptions
 labeler = Labeler(LabelOptions(reader="no/such-reader"))
 try:

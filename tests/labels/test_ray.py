@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.labels.columns import Labeler
+from seper_reward.labels.dataset import Labeler
 from seper_reward.options import LabelOptions
 from tests.helpers import ENVIRONMENT, mill_rows, write_rows
 

@@ -68,8 +68,7 @@ LABELERS: dict[str, type[PassageLabeler]] = {
 def parse_labeler(name: str) -> Named:
     """Return the parts of a labeler's name; the method of item is a labeler as well, as ``a_s`` for ``item:a_s``.
 
-    Raises:
-        ValueError: There is neither a labeler of this name nor such a folder, or an option is unknown.
+    Raises ``ValueError`` if there is neither a labeler of this name nor such a folder, or an option is unknown.
 
     >>> parse_labeler("item:ar_r:top_k=3")
     Named(labeler='item', kind='ar_r', options={'preset': 'default', 'top_k': 3})

@@ -27,8 +27,7 @@ class PassageLabeler(Protocol):
     def label(self, query: Query) -> LabeledQuery:
         """Return one label and one standard error per passage of one query.
 
-        Raises:
-            UnscorableError: This query cannot be labelled; other queries can.
+        Raises ``UnscorableError`` if this query cannot be labelled; other queries can.
         """
         if type(self).label_batch is PassageLabeler.label_batch:
             raise TypeError(f"{type(self).__name__} must define label(query) or label_batch(queries)")
@@ -82,8 +81,7 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
     def gain(self, reading: R, given: R) -> Estimate:
         """Return the label of passages: the measure with them less the measure in the context they are added to.
 
-        Raises:
-            UnscorableError: This labeler has no label for this kind of question.
+        Raises ``UnscorableError`` if this labeler has no label for this kind of question.
         """
 
     @abstractmethod

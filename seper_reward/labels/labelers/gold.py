@@ -14,8 +14,7 @@ class GoldLabeler(PassageLabeler):
     def label(self, query: Query) -> LabeledQuery:
         """Return the grade of each passage, 0 for one without a mark.
 
-        Raises:
-            BadRowError: A mark is neither true, false nor a whole number.
+        Raises ``BadRowError`` if a mark is neither true, false nor a whole number.
         """
         labels = tuple(float(grade_of(passage)) for passage in query.passages)
         return LabeledQuery(query, labels, (0.0,) * len(labels), graded=True)

@@ -92,7 +92,6 @@ class ItemLabeler(PassageLabeler):
         )
 
     def _converse(self, requests: Sequence[_Request]) -> list[_Replied | UnscorableError]:
-        """Return the reply to each request, or its error."""
         return run_plans((self._conversation(query, ask) for query, ask in requests), self._texts)
 
     def _conversation(self, query: Query, ask: Ask) -> Generator[list[_Prompt], list[str], _Replied]:
