@@ -167,14 +167,16 @@ def check_url(
         raise ValueError(f"{name} must be {like}, got {url!r}")
 
 
-def split_address(name: str) -> tuple[str, list[str]]:
-    """Return the model and the servers of ``MODEL``, ``MODEL@URL`` or ``URL``.
+def split_address(name: str, option: str = "") -> tuple[str, list[str]]:
+    """Return the model and the servers of ``MODEL``, ``MODEL@URL`` or ``URL``, which ``option`` does not allow.
 
     >>> split_address("org/reader@http://one:8000/v1"), split_address("org/reader"), split_address("http://one/v1")
     (('org/reader', ['http://one:8000/v1']), ('org/reader', []), ('', ['http://one/v1']))
     """
     model, at, address = name.partition("@http")
     if "://" in model:
+        if option:
+            raise ValueError(f"{option} must have the tokenizer in front of the address, TOKENIZER@URL, got {name!r}")
         return "", [name]
     return model, [f"http{address}"] if at else []
 

@@ -372,7 +372,7 @@ def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reade
         if reader is None:
             raise ValueError("judge must not be 'reader' in a command without a reader; name its hub id or folder")
         return ReaderJudge(reader)
-    model, servers = split_address(name)
+    model, servers = split_address(name, "judge")
     model, options = _pinned(model, options)
     if not servers and not _is_causal(model, options):
         return EntailmentScorer.from_pretrained(model, options)
@@ -417,7 +417,7 @@ def load_scorers(options: ScorerOptions, readers: Sequence[str], seed: int) -> d
         return {options.reader: load_scorer(options, seed)}
     found = {}
     for name in readers:
-        model, engine = split_address(name)
+        model, engine = split_address(name, "readers")
         found[name] = replace(options, reader=model, engine=engine)
     return {name: load_scorer(own, seed) for name, own in found.items()}
 

@@ -159,6 +159,14 @@ def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
     assert scorers.load_scorers(settings, [], 0) == {"mine": ("mine", ["served@http://one/v1"])}
     found = scorers.load_scorers(settings, ["a@http://two/v1", "b"], 0)
     assert list(found.values()) == [("a", ["http://two/v1"]), ("b", [])]
+    with pytest.raises(ValueError, match="readers must have the tokenizer in front of the address, TOKENIZER@URL"):
+        scorers.load_scorers(settings, ["http://two/v1"], 0)
+
+
+def test_a_name_may_have_a_revision(tiny_reader, tiny_entailment):
+    scorer = SePerScorer.from_pretrained(f"{tiny_reader}@main", f"{tiny_entailment}@main")
+    assert scorer.sampler.name == f"{tiny_reader}@main"
+    assert scorer.entailment.name == f"{tiny_entailment}@main"
 
 
 def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):

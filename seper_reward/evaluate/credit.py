@@ -140,7 +140,7 @@ def command(config: CreditOptions) -> str:
     cases = _cases(queries, config)
     with reporting("evaluate credit", config) as report:
         scorer = load_scorer(config, config.seed)
-        model, servers = split_address(config.agent)
+        model, servers = split_address(config.agent, "agent")
         sampler = load_sampler(
             model,
             options=pick(ReaderOptions, config, revision=None, chat_template=None),

@@ -84,7 +84,7 @@ class ChatTemplate:
         elif needs := options.needs_template:
             raise ValueError(
                 f"{needs} needs a reader with a chat template; this one has none. Set chat_template, or write the "
-                "text into closed_book_prompt and passages_prompt"
+                "text into prompt (closed_book and passages)"
             )
 
     @property
@@ -144,7 +144,7 @@ class ChatTemplate:
         if not shown:
             raise ValueError(
                 f"system_prompt needs a chat template that shows system messages; this reader's template {found}. "
-                "Write the text into closed_book_prompt and passages_prompt instead"
+                "Write the text into prompt (closed_book and passages) instead"
             )
 
 

@@ -207,7 +207,7 @@ class ServerPool:
                     failures[server.url] = str(error)
         raise ConnectionError(
             f"no engine answered: {'; '.join(f'{url}: {reason}' for url, reason in failures.items())}; start it again "
-            "(or raise engine_timeout) and rerun the command, which resumes with the finished work on disk"
+            "and rerun the command, which resumes with the finished work on disk"
         )
 
 
