@@ -30,8 +30,7 @@ from seper_reward.reader.in_process.self_check import (
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Request, Sampler, count_work, isolated
-from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, find_tokens
-from seper_reward.runtime.cache import Cache
+from seper_reward.reader.tokens import GivenResponse, encode_response, find_tokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import give_back, in_batches, in_halves, token_batches
@@ -57,7 +56,7 @@ class Line:
     span: range = range(0)
 
 
-class ResponseSampler:
+class ResponseSampler(Sampler):
     """Samples N responses for each prompt from a causal language model.
 
     The prompt is prefilled once, and its key-value cache is shared by all N samples; the common prefix of a batch's
@@ -72,7 +71,6 @@ class ResponseSampler:
     """
 
     backend = "process"
-    prompts_ahead = 0
     knows_leaves = True
 
     def __init__(
@@ -95,7 +93,7 @@ class ResponseSampler:
         # models ignore padding, so any token does if the tokenizer has none
         ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         self._pad_id: int = next(token for token in ids if token is not None)
-        self._window = window_of(model) or tokenizer.model_max_length
+        self.window = window_of(model) or tokenizer.model_max_length
         self._rows = RowWriter(model, tokenizer, name, self.options)
 
     @classmethod
@@ -131,12 +129,6 @@ class ResponseSampler:
         """Device of the reader."""
         device: torch.device = self._model.device
         return device
-
-    @property
-    def max_prompt_tokens(self) -> int:
-        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
-        special: int = self.tokenizer.num_special_tokens_to_add()
-        return self._window - self.options.max_new_tokens - special
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
         """Sample N responses for each request, and measure what else it asks for.
@@ -176,7 +168,7 @@ class ResponseSampler:
         leading space if it needs one, and without an end-of-sequence token. A pair has an error if its prompt is empty
         or longer than the model's window minus ``max_new_tokens``, or if its text has no token.
         """
-        encoded, errors = self._encoded(prompts)
+        encoded, errors = _values_and_errors(self.encode, prompts)
         encode = functools.partial(encode_response, self.tokenizer, longest=self.options.max_new_tokens)
         tokens, blank = _values_and_errors(encode, texts)
         pairs = list(zip(prompts, texts, strict=True))
@@ -189,12 +181,6 @@ class ResponseSampler:
             by_pair[prompt, text] if (prompt, text) in by_pair else errors.get(prompt) or blank[text]
             for prompt, text in pairs
         ]
-
-    def remember(self, cache: Cache) -> None:
-        """Do nothing: the hash covers the weights."""
-
-    def expect(self, requests: Sequence[Request]) -> None:
-        """Do nothing: there is no prefetching in this process."""
 
     @classmethod
     def checked_like(cls, sampler: Sampler, model: Any) -> "ResponseSampler":
@@ -242,20 +228,14 @@ class ResponseSampler:
         probe = copy.copy(self)
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=[])
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
-        ids = probe_ids(self.tokenizer(prompt).input_ids, self._window - PROBE_TOKENS)
+        ids = probe_ids(self.tokenizer(prompt).input_ids, self.window - PROBE_TOKENS)
         lines = [Line(f"{prompt} {number}", each) for number, each in enumerate(ids)]
         sample = functools.partial(probe._sample_batch, lines)
         return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
 
-    def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
-        """Return the token ids of prompts that fit, and the errors of other prompts."""
-        room = self._window - self.options.max_new_tokens
-        return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
-
     def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
         """Return a request as tokens; raise the error of a prompt or of an answer."""
-        room = self._window - self.options.max_new_tokens
-        ids = encode_prompt(self.tokenizer, request.prompt, room, request.encoding)
+        ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
         return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
 
