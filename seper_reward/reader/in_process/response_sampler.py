@@ -22,9 +22,7 @@ from seper_reward.reader.in_process.rows import RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
     PROBE_TOKENS,
-    PROBES,
     decoding_problem,
-    probe_ids,
     probes,
 )
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
@@ -108,11 +106,11 @@ class ResponseSampler(Sampler):
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
         sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
-        problem = sampler._loading_problem()
+        problem = sampler._problem()
         if problem and options.layout is None and sampler.layout != "reread":
             say_once(f"{problem}; it is read without a cache, which is slow; {_IN_TRAINING}")
             sampler.layout = sampler._given_layout = "reread"
-            problem = sampler._loading_problem()
+            problem = sampler._problem()
         elif options.layout is None and sampler.layout == "reread":
             say_once(f"the architecture of reader {loaded.name!r} is read without a cache, which is slow")
         if problem:
@@ -203,35 +201,34 @@ class ResponseSampler(Sampler):
         other.options, other._rows = options, self._rows.with_options(options)
         return other
 
-    def check(self, prompt: str = PROBES[0], tolerance: float | None = None) -> None:
+    def check(self, tolerance: float | None = None) -> None:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
-        A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
+        A few tokens are sampled for a prompt and its first part in one batch, in this sampler's layout. The plain
         calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
         mean over a response's tokens (default: the difference explained by rounding in the model's dtype); a greater
         difference raises ``RuntimeError``, logits of NaN ``UnscorableError``. Reasons: the layout does not suit the
         architecture, train mode, gradient checkpointing without a cache.
         """
-        if problem := self._decoding_problem(prompt, tolerance):
+        if problem := self._problem(tolerance):
             raise RuntimeError(f"{problem}; {_WAY_OUT}")
 
-    def _loading_problem(self) -> str | None:
+    def _problem(self, tolerance: float | None = None) -> str | None:
         """Return a problem with all prompts of the check, or ``None`` if one of them has none."""
-        problem = None
-        for probe in probes(self._model.dtype):
-            if (problem := self._decoding_problem(probe)) is None:
-                return None
-        return problem
-
-    def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
-        """Return a problem with the reader's log-probabilities, or ``None``; see ``check``."""
         probe = copy.copy(self)
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=[])
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
-        ids = probe_ids(self.tokenizer(prompt).input_ids, self.window - PROBE_TOKENS)
-        lines = [Line(f"{prompt} {number}", each) for number, each in enumerate(ids)]
-        sample = functools.partial(probe._sample_batch, lines)
-        return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
+        problem = None
+        for prompt in probes(self._model.dtype):
+            whole = self.tokenizer(prompt).input_ids[PROBE_TOKENS - self.window :]
+            ids = [whole, whole[: -(-2 * len(whole) // 3)]]
+            sample = functools.partial(
+                probe._sample_batch, [Line(f"{prompt} {at}", own) for at, own in enumerate(ids)]
+            )
+            problem = decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
+            if problem is None:
+                return None
+        return problem
 
     def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
         """Return a request as tokens; raise the error of a prompt or of an answer."""
