@@ -20,7 +20,7 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 8  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 9  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
