@@ -315,6 +315,9 @@ def _years(match: re.Match[str]) -> Value:
 
 def _time(match: re.Match[str]) -> Value | None:
     hour, minute, half = int(match["hour"]), int(_group(match, "minute") or 0), _group(match, "half")
+    if part := _group(match, "part"):
+        minute = 30 if part == "half" else 15
+        hour, minute = (hour, minute) if match["side"].lower() == "past" else (hour - 1, 60 - minute)
     if hour > 24 or minute > 59 or (half and hour > 12):
         return None
     if half:
@@ -471,6 +474,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         (rf"\b{_ERA}\s+(?P<year>\d{{1,4}})\b", _years),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
         (rf"(?<![\w:.])(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?!\d|:\d)|\s+o'clock\b){_HALF}", _time),
+        (r"\b(?P<part>half|quarter)\s+(?P<side>past|to)\s+(?P<hour>\d{1,2})\b", _time),
         (r"(?<![\w.,/])\d+(?:[-.:]\d+){2,}(?!\w)", _code),
         (rf"(?<![a-z])(?P<money>{_BEFORE})\s?(?P<number>{_NUMBER})(?!\d){_MONEY_SCALE}", _amount),
         (

@@ -18,6 +18,7 @@ SAME = [
     ("44 BC", "44 B.C.E."),
     ("14 March 1702", "March 14, 1702", "1702-03-14", "14/03/1702", "03/14/1702", "the 14th of March, 1702"),
     ("7:30 am", "7.30 a.m.", "07:30"),
+    ("7:30", "half past seven"),
     ("19:00", "7 pm", "seven o'clock in the evening"),
     ("78 %", "78%", "78 per cent", "seventy-eight percent"),
     ("$45,000", "45000 USD", "$45k", "45 thousand dollars", "US$45,000"),

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from seper_reward.options import API_KEY, EngineOptions, check_url, split_address
 from seper_reward.reader.engine.canary import Reading, canary_request, read_canary
@@ -116,11 +116,11 @@ class Server:
             answer = await client.get(f"{root}/server_info?config_format=json", cast_to=object)
         except self._errors:
             return {}
-        match answer:
-            case {"vllm_config": dict(config)}:
-                self.has_adapters = self.has_adapters or config.get("lora_config") is not None
-                return cast(dict[str, Any], config)
-        return {}
+        config = answer.get("vllm_config") if isinstance(answer, dict) else None
+        if not isinstance(config, dict):
+            return {}
+        self.has_adapters = self.has_adapters or config.get("lora_config") is not None
+        return config
 
 
 class ServerPool:

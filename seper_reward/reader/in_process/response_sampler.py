@@ -259,7 +259,8 @@ class ResponseSampler(Sampler):
                 stepped = decoder.step(alive)
             alive = self._rows.advance(*stepped, alive)
         return [
-            replace(row, question_log_prob=_mean(own))
+            # the log-probability of a token is NaN if it is unknown
+            replace(row, question_log_prob=math.fsum(own) / len(own) if own and not math.isnan(sum(own)) else None)
             for row, own in zip(self._rows.responses(rows, leaves), scored, strict=True)
         ]
 
@@ -281,12 +282,6 @@ class ResponseSampler(Sampler):
         """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)
-
-
-def _mean(log_probs: Sequence[float]) -> float | None:
-    """Return the mean; ``None`` if there are no numbers, or one is unknown."""
-    mean = math.fsum(log_probs) / len(log_probs) if log_probs else math.nan
-    return None if math.isnan(mean) else mean
 
 
 def _values_and_errors(
