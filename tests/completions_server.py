@@ -33,8 +33,7 @@ class CompletionsServer:
     model: str = "tiny"
     window: int | None = 512
     names_ids: bool = True
-    echoes: bool = True
-    reads_prompts: bool = False  # answers prompt_logprobs, as vLLM does
+    reads_prompts: bool = True  # answers prompt_logprobs, as vLLM does
     fault: Callable[[dict], Answer | None] = lambda body: None
     spoil: Callable[[dict, dict], None] = lambda body, answer: None
     adapters: tuple[str, ...] = ()
@@ -75,37 +74,25 @@ class CompletionsServer:
         if (faulty := self.fault(body)) is not None:
             return faulty
         with self._lock:
-            answer = self.echo(body) if body.get("echo") else self.draw(body)
+            answer = self.draw(body)
             if self.reads_prompts and body.get("prompt_logprobs") is not None:
                 self.read(body, answer)
         self.spoil(body, answer)
         return 200, answer
 
-    def echo(self, body: dict) -> dict:
-        if not self.echoes:
-            return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": None}]}
-        ids = torch.tensor([body["prompt"]])
-        with torch.no_grad():
-            found = self.sampler._model(input_ids=ids).logits[0].float().log_softmax(-1)
-        forced = found[:-1].gather(1, ids[0, 1:, None])[:, 0].tolist()
-        log_probs = {"tokens": self.named(body["prompt"]), "token_logprobs": [None, *forced]}
-        if body["max_tokens"]:
-            values, tokens = found[-1].topk(body["logprobs"])
-            likeliest = dict(zip(self.named(tokens.tolist()), values.tolist(), strict=True))
-            log_probs["token_logprobs"].append(float(values[0]))
-            log_probs["top_logprobs"] = [None] * len(body["prompt"]) + [likeliest]
-        return {"choices": [{"index": 0, "text": "", "finish_reason": "length", "logprobs": log_probs}]}
-
     def read(self, body: dict, answer: dict) -> None:
         """Add the log-probabilities of the prompt, and of the likeliest tokens after it."""
         prompt = body["prompt"]
         ids = list(self.sampler.tokenizer(prompt).input_ids) if isinstance(prompt, str) else prompt
-        (echo,) = self.echo({**body, "prompt": ids, "max_tokens": 1})["choices"]
-        values = echo["logprobs"]["token_logprobs"]
-        rows = [{str(token): {"logprob": value, "rank": 1}} for token, value in zip(ids, values, strict=False)]
+        with torch.no_grad():
+            found = self.sampler._model(input_ids=torch.tensor([ids])).logits[0].float().log_softmax(-1)
+        forced = found[:-1].gather(1, torch.tensor(ids)[1:, None])[:, 0].tolist()
+        values, tokens = found[-1].topk(body["logprobs"])
         for choice in answer["choices"]:
-            choice["prompt_logprobs"] = [None, *rows[1:]]
-            choice["logprobs"]["top_logprobs"] = echo["logprobs"]["top_logprobs"][-1:]
+            rows = zip(ids[1:], forced, strict=True)
+            choice["prompt_logprobs"] = [None, *({str(token): {"logprob": value}} for token, value in rows)]
+            likeliest = dict(zip(self.named(tokens.tolist()), values.tolist(), strict=True))
+            choice["logprobs"]["top_logprobs"] = [likeliest]
 
     def greedy(self, body: dict) -> dict:
         ids, tokens, rows = list(self.sampler.tokenizer(body["prompt"]).input_ids), [], []

@@ -21,7 +21,6 @@ from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import Request
-from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime import distributed
 from seper_reward.types import Estimate, LabeledQuery, Measured, Passage, Query, Responses, SetLabel, attempt, unwrap
 
@@ -63,7 +62,7 @@ def engine(sampler, *servers, **options) -> EngineSampler:
 
 def prompt_ids(sampler, prompt):
     """Return the token ids that a sampler in this process reads for a prompt."""
-    return encode_prompt(sampler.tokenizer, prompt, sampler._window - sampler.options.max_new_tokens)
+    return sampler.encode(prompt)
 
 
 def teacher_forced(sampler, prompt, token_ids):

@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.estimators.clustering import cluster_ids, predictive_entropy, semantic_entropy
-from seper_reward.estimators.draws import (
-    Draws,
-    drawn_by_mass,
-    drawn_by_weight,
-    estimate,
-    has_mass,
-)
+from seper_reward.estimators.draws import Draws, drawn_by_mass, drawn_by_weight, estimate, has_mass
 from seper_reward.estimators.seper import (
     Estimator,
     entailment_kernel,
@@ -58,12 +52,13 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
     soft = estimate(draws, best)
     # entropies do not use the gold answer's own probability
     own = drawn_by_mass(replace(sampled, known_leaves=())) if _by_mass(options, sampled) else draws
+    known = sampled.known_leaves if options.weighting == "mass" else ()
     clusters = dict(zip(draws.responses.texts, ids.tolist(), strict=True))
     own_ids = ids if own is draws else torch.tensor([clusters[text] for text in own.responses.texts])
     return Belief(
         soft=soft,
         hard=estimate(draws, matched),
-        answer_log_prob=_answer_log_prob(options, sampled),
+        answer_log_prob=max((leaf.mean_log_prob for leaf in known), default=None),
         question_log_prob=sampled.question_log_prob,
         entropy=float(predictive_entropy(sampled.token_log_probs)),
         semantic_entropy=float(semantic_entropy(own.weights, own_ids)),
@@ -100,12 +95,6 @@ def weigh(options: Estimator, sampled: Responses) -> Draws:
         log_probs = without_end_token(log_probs, sampled.finished)
     weighting = "uniform" if options.weighting == "mass" else options.weighting
     return drawn_by_weight(sampled, response_weights(log_probs, weighting), join=options.judged_texts == "cleaned")
-
-
-def _answer_log_prob(options: Estimator, sampled: Responses) -> float | None:
-    """Return the best known alias's mean log-probability, which belongs to weights by mass; else ``None``."""
-    known = sampled.known_leaves if options.weighting == "mass" else ()
-    return max((leaf.mean_log_prob for leaf in known), default=None)
 
 
 def _by_mass(options: Estimator, sampled: Responses) -> bool:

@@ -21,7 +21,6 @@ Match = Literal["threshold", "equivalent", "no_contradiction"]
 Clusters = Literal["components", "complete", "greedy"]
 JudgedBy = Literal["members", "all", "first"]
 JudgedTexts = Literal["cleaned", "verbatim"]
-Preset = Literal["default", "paper", "official"]
 
 
 @dataclass(frozen=True)

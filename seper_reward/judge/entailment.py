@@ -153,10 +153,14 @@ class EntailmentScorer:
 
         Questions become their asking sentences; verbatim texts are not cut.
         """
-        ask = _with_mark if verbatim else self._asking_sentence
-        asked = {question: ask(question) for question in {pair.question for pair in pairs}}
-        texts = dict.fromkeys(text for pair in pairs for text in (pair.premise, pair.hypothesis))
-        cut = {text: [text] if verbatim else self._windows(text) for text in texts}
+        asked, cut = {}, {}
+        for question in {pair.question for pair in pairs}:
+            if verbatim:
+                asked[question] = question if question.endswith("?") or not question else f"{question}?"
+            else:  # of a long sentence only the end
+                asked[question] = in_windows(asking_sentence(question), self._fits(self._question_tokens))[-1]
+        for text in {text for pair in pairs for text in (pair.premise, pair.hypothesis)}:
+            cut[text] = [text] if verbatim else in_windows(text, self._fits(self._answer_tokens))
         return [
             [[Pair(asked[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
             for pair in pairs
@@ -206,16 +210,9 @@ class EntailmentScorer:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
 
-    def _windows(self, text: str) -> list[str]:
-        return in_windows(text, lambda part: self._fits(part, self._answer_tokens))
-
-    def _asking_sentence(self, question: str) -> str:
-        """Return the asking sentence of a question; of a sentence longer than 40 tokens only its end."""
-        return in_windows(asking_sentence(question), lambda part: self._fits(part, self._question_tokens))[-1]
-
-    def _fits(self, text: str, tokens: int) -> bool:
+    def _fits(self, tokens: int) -> Callable[[str], bool]:
         # a token has at least one character
-        return len(text) <= tokens or len(self._ids(text)) <= tokens
+        return lambda text: len(text) <= tokens or len(self._ids(text)) <= tokens
 
 
 def _script(letter: str) -> str:
@@ -225,10 +222,6 @@ def _script(letter: str) -> str:
 
 def _joined(question: str, answer: str) -> str:
     return f"{question} {answer}" if question else answer
-
-
-def _with_mark(question: str) -> str:
-    return f"{question}?" if question and not question.endswith("?") else question
 
 
 def asking_sentence(question: str) -> str:

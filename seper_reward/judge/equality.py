@@ -36,6 +36,7 @@ _SIGNS = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=65536)
 def plain(text: str) -> str:
     r"""Return a text without LaTeX commands, emphasis and typographic variants of signs, in Unicode's form NFKC.
 
@@ -50,7 +51,7 @@ def plain(text: str) -> str:
     for _ in range(2 if "\\" in text or "$" in text or "{" in text else 0):  # commands within commands
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
-    for _ in range(2):  # bold and italic: **_X_**
+    for _ in range(2 if re.search("[*_`]", text) else 0):  # bold and italic: **_X_**
         text = _EMPHASIS.sub(lambda found: found[found.lastindex or 0], text)
     return " ".join(text.split())
 

@@ -4,7 +4,6 @@ A rule never calls two texts equal after deleting something that distinguishes a
 parser has read both texts, or if the text lacks a digit or sign of the answer. All else is the model's.
 """
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -20,9 +19,10 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 8  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 9  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
+_WARNED: set[str] = set()  # models with texts that they cannot read
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
@@ -148,27 +148,19 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     needed = _without(in_digits(hypothesis), for_model)
     # Henry the Eighth is Henry VIII, but the second is not two
     shown = [claim] if value else [claim, _ORDINAL.sub("", claim)]
-    if all(_lacks_digits(text, needed) for text in shown) or signs(needed) - signs(claim):
+    digits = Counter(_DIGITS.findall(needed))
+    if all(digits - Counter(_DIGITS.findall(text)) for text in shown) or signs(needed) - signs(claim):
         return False
     if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
-        _warn_unread(model.name, unread[0])
+        if model.name not in _WARNED:
+            _WARNED.add(model.name)
+            say_once(
+                f"the entailment model {model.name} has no words of the script of {unread[0][:40]!r}, so such answers "
+                "count only if they are equal; use judge='reader' for a language that the reader reads, or a "
+                "multilingual model"
+            )
         return False
     return Pair(question, claim, in_digits(hypothesis))
-
-
-@functools.cache
-def _warned() -> set[str]:
-    return set()
-
-
-def _warn_unread(name: str, text: str) -> None:
-    """Warn once per model about texts that it cannot read."""
-    if name not in _warned():
-        _warned().add(name)
-        say_once(
-            f"the entailment model {name} has no words of the script of {text[:40]!r}, so such answers count only if "
-            "they are equal; use judge='reader' for a language that the reader reads, or a multilingual model"
-        )
 
 
 def _compare(one: Value, other: Value) -> bool | None:
@@ -201,8 +193,3 @@ def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Seq
         if same is not None:
             text = text[: each.start] + spelled[same.start : same.end] + text[each.end :]
     return text
-
-
-def _lacks_digits(text: str, answer: str) -> bool:
-    wanted = Counter(_DIGITS.findall(answer))
-    return bool(wanted) and bool(wanted - Counter(_DIGITS.findall(text)))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from seper_reward.options import ChatOptions
 from seper_reward.reader.chat import ChatTemplate
 from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.control_tokens import ControlTokens
@@ -34,15 +33,14 @@ class ReaderJudge:
 
     Args:
         sampler: Sampler of the model.
-        chat: Options of its chat template.
     """
 
     classes = 2
 
-    def __init__(self, sampler: Sampler, chat: ChatOptions = ChatOptions()) -> None:
+    def __init__(self, sampler: Sampler) -> None:
         self.name = f"reader {sampler.name}"
         self.max_batch_tokens = sampler.max_batch_tokens
-        self._sampler, self._chat = sampler, ChatTemplate(sampler.tokenizer, chat)
+        self._sampler, self._chat = sampler, ChatTemplate(sampler.tokenizer)
         self._control_tokens = ControlTokens(sampler.tokenizer)
 
     @functools.cached_property

@@ -41,51 +41,24 @@ _CURRENCIES = {
 _MONEY = {sign: code for code, signs in _CURRENCIES.items() for sign in signs.split()}
 _HUNDREDTHS = {"p": "GBP", "pence": "GBP", "penny": "GBP", "¢": "USD", "cent": "USD", "cents": "USD"}
 # spellings of units that pint lacks or reads otherwise; pounds of money are also pounds of mass
-_SPELLED = {"c": "degC", "f": "degF", "celsius": "degC", "centigrade": "degC", "fahrenheit": "degF"} | {
-    "°c": "degC",
-    "°f": "degF",
-    "degrees c": "degC",
-    "degrees f": "degF",
-    "degrees celsius": "degC",
-    "degrees centigrade": "degC",
-    "degrees fahrenheit": "degF",
-    "kilo": "kg",
-    "kilos": "kg",
-    "mw": "MW",
-    "kw": "kW",
-    "gb": "GB",
-    "mb": "MB",
-    "tb": "TB",
-    "nautical miles": "nautical_mile",
-    "years old": "year",
-    "year old": "year",
-    "years of age": "year",
-    "m2": "m^2",
-    "km2": "km^2",
-    "m3": "m^3",
+_UNITS = {
+    "degC": "c, °c, celsius, centigrade, degrees c, degrees celsius, degrees centigrade",
+    "degF": "f, °f, fahrenheit, degrees f, degrees fahrenheit",
+    "kg": "kilo, kilos",
+    "MW": "mw",
+    "kW": "kw",
+    "GB": "gb",
+    "MB": "mb",
+    "TB": "tb",
+    "nautical_mile": "nautical miles",
+    "year": "years old, year old, years of age",
+    "m^2": "m2",
+    "km^2": "km2",
+    "m^3": "m3",
 }
+_SPELLED = {spelling: unit for unit, spellings in _UNITS.items() for spelling in spellings.split(", ")}
 # words behind a number that pint would read as units
-_NO_UNITS = {
-    "a",
-    "as",
-    "at",
-    "are",
-    "point",
-    "points",
-    "d",
-    "e",
-    "u",
-    "am",
-    "pm",
-    "x",
-    "ad",
-    "bc",
-    "us",
-    "p",
-    "y",
-    "b",
-}
-
+_NO_UNITS = frozenset("a as at are point points d e u am pm x ad bc us p y b".split())  # noqa: SIM905
 
 _NUMBER = (
     r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d+)?(?![\d,])|\d{1,3}(?: \d{3}){1,6}(?!\d)(?:\.\d+)?|\d+ \d+/\d+|\d+/\d+"
@@ -172,7 +145,9 @@ def in_digits(text: str) -> str:
     ('In 1989, 500000 of the 21st century', 'World War 2')
     """
     text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", plain(text)))
-    digits = _ROMAN.sub(_arabic, _NUMBER_WORDS.sub(_in_digits, text))
+    if not _WORDS.isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
+        text = _NUMBER_WORDS.sub(_in_digits, text)
+    digits = _ROMAN.sub(_arabic, text)
     return _POINT.sub(r"\1.\2", digits.replace(" and a half", " point 5"))
 
 
@@ -184,16 +159,22 @@ _LOST_SPACE = re.compile(
 )
 _CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
 _POINT = re.compile(r"\b(\d+) point (\d+)\b")
-_PRONOUN = r"(?<=\bI) (?!(?:of|and|or|in|by|from|to)\b)[a-z]"  # and I went
-_ROMAN = re.compile(rf"(?<=[A-Za-z] )(?=[IVX])(X{{0,3}})(IX|IV|V?I{{0,3}})(?![\w'-]|\.\w)(?!{_PRONOUN})")
+_ROMAN = re.compile(r"(?<=[A-Za-z] )(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")
+# Charles I was king, but "then I was", "How I Met"
+_BEHIND_PRONOUN = re.compile(r" (?!(?:of|and|or|in|by|from|to)\b)[A-Za-z]")
+_NAME_BEFORE = re.compile(r"\b[A-Z][a-z]{4,} $")
 _ONES = {"": 0, "I": 1, "II": 2, "III": 3, "IV": 4, "V": 5, "VI": 6, "VII": 7, "VIII": 8, "IX": 9}
 
 
 def _arabic(found: re.Match[str]) -> str:
+    before, behind = found.string[: found.start()], found.string[found.end() :]
+    if found[0] == "I" and _BEHIND_PRONOUN.match(behind) and not _NAME_BEFORE.search(before):
+        return "I"
     return str(10 * len(found[1]) + _ONES[found[2]])
 
 
-_WORD = "|".join(sorted([*_CARDINALS, *_SCALES, *_ORDINALS, "dozen", "oh"], key=len, reverse=True))
+_WORDS = frozenset([*_CARDINALS, *_SCALES, *_ORDINALS, "dozen", "oh"])
+_WORD = "|".join(sorted(sorted(_WORDS), key=len, reverse=True))
 _NUMBER_WORDS = re.compile(
     rf"\b(?:(?:half\s+)?an?\s+(?=hundred|thousand|million|billion|trillion|dozen))?(?:{_WORD})\b"
     rf"(?:(?:,|\s+and)?[\s-]+(?:{_WORD})\b)*",
@@ -248,6 +229,8 @@ def values_in(text: str) -> tuple[Value, ...]:
     [('date', (1702, 1702, 3, 14)), ('USD', (45000.0,)), ('percent', (78.0,))]
     """
     digits = in_digits(text)
+    if not _MAY_STATE.search(digits):
+        return ()
     found: list[Value] = []
     taken = [False] * len(digits)
     for pattern, read in _READERS:
@@ -274,6 +257,7 @@ def _joined(values: list[Value], digits: str) -> list[Value]:
     return joined
 
 
+_MAY_STATE = re.compile(r"\d|half|halves|quarter", re.IGNORECASE)
 # words of capitals and digits: SW1A 1AA, S07E20, U-235
 _CODE = re.compile(r"(?=.*\d)(?=.*[A-Z])[A-Z\d]+(?:[- ][A-Z\d]+)?")
 
@@ -330,22 +314,19 @@ def _years(match: re.Match[str]) -> Value:
 
 
 def _time(match: re.Match[str]) -> Value | None:
-    part, half = _group(match, "part"), _group(match, "half")
-    hour, minute = int(_group(match, "hour") or (0 if part == "midnight" else 12)), int(_group(match, "minute") or 0)
-    if part in ("half", "quarter"):
+    hour, minute, half = int(match["hour"]), int(_group(match, "minute") or 0), _group(match, "half")
+    if part := _group(match, "part"):
         minute = 30 if part == "half" else 15
-        hour, minute = (hour, minute) if _group(match, "side") == "past" else (hour - 1, 60 - minute)
+        hour, minute = (hour, minute) if match["side"].lower() == "past" else (hour - 1, 60 - minute)
     if hour > 24 or minute > 59 or (half and hour > 12):
         return None
-    at = hour % 24 * 60 + minute
     if half:
-        at = (hour % 12 + (0 if half in ("a", "morning") else 12)) * 60 + minute
+        return _value(match, Reading("time", ((hour % 12 + 12 * (half not in ("a", "morning"))) * 60 + minute,)))
+    at = hour % 24 * 60 + minute
     # 07:30 is in the morning, 7:30 may be in the evening
-    either = not half and not part.endswith(("day", "night", "noon")) and hour <= 12 and match[0][0] != "0"
-    times = [Reading("time", (each,)) for each in ((at, (at + 720) % 1440) if either else (at,))]
-    if match[0].count(":") == 1 and not half:
-        times.append(Reading("pair", (float(hour), float(minute))))
-    return _value(match, *times)
+    times = (at, (at + 720) % 1440) if hour <= 12 and match[0][0] != "0" else (at,)
+    score = [Reading("pair", (float(hour), float(minute)))] if match[0].count(":") == 1 else []
+    return _value(match, *(Reading("time", (each,)) for each in times), *score)
 
 
 def _ordinal(match: re.Match[str]) -> Value:
@@ -374,8 +355,8 @@ def _amount(match: re.Match[str]) -> Value:
     scale = _ABBREVIATED.get(_group(match, "letter") or _group(match, "word"), 1.0)
     if power := _group(match, "power"):
         scale = 10.0 ** int(power)
-    number, fraction = _parsed(match["number"]), "/" in match["number"]
-    step = scale * _step(match["number"])
+    written = match["number"] or "1"  # 10^6
+    number, step = _parsed(written), scale * _step(written)
     number *= -scale if _group(match, "sign") else scale
     if sign := _group(match, "money"):
         return _value(match, Reading(_MONEY[sign], (number,)), Reading("amount", (number,)))
@@ -387,7 +368,7 @@ def _amount(match: re.Match[str]) -> Value:
         elif match.string[match.end() : end] == "m":
             readings.append(Reading("number", (number * 1e6,)))  # 2.5m people
         return Value(match.start(), end, (*readings, Reading("amount", (number,))))
-    readings = [Reading("number", (number,), 1e-3 if fraction else 0.0)]
+    readings = [Reading("number", (number,), 1e-3 if "/" in written else 0.0)]
     if re.fullmatch(r"[12]\d{3}", match[0]):
         readings.append(Reading("date", (int(number), int(number), 0, 0)))
     return _value(match, *readings)
@@ -492,12 +473,8 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         (rf"(?<![\w.,/])(?P<year>\d{{1,4}})\s*{_ERA}", _years),
         (rf"\b{_ERA}\s+(?P<year>\d{{1,4}})\b", _years),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
-        (r"(?<![\w:.])(?P<hour>\d{2})(?P<minute>\d{2})\s?(?:hours|hrs|h)\b", _time),
-        (r"(?<![\w:.])(?P<hour>\d{1,2})h(?P<minute>\d{2})\b", _time),
-        (rf"(?<![\w:.])(?P<hour>\d{{1,2}}):(?P<minute>\d{{2}})(?!\d|:\d){_HALF}", _time),
-        (rf"(?<!\w)(?P<hour>\d{{1,2}})\s+o'clock\b{_HALF}", _time),
+        (rf"(?<![\w:.])(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?!\d|:\d)|\s+o'clock\b){_HALF}", _time),
         (r"\b(?P<part>half|quarter)\s+(?P<side>past|to)\s+(?P<hour>\d{1,2})\b", _time),
-        (r"(?:(?<=^)|(?<=at ))(?P<part>noon|midday|midnight)(?=\W*$)", _time),
         (r"(?<![\w.,/])\d+(?:[-.:]\d+){2,}(?!\w)", _code),
         (rf"(?<![a-z])(?P<money>{_BEFORE})\s?(?P<number>{_NUMBER})(?!\d){_MONEY_SCALE}", _amount),
         (
@@ -516,9 +493,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         ),
         (r"(?<![\w.,/])(?P<number>\d+)(?:st|nd|rd|th)\b", _ordinal),
         (r"(?<![\w.])(?P<feet>\d+)\s?(?:'|ft|feet|foot)\s?(?P<inches>\d{1,2})\s?(?:\"|''|in\b|inch(?:es)?\b)", _feet),
-        (rf"(?<![\w.,/:])(?P<number>{_NUMBER})\s*(?:x|\*)\s*10\^(?P<power>-?\d+)", _amount),
-        (r"(?<![\w.,/:^])(?P<number>1)0\^(?P<power>-?\d+)", _amount),
-        (r"(?<![\w.,/:])(?P<number>\d+(?:\.\d+)?)e(?P<power>\d+)\b", _amount),
+        (rf"(?<![\w.,/:^])(?:(?P<number>{_NUMBER})(?:\s*[x*]\s*10\^|e)|10\^)(?P<power>-?\d+)\b", _amount),
         (rf"{_AMOUNT}{_SCALE}", _amount),
     )
 ]

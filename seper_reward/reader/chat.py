@@ -71,8 +71,14 @@ class ChatTemplate:
         self._source: str | None = tokenizer.get_chat_template() if tokenizer.chat_template else None
         self._turns: list[dict[str, str]] = []  # first turns of every conversation
         if self._source is not None:
-            self._check_variables(self._source)
-            self._add_system_prompt()
+            for name in options.variables:
+                if not re.search(rf"\b{re.escape(name)}\b", self._source):
+                    raise ValueError(
+                        f"chat_template_kwargs has {name!r}, which the reader's chat template does not use; correct "
+                        "the name, or leave it out"
+                    )
+            if options.system_prompt is not None:
+                self._add_system_prompt(options.system_prompt)
             shown = self.render(_PROBE)
             if _PROBE[0]["content"] not in shown:
                 raise ValueError(
@@ -97,50 +103,31 @@ class ChatTemplate:
 
         Raises ``ValueError`` if the template fails.
         """
+        given = dict(self.options.variables)
         try:
-            return self._applied(turns)
+            text: str = self._tokenizer.apply_chat_template(
+                [*self._turns, *turns],
+                chat_template=with_date(self._source or "", self._date),
+                tokenize=False,
+                add_generation_prompt=True,
+                date_string=f"{self._date:%d %b %Y}",
+                **{**_NO_THINKING, **given},
+            )
+            return text
         except Exception as error:  # templates raise any error
             reason = " ".join(str(error).split())
+            remedy = f"correct chat_template_kwargs={given!r}, or give" if given else "give"
             raise ValueError(
-                f"the reader's chat template fails ({type(error).__name__}: {reason}); give another chat_template"
+                f"the reader's chat template fails ({type(error).__name__}: {reason}); {remedy} another chat_template"
             ) from error
 
-    def _applied(self, turns: Sequence[Mapping[str, str]]) -> str:
-        text: str = self._tokenizer.apply_chat_template(
-            [*self._turns, *turns],
-            chat_template=with_date(self._source or "", self._date),
-            tokenize=False,
-            add_generation_prompt=True,
-            date_string=f"{self._date:%d %b %Y}",
-            **{**_NO_THINKING, **self.options.variables},
-        )
-        return text
-
-    def _check_variables(self, source: str) -> None:
-        given = dict(self.options.variables)
-        if not given:
-            return
-        for name in given:
-            if not re.search(rf"\b{re.escape(name)}\b", source):
-                raise ValueError(
-                    f"chat_template_kwargs has {name!r}, which the reader's chat template does not use; correct the "
-                    "name, or leave it out"
-                )
-        try:
-            self._applied(_PROBE)
-        except Exception as error:  # templates raise any error for unknown values
-            raise ValueError(f"chat_template_kwargs={given!r} fail in the reader's chat template: {error}") from error
-
-    def _add_system_prompt(self) -> None:
-        text = self.options.system_prompt
-        if text is None:
-            return
+    def _add_system_prompt(self, text: str) -> None:
         self._turns = [{"role": "system", "content": text}]
+        found = "leaves it out"
         try:
-            shown = text.strip() in self._applied(_PROBE)
-            found = "leaves it out"
-        except Exception as error:  # templates can raise any exception for unknown roles
-            shown, found = False, f"raises {str(error)!r}"
+            shown = text.strip() in self.render(_PROBE)
+        except ValueError as error:  # for unknown roles
+            shown, found = False, f"raises {str(error.__cause__)!r}"
         if not shown:
             raise ValueError(
                 f"system_prompt needs a chat template that shows system messages; this reader's template {found}. "

@@ -190,9 +190,6 @@ class PromptedReader:
         with timed("prompts"):
             return [attempt(functools.partial(of_question, *pair)) for pair in zip(asked, answers, strict=True)]
 
-    def _prompts_or_error(self, asked: Query | Asked) -> list[str] | UnscorableError:
-        return attempt(lambda: [self.prompts.build(asked.question, passages) for passages in asked.contexts])
-
     def answer_log_probs(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[list[float]] | UnscorableError]:
@@ -201,31 +198,30 @@ class PromptedReader:
         Answers are cut to ``max_new_tokens`` tokens. A question has an error if it is longer than the reader's window,
         or its answers have no token.
         """
-        prompts = list(map(self._prompts_or_error, asked))
+
+        def built(each: Query | Asked) -> list[str]:
+            return [self.prompts.build(each.question, passages) for passages in each.contexts]
+
+        prompts = [attempt(functools.partial(built, each)) for each in asked]
         pairs = [
             (prompt, self.prompts.response_text(text))
             for own, texts in zip(prompts, answers, strict=True)
             if not isinstance(own, UnscorableError)
             for prompt, text in itertools.product(own, texts)
         ]
-        means = iter(self._mean_log_probs(pairs))
+
+        def compute(missing: list[int]) -> list[float | UnscorableError]:
+            found = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
+            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
+
+        keys = [(self.sampler.options.max_new_tokens, *pair) for pair in pairs]
+        means = iter(answers_through(self.cache, "answer log-prob", self.sampler, keys, compute))
         return [
             own
             if isinstance(own, UnscorableError)
             else all_or_error([all_or_error(list(itertools.islice(means, len(texts)))) for _ in own])
             for own, texts in zip(prompts, answers, strict=True)
         ]
-
-    def _mean_log_probs(self, pairs: Sequence[tuple[str, str]]) -> list[float | UnscorableError]:
-        """Return the mean log-probability per token of each text after its prompt."""
-
-        def compute(missing: list[int]) -> list[float | UnscorableError]:
-            found = self.sampler.log_probs(*zip(*(pairs[at] for at in missing), strict=True))
-            return [row if isinstance(row, UnscorableError) else float(row.mean()) for row in found]
-
-        longest = self.sampler.options.max_new_tokens
-        keys = [(longest, *pair) for pair in pairs]
-        return answers_through(self.cache, "answer log-prob", self.sampler, keys, compute)
 
     def with_style(self, style: PromptStyle) -> "PromptedReader":
         """Return the same reader with another prompt style."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.options import Layout, SamplingOptions
+from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Responses, UnscorableError
@@ -43,28 +44,24 @@ class Sampler(Protocol):
     """Interface of a reader for ``SePerScorer``, in this process or on servers.
 
     Attributes:
-        backend: ``"process"`` or ``"engine"``.
+        backend: ``"process"``, ``"vllm"`` or ``"engine"``.
         name: Name of the reader in provenance files.
         tokenizer: The reader's tokenizer.
         options: Options of sampling.
-        max_batch_tokens: Maximum number of tokens in the reader's cache; 0 if a server decides.
+        window: Maximum length of a prompt with its response, in tokens.
+        max_batch_tokens: Maximum number of tokens in the reader's cache; 0 if an engine decides.
         prompts_ahead: Number of prompts that ``expect`` can prefetch before ``sample`` is called; 0 for none.
+        layout: Layout of the reader; ``None`` if an engine decides.
     """
 
     backend: str
     name: str
     tokenizer: Any
     options: SamplingOptions
-    max_batch_tokens: int
-    prompts_ahead: int
-
-    @property
-    def knows_leaves(self) -> bool:
-        """Whether responses have the probabilities of a request's answers."""
-
-    @property
-    def layout(self) -> Layout | None:
-        """Layout of the reader; ``None`` if a server decides."""
+    window: int
+    max_batch_tokens: int = 0
+    prompts_ahead: int = 0
+    layout: Layout | None = None
 
     @property
     def weights_hash(self) -> str:
@@ -72,23 +69,34 @@ class Sampler(Protocol):
 
     @property
     def device(self) -> torch.device | None:
-        """Device of the reader; ``None`` if it is on a server."""
+        """Device of the reader; ``None`` if an engine decides."""
+        return None
+
+    @property
+    def knows_leaves(self) -> bool:
+        """Whether responses have the probabilities of a request's answers."""
 
     @property
     def max_prompt_tokens(self) -> int:
         """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
+        special: int = self.tokenizer.num_special_tokens_to_add()
+        return self.window - self.options.max_new_tokens - special
+
+    def encode(self, prompt: str, encoding: Any = None) -> list[int]:
+        """Return the token ids of a prompt that leaves room for a whole response; see ``encode_prompt``."""
+        return encode_prompt(self.tokenizer, prompt, self.window - self.options.max_new_tokens, encoding)
 
     def remember(self, cache: Cache) -> None:
-        """Compare weights that no hash covers, as those of a server, with those whose responses a cache has."""
+        """Raise if a server's weights, which no hash covers, are not those whose responses a cache has."""
+
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Prefetch requests of a later call of ``sample``, if possible; this affects only the time."""
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
         """Sample N responses for each request; see ``ResponseSampler.sample``."""
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
-
-    def expect(self, requests: Sequence[Request]) -> None:
-        """Prefetch requests of a later call of ``sample``; this affects only the time."""
 
     def reading_with(self, model: Any) -> "Sampler":
         """Return a sampler with the same options in this process, on a model with the same tokenizer.

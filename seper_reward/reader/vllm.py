@@ -12,7 +12,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,18 +22,17 @@ from torch import Tensor
 
 from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
+from seper_reward.reader.engine.completions import Completion, responses_of
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer, merged_folder
-from seper_reward.reader.sampler import Request, content_seed, count_work
+from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
 from seper_reward.reader.tokens import (
     GivenResponse,
     ResponseEnds,
-    encode_prompt,
     encode_response,
     find_tokens,
     leaf_before,
 )
-from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import file_hash, hash_with_tokenizer
 from seper_reward.runtime.imports import need
@@ -58,7 +57,7 @@ class _Queued:
     names: tuple[str, ...]
 
 
-class VLLMSampler:
+class VLLMSampler(Sampler):
     """Samples N responses for each prompt with vLLM.
 
     Args:
@@ -70,17 +69,15 @@ class VLLMSampler:
     """
 
     backend = "vllm"
-    max_batch_tokens = 0
-    layout = None
-    device: torch.device | None = None
     prompts_ahead = _AHEAD
+    weights_hash = ""
 
     def __init__(self, llm: Any, tokenizer: Any, *, name: str, weights_hash: str, **sampling: Any) -> None:
         self.name, self.tokenizer, self.weights_hash = name, tokenizer, weights_hash
         self.options = SamplingOptions(**sampling)
         self._llm, self._vllm = llm, need("vllm", "vllm")
         config = llm.llm_engine.vllm_config.model_config
-        self._window: int = config.max_model_len - 1  # a reading draws a token, too
+        self.window = config.max_model_len - 1  # a reading draws a token, too
         generation = SimpleNamespace(eos_token_id=(config.try_get_generation_config() or {}).get("eos_token_id"))
         self._end_tokens = end_tokens(SimpleNamespace(generation_config=generation), tokenizer)
         self._ends = ResponseEnds(tokenizer, self.options, self._end_tokens, len(tokenizer))
@@ -126,15 +123,6 @@ class VLLMSampler:
         """Whether responses are drawn from the model's own distribution."""
         return self.options.temperature == 1 and self.options.top_p == 1
 
-    @property
-    def max_prompt_tokens(self) -> int:
-        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
-        special: int = self.tokenizer.num_special_tokens_to_add()
-        return self._window - self.options.max_new_tokens - special
-
-    def remember(self, cache: Cache) -> None:
-        """Do nothing: the hash covers the weights."""
-
     def expect(self, requests: Sequence[Request]) -> None:
         """Queue requests of a later call of ``sample``: vLLM works on them while the caller judges others."""
         with self._lock:
@@ -165,7 +153,7 @@ class VLLMSampler:
         """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
 
         def encoded(prompt: str, text: str) -> tuple[list[int], list[int]]:
-            return self._encode(Request(prompt)), encode_response(self.tokenizer, text, self.options.max_new_tokens)
+            return self.encode(prompt), encode_response(self.tokenizer, text, self.options.max_new_tokens)
 
         pairs = [attempt(functools.partial(encoded, *pair)) for pair in zip(prompts, texts, strict=True)]
         usable = [pair for pair in pairs if not isinstance(pair, UnscorableError)]
@@ -189,12 +177,8 @@ class VLLMSampler:
         other.options, other._ends, other._queued = options, self._ends.with_options(options), {}
         return other
 
-    def _encode(self, request: Request) -> list[int]:
-        room = self._window - self.options.max_new_tokens
-        return encode_prompt(self.tokenizer, request.prompt, room, request.encoding)
-
     def _queue(self, request: Request) -> _Queued:
-        ids = self._encode(request)
+        ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
         given = tuple(map(self._ends.given, request.answers))
         # the question comes first: its request does not read the prefix cache, and fills it for the others
@@ -253,37 +237,26 @@ class VLLMSampler:
     def _responses(self, request: Request, queued: _Queued) -> Responses:
         *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
         leaves = zip(queued.given, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
-        rows = [self._row(request, queued.ids, each) for each in sorted(samples.outputs, key=lambda row: row.index)]
-        rows *= self.options.num_samples // len(rows)
-        texts, token_ids, log_probs, finished = zip(*rows, strict=True)
+        drawn = sorted(samples.outputs, key=lambda row: row.index)
+        rows = [self._ended(queued.ids, _completion(row), f"{request.prompt}\0{row.index}") for row in drawn]
         scored = [question[0].prompt_logprobs[at][queued.ids[at]].logprob for at in queued.span]
-        return Responses(
-            texts=texts,
-            token_log_probs=tuple(torch.tensor(row, dtype=torch.float32) for row in log_probs),
-            token_ids=token_ids,
-            finished=finished,
-            draw_log_probs=tuple(map(sum, log_probs)) if self.knows_leaves else (),
+        return replace(
+            responses_of(rows * (self.options.num_samples // len(rows)), as_drawn=self.knows_leaves),
             known_leaves=tuple(leaf_before(row, *self._read(queued.ids, row.read, output)) for row, output in leaves),
             question_log_prob=math.fsum(scored) / len(scored) if scored else None,
         )
 
-    def _row(self, request: Request, ids: list[int], drawn: Any) -> tuple[str, tuple[int, ...], list[float], bool]:
-        """Return the text, tokens and log-probabilities of a response, and whether it has ended.
-
-        A response that stopped before its first visible character goes on.
-        """
-        tokens, log_probs = list(drawn.token_ids), _log_probs(drawn)
-        while (cut := self._ends.cut(self._ends.decode(tokens))) is None and isinstance(drawn.stop_reason, str):
-            room = self.options.max_new_tokens - len(tokens)
+    def _ended(self, ids: list[int], row: Completion, noise: str) -> Completion:
+        """Return a response up to its stop string; one that stopped before its first visible character goes on."""
+        while (cut := self._ends.cut(self._ends.decode(row.tokens))) is None and row.stop_string:
+            room = self.options.max_new_tokens - len(row.tokens)
             if not room:
                 break
-            noise = f"{request.prompt}\0{drawn.index}\0{len(tokens)}"
-            (more,) = self._wait(self._enqueue([[*ids, *tokens]], [self._drawing(noise, 1, room)]))
-            (drawn,) = more.outputs
-            tokens, log_probs = [*tokens, *drawn.token_ids], log_probs + _log_probs(drawn)
-        ended = cut is not None or (drawn.finish_reason == "stop" and not isinstance(drawn.stop_reason, str))
-        text = self._ends.decode(tokens) if cut is None else cut
-        return text.strip(), tuple(tokens), log_probs, ended
+            params = self._drawing(f"{noise}\0{len(row.tokens)}", 1, room)
+            (more,) = self._wait(self._enqueue([[*ids, *row.tokens]], [params]))
+            row = row.and_then(_completion(more.outputs[0]))
+        text = self._ends.decode(row.tokens) if cut is None else cut
+        return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
     def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
         """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
@@ -294,8 +267,10 @@ class VLLMSampler:
         return log_probs, {token: each.logprob for token, each in output.outputs[0].logprobs[0].items()}
 
 
-def _log_probs(drawn: Any) -> list[float]:
-    return [row[token].logprob for row, token in zip(drawn.logprobs, drawn.token_ids, strict=True)]
+def _completion(drawn: Any) -> Completion:
+    log_probs = [row[token].logprob for row, token in zip(drawn.logprobs, drawn.token_ids, strict=True)]
+    stop_string = isinstance(drawn.stop_reason, str)
+    return Completion(list(drawn.token_ids), log_probs, "", drawn.finish_reason == "stop", stop_string)
 
 
 @contextlib.contextmanager

@@ -100,7 +100,7 @@ def test_the_parts_of_a_pair_by_hand():
 
 def test_a_pair_is_cut_into_the_parts_of_both_texts(tiny_judge):
     long, short = "Rain fell on the mill. " * 60, "the mill burned"
-    parts = in_windows(long, lambda text: tiny_judge._fits(text, tiny_judge._answer_tokens))
+    parts = in_windows(long, tiny_judge._fits(tiny_judge._answer_tokens))
     assert len(parts) > 1
     (grid,) = tiny_judge.parts([Pair("It burned. who told you why? Thanks.", long, short)])
     assert grid == [[Pair("who told you why?", part, short) for part in parts]]

@@ -36,7 +36,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         if label in ("delta_belief", "seper_gain") and not scorer.knows_answers:
             raise ValueError(
                 f"{label} needs the probabilities of the answers: use a reader that does not think, in this "
-                "process or on an engine with echo, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
+                "process or on vLLM, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
             )
         if label in _OF_QUESTION and scorer.sampler.backend == "engine":
             raise ValueError(f"{label} needs the probability of the question: use a reader or vLLM in this process")

@@ -1,20 +1,32 @@
 """Requests to a completions server, and checks of its answers."""
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from seper_reward.types import UnscorableError
+import torch
 
+from seper_reward.types import Responses, UnscorableError
+
+NEXT_TOKENS = 20  # vLLM's default maximum; ends that are not among them are rare
 _TOKEN_ID = "token_id:"
+
+
+class Completes(Protocol):
+    """A server or a pool of servers."""
+
+    def complete(self, request: dict[str, Any]) -> Awaitable[dict[str, Any]]:
+        """Send a completion request and return the answer's JSON."""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A server's response: T token ids (or texts, if it returns no ids), and their natural-log probabilities.
+    """An engine's response: T token ids (or texts, if it returns no ids), and their natural-log probabilities.
 
-    ``ended`` is false at the maximum length; ``stop_string`` is true if a stop string ended the response.
+    ``text`` has no special tokens. ``ended`` is false at the maximum length; ``stop_string`` is true if a stop string
+    ended the response.
     """
 
     tokens: list[Any]
@@ -22,6 +34,23 @@ class Completion:
     text: str
     ended: bool
     stop_string: bool
+
+    def and_then(self, more: "Completion") -> "Completion":
+        """Return the response with its continuation."""
+        tokens, log_probs = self.tokens + more.tokens, self.log_probs + more.log_probs
+        return Completion(tokens, log_probs, self.text + more.text, more.ended, more.stop_string)
+
+
+def responses_of(rows: Sequence[Completion], *, as_drawn: bool) -> Responses:
+    """Return completions as responses; ``as_drawn`` is whether they were drawn with their own probabilities."""
+    named = all(isinstance(token, int) for row in rows for token in row.tokens)
+    return Responses(
+        texts=tuple(row.text.strip() for row in rows),
+        token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
+        token_ids=tuple(tuple(row.tokens) for row in rows) if named else (),
+        finished=tuple(row.ended for row in rows),
+        draw_log_probs=tuple(sum(row.log_probs) for row in rows) if as_drawn else (),
+    )
 
 
 def completion_request(
@@ -47,70 +76,58 @@ def completion_request(
     }
 
 
-def read_completions(
-    answer: Mapping[str, Any], count: int, decode: Callable[[Sequence[Any]], str]
-) -> list[Completion]:
-    """Return the ``count`` completions of a server's answer, ordered by index; ``decode`` returns the text of ids.
+@contextlib.contextmanager
+def whole() -> Iterator[None]:
+    """Raise ``UnscorableError`` if an answer lacks something that the block reads."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, UnscorableError):
+            raise
+        raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
+
+
+def read_completions(answer: Mapping[str, Any], count: int) -> list[Completion]:
+    """Return the ``count`` completions of a server's answer, ordered by index.
 
     Raises ``UnscorableError`` if a response, a log-probability or a finish reason is missing.
     """
-    try:
-        completions = [_read(choice, decode) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
+    with whole():
+        completions = [_read(choice) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
     if len(completions) != count:
         raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(completions)}")
     return completions
 
 
-def read_prompt(answer: Mapping[str, Any], prompt: int, tokens: Sequence[int]) -> list[float]:
-    """Return the log-probabilities of tokens after the first ``prompt`` of a prompt, from vLLM's ``prompt_logprobs``.
+async def forced(
+    server: Completes, model: str, prompt: list[int], tokens: Sequence[int]
+) -> tuple[list[float], dict[int, float]]:
+    """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens after them.
 
-    Raises ``UnscorableError`` if the server returned none.
+    Raises ``UnscorableError`` if the server answers only in part, or has no ``prompt_logprobs``, as vLLM has.
     """
-    try:
-        rows = answer["choices"][0]["prompt_logprobs"][prompt:]
-        return _numbers([row[str(token)]["logprob"] for row, token in zip(rows, tokens, strict=True)], len(tokens))
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        if isinstance(error, UnscorableError):
-            raise
-        raise UnscorableError("engine gives no log-probabilities of prompts (prompt_logprobs)") from error
+    request = {**completion_request(model, [*prompt, *tokens], n=1, max_tokens=1), "logprobs": NEXT_TOKENS}
+    request["extra_body"]["prompt_logprobs"] = 0
+    answer = await server.complete(request)
+    with whole():
+        (choice,) = answer["choices"]
+        if not choice.get("prompt_logprobs"):
+            raise UnscorableError("engine gives no log-probabilities of prompts (prompt_logprobs)")
+        rows = zip(choice["prompt_logprobs"][len(prompt) :], tokens, strict=True)
+        following = choice["logprobs"]["top_logprobs"][-1].items()
+        return (
+            _numbers([row[str(token)]["logprob"] for row, token in rows], len(tokens)),
+            {int(token.removeprefix(_TOKEN_ID)): float(value) for token, value in following},
+        )
 
 
-def read_next(answer: Mapping[str, Any]) -> dict[int, float]:
-    """Return the log-probabilities of the likeliest tokens after a prompt, by token id.
-
-    Raises ``UnscorableError`` if the server returned no log-probabilities or no token ids.
-    """
-    try:
-        likeliest = answer["choices"][0]["logprobs"]["top_logprobs"][-1]
-        return {int(token.removeprefix(_TOKEN_ID)): float(value) for token, value in likeliest.items()}
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
-
-
-def read_forced(answer: Mapping[str, Any], prompt: int, response: int) -> list[float]:
-    """Return the log-probabilities of ``response`` (>= 1) tokens after the first ``prompt`` of an echoed prompt.
-
-    Raises ``UnscorableError`` if the server returned no log-probabilities of the prompt.
-    """
-    try:
-        log_probs = answer["choices"][0]["logprobs"]["token_logprobs"]
-        if len(log_probs) >= prompt + response:
-            return _numbers(log_probs[prompt : prompt + response], response)
-    except (KeyError, IndexError, TypeError):
-        pass
-    raise UnscorableError("engine gives no log-probabilities of prompts (echo)")
-
-
-def _read(choice: Mapping[str, Any], decode: Callable[[Sequence[Any]], str]) -> Completion:
+def _read(choice: Mapping[str, Any]) -> Completion:
     reason, tokens, text = choice["finish_reason"], choice["logprobs"]["tokens"], choice["text"]
     if reason not in ("stop", "length"):
         raise UnscorableError(f"engine gave half an answer: a response ended with finish_reason={reason!r}")
     log_probs = _numbers(choice["logprobs"]["token_logprobs"], len(tokens))
     if all(token.startswith(_TOKEN_ID) for token in tokens):
         tokens = [int(token.removeprefix(_TOKEN_ID)) for token in tokens]
-        text = decode(tokens)
     return Completion(tokens, log_probs, text, reason == "stop", isinstance(choice.get("stop_reason"), str))
 
 

@@ -21,13 +21,19 @@ from torch import Tensor
 from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
 from seper_reward.reader.engine.canary import Reading
-from seper_reward.reader.engine.completions import Completion, completion_request, read_completions
+from seper_reward.reader.engine.completions import (
+    Completion,
+    completion_request,
+    forced,
+    read_completions,
+    responses_of,
+)
 from seper_reward.reader.engine.servers import ServerPool
-from seper_reward.reader.engine.verification import PROBE, Verifier
+from seper_reward.reader.engine.verification import PROBE, verify
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
-from seper_reward.reader.tokens import ResponseEnds, cut_at_stop, encode_prompt, encode_response, leaf_before
+from seper_reward.reader.tokens import ResponseEnds, encode_response, leaf_before
 from seper_reward.reader.vllm import VLLMSampler
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.control_tokens import end_tokens
@@ -40,7 +46,7 @@ from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 _EXPECTED = 8192  # maximum number of prefetched responses
 
 
-class EngineSampler:
+class EngineSampler(Sampler):
     """Samples N responses for each prompt from one or several servers of a model.
 
     Log-probabilities must be the model's own at temperature 1. At the start, each server gets a test request. It is
@@ -57,42 +63,37 @@ class EngineSampler:
         ValueError: A server has another model or tokenizer, or wrong log-probabilities; or a trainer sends its policy
             to it under this name.
         OSError: The library ``openai`` is not installed.
-        WeightsMovedError: The servers have different weights. Later, ``sample``, ``log_probs`` and ``leaves`` raise it
-            if the weights have changed.
+        WeightsMovedError: The servers have different weights. Later, ``sample`` and ``log_probs`` raise it if the
+            weights have changed.
     """
 
     backend = "engine"
-    max_batch_tokens = 0
-    layout = None
-    device: torch.device | None = None
 
     def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:
         self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
         self._pool = ServerPool(engine)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
         lengths = [row["max_model_len"] for row in self._pool.rows if row.get("max_model_len")]
-        self._window: int = min(lengths, default=tokenizer.model_max_length)
+        self.window = min(lengths, default=tokenizer.model_max_length)
         self._expected: dict[Request, Future[Responses]] = {}
         self._lock = threading.RLock()  # of _expected
-        self._ask_servers()
+        self._verify()
+        self._pool.watch()
 
-    def _ask_servers(self) -> None:
-        """Send the test request to each server."""
-        tokenizer = self.tokenizer
-        self._verifier = Verifier(self.name, self.options, lambda text: list(tokenizer(text).input_ids), self._decode)
-        names_ids, reads_prompts = zip(
-            *(
-                self._pool.start(
-                    self._verifier.abilities(server, server.url, read_prompt=not server.has_adapters)
-                ).result()
-                for server in self._pool.servers
-            ),
-            strict=True,
-        )
-        self._verifier = replace(self._verifier, reads_prompts=all(reads_prompts))
-        if self._pool.reading is None:
-            self._pool.watch()
-        self._stops = all(names_ids)  # else responses are cut here instead of by the servers
+    def _verify(self) -> None:
+        found = []
+        for server in self._pool.servers:
+            work = verify(server, self.name, self.options, self.tokenizer)
+            try:
+                found.append(self._pool.start(work).result())
+            except ValueError as error:
+                drawn = f"temperature={self.options.temperature}, top_p={self.options.top_p}"
+                raise ValueError(f"engine={server.url!r} cannot be used with {drawn}: {error}") from error
+        self._names_ids, self._reads_prompts = (all(column) for column in zip(*found, strict=True))
+        if self._draws_as_it_is and not self._reads_prompts:
+            adapters = any(server.has_adapters for server in self._pool.servers)
+            reason = "serves LoRA adapters" if adapters else "gives no log-probabilities of prompts (prompt_logprobs)"
+            say_once(f"probabilities of gold answers are not known: engine {reason}")
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -106,12 +107,6 @@ class EngineSampler:
         if reading is not None:
             (known,) = answers_through(cache, "canary reading", self, [(PROBE,)], lambda _: [reading], Reading)
             self._pool.compare_with(known)
-
-    @property
-    def max_prompt_tokens(self) -> int:
-        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
-        special: int = self.tokenizer.num_special_tokens_to_add()
-        return self._window - self.options.max_new_tokens - special
 
     def expect(self, requests: Sequence[Request]) -> None:
         """Send requests of a later call of ``sample`` to the servers; failed ones are sent again."""
@@ -138,37 +133,25 @@ class EngineSampler:
         with timed("decode"):  # includes the server's prefill
             sampled = {request: attempt(future.result) for request, future in futures.items()}
         usable = (each.prompt for each, found in sampled.items() if not isinstance(found, UnscorableError))
-        count_work(len(sampled), map(self._encode, usable), sampled.values())
+        count_work(len(sampled), map(self.encode, usable), sampled.values())
         return [sampled[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``.
 
-        A request that the server rejects, or answers without log-probabilities of prompts (``echo``), is also an error
-        of its pair. Raises ``ConnectionError`` if no server answered, after all retries.
+        A request that the server rejects, or answers without ``prompt_logprobs``, is also an error of its pair. Raises
+        ``ConnectionError`` if no server answered, after all retries.
         """
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
         found = [attempt(future.result) for future in futures]
         usable = (prompt for prompt, row in zip(prompts, found, strict=True) if not isinstance(row, UnscorableError))
-        count_work(len(found), map(self._encode, usable), found)
+        count_work(len(found), map(self.encode, usable), found)
         return found
 
     @property
     def knows_leaves(self) -> bool:
-        """Whether responses are drawn from the model's own distribution, and servers echo prompt log-probabilities."""
-        return self._draws_as_it_is and self._echoes
-
-    @functools.cached_property
-    def _echoes(self) -> bool:
-        probe = self._encode(PROBE)
-        futures = [
-            self._pool.start(self._verifier.forced_and_next(server, probe[:-1], probe[-1:]))
-            for server in self._pool.servers
-        ]
-        problems = [found for future in futures if isinstance(found := attempt(future.result), UnscorableError)]
-        for problem in problems:
-            say_once(f"probabilities of gold answers are not known: {problem}")
-        return not problems
+        """Whether responses are drawn from the model's own distribution, and servers read prompts."""
+        return self._draws_as_it_is and self._reads_prompts
 
     @functools.cached_property
     def _ends(self) -> ResponseEnds:
@@ -188,103 +171,66 @@ class EngineSampler:
         other.__dict__.pop("_ends", None)
         verified = (self.options.temperature, self.options.top_p) != (1, 1)
         if not verified and (options.temperature not in (0, 1) or options.top_p != 1):
-            other._ask_servers()
+            other._verify()
         return other
 
     async def _forced(self, prompt: str, text: str) -> Tensor:
         tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-        log_probs = await self._verifier.forced(self._pool, self._encode(prompt), tokens)
+        log_probs, _ = await forced(self._pool, self.name, self.encode(prompt), tokens)
         return torch.tensor(log_probs, dtype=torch.float32)
 
     async def _leaf(self, ids: list[int], text: str) -> Leaf:
         given = self._ends.given(text)
-        if given.ends:
-            return leaf_before(given, *await self._verifier.forced_and_next(self._pool, ids, given.read))
-        return leaf_before(given, await self._verifier.forced(self._pool, ids, given.read), {})  # no room for an end
+        return leaf_before(given, *await forced(self._pool, self.name, ids, given.read))
 
     async def _responses(self, request: Request) -> Responses:
-        ids = self._encode(request.prompt)
+        ids = self.encode(request.prompt, request.encoding)
         leaves = asyncio.gather(*(self._leaf(ids, text) for text in request.answers))
         sampled, known = await asyncio.gather(self._sample(ids, request.prompt), leaves)
         return replace(sampled, known_leaves=tuple(known))
 
     async def _sample(self, ids: list[int], prompt: str) -> Responses:
-        completions = await self._complete(ids, self._count, prompt)
-        completions = await asyncio.gather(
-            *(self._past_leading_stops(ids, row, f"{prompt}\0{at}") for at, row in enumerate(completions))
-        )
-        rows = [self._cut(row) for row in completions] * (self.options.num_samples // len(completions))
-        return Responses(
-            texts=tuple(row.text.strip() for row in rows),
-            token_log_probs=tuple(torch.tensor(row.log_probs, dtype=torch.float32) for row in rows),
-            token_ids=tuple(tuple(row.tokens) for row in rows) if self._stops else (),
-            finished=tuple(row.ended for row in rows),
-            draw_log_probs=tuple(sum(row.log_probs) for row in rows) if self._draws_as_it_is else (),
-        )
+        # servers reject several samples at temperature 0
+        count = 1 if self.options.temperature == 0 else self.options.num_samples
+        drawn = await self._complete(ids, count, prompt, self.options.max_new_tokens)
+        rows = await asyncio.gather(*(self._ended(ids, row, f"{prompt}\0{at}") for at, row in enumerate(drawn)))
+        return responses_of(rows * (self.options.num_samples // len(rows)), as_drawn=self._draws_as_it_is)
 
-    async def _complete(
-        self, prompt: list[int], count: int, noise: str, longest: int | None = None
-    ) -> list[Completion]:
-        options = self.options
-        request = completion_request(
-            self.name,
-            prompt,
-            n=count,
-            max_tokens=longest or options.max_new_tokens,
-            temperature=options.temperature,
-            top_p=options.top_p,
-        )
-        request["seed"] = content_seed(options.seed, noise)
-        if self._stops and options.stop:
-            request["stop"] = list(options.stop)
-        return read_completions(await self._pool.complete(request), count, self._decode)
+    async def _complete(self, prompt: list[int], count: int, noise: str, longest: int) -> list[Completion]:
+        drawn = {"temperature": self.options.temperature, "top_p": self.options.top_p}
+        request = completion_request(self.name, prompt, n=count, max_tokens=longest, **drawn)
+        request["seed"] = content_seed(self.options.seed, noise)
+        if self._names_ids and self.options.stop:
+            request["stop"] = list(self.options.stop)
+        return read_completions(await self._pool.complete(request), count)
 
-    async def _past_leading_stops(self, prompt: list[int], row: Completion, noise: str) -> Completion:
-        """Continue a response that the server ended at a stop string before its first visible character."""
-        while row.stop_string and self._before_stop(row.text) is None:
+    async def _ended(self, prompt: list[int], row: Completion, noise: str) -> Completion:
+        """Return a response up to the token that completes a stop string, like ``ResponseSampler``.
+
+        A response that the server ended at a stop string before its first visible character goes on; those of servers
+        without token ids are cut here.
+        """
+        while row.stop_string and self._ends.cut(self._decode(row.tokens)) is None:
             room = self.options.max_new_tokens - len(row.tokens)
             if not room:
-                return Completion(row.tokens, row.log_probs, row.text, ended=False, stop_string=False)
+                row = replace(row, ended=False, stop_string=False)
+                break
             (more,) = await self._complete([*prompt, *row.tokens], 1, f"{noise}\0{len(row.tokens)}", room)
-            tokens = row.tokens + more.tokens
-            row = Completion(
-                tokens, row.log_probs + more.log_probs, self._decode(tokens), more.ended, more.stop_string
-            )
-        return row
-
-    def _cut(self, row: Completion) -> Completion:
-        """End a response after the token that completes a stop string, like ``ResponseSampler``."""
-        cut_text = self._before_stop(row.text)
-        if cut_text is None:
-            return row
-        for length in range(1, len(row.tokens)):
-            text = self._before_stop(self._decode(row.tokens[:length]))
+            row = row.and_then(more)
+        for length in range(len(row.tokens) if self._names_ids else 1, len(row.tokens) + 1):
+            text = self._ends.cut(self._decode(row.tokens[:length]))
             if text is not None:
                 return Completion(row.tokens[:length], row.log_probs[:length], text, ended=True, stop_string=True)
-        return Completion(row.tokens, row.log_probs, cut_text, ended=True, stop_string=True)
+        return replace(row, text=self._decode(row.tokens)) if self._names_ids else row
 
     @property
     def _draws_as_it_is(self) -> bool:
         """Whether tokens are drawn with the model's own probabilities, and servers return token ids."""
-        return bool(self._stops) and self.options.temperature == 1 and self.options.top_p == 1
-
-    @property
-    def _count(self) -> int:
-        # servers reject several samples at temperature 0
-        return 1 if self.options.temperature == 0 else self.options.num_samples
-
-    def _encode(self, prompt: str) -> list[int]:
-        return encode_prompt(self.tokenizer, prompt, self._window - self.options.max_new_tokens)
+        return self._names_ids and self.options.temperature == 1 and self.options.top_p == 1
 
     def _decode(self, tokens: Sequence[Any]) -> str:
         """Return the text of token ids, or of tokens given as texts."""
-        if isinstance(tokens[0], str):
-            return "".join(tokens)
-        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        return text
-
-    def _before_stop(self, text: str) -> str | None:
-        return cut_at_stop(text, self.options.stop)
+        return "".join(tokens) if isinstance(tokens[0], str) else self._ends.decode(tokens)
 
 
 def load_sampler(

@@ -5,17 +5,16 @@ provenance files. ``OPENAI_API_KEY`` is not read: a key for one service must not
 """
 
 import asyncio
-import functools
 import math
 import os
 import threading
 import time
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from seper_reward.options import API_KEY, EngineOptions, check_url, split_address
-from seper_reward.reader.engine.canary import Canary, Reading, canary_request, read_canary
+from seper_reward.reader.engine.canary import Reading, canary_request, read_canary
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import UnscorableError
@@ -43,7 +42,7 @@ class Server:
         self.in_flight = self._requests = 0
         self._failed_at = -math.inf
         self.has_adapters = False
-        self.canary: Canary | None = None
+        self.reference: Reading | None = None  # of the canary
 
     @property
     def rank(self) -> tuple[bool, int, int]:
@@ -53,20 +52,26 @@ class Server:
     async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         """Send a completion request and return the answer's JSON.
 
-        If a trainer of adapters shares the server, the canary confirms the weights first. Raises ``UnscorableError``
-        if the server rejects this prompt, answers no JSON object, or has LoRA adapters and the request reads a prompt;
-        ``ConnectionError`` if it does not answer, or returns an error that the prompt did not cause; and
-        ``WeightsMovedError``.
+        If a trainer of adapters shares the server, the canary confirms the weights afterwards. Raises
+        ``UnscorableError`` if the server rejects this prompt, answers no JSON object, or has LoRA adapters and the
+        request reads a prompt; ``ConnectionError`` if it does not answer, or returns an error that the prompt did not
+        cause; and ``WeightsMovedError``.
         """
-        if self.has_adapters and (request.get("echo") or "prompt_logprobs" in request["extra_body"]):
-            raise UnscorableError(f"engine={self.url!r} serves LoRA adapters, and an echo request can end such a vLLM")
+        if self.has_adapters and "prompt_logprobs" in request["extra_body"]:
+            # vLLM 0.32 on a CPU ends at such a request
+            raise UnscorableError(f"engine={self.url!r} serves LoRA adapters, and reading a prompt can end it")
         answer = await self._send(request)
-        if self.canary is not None and self.has_adapters:
-            await self.canary.confirm()
+        if self.has_adapters and self.reference is not None:
+            reading = await self.read_canary(request["model"])
+            reading.compare(self.reference, self.named(request["model"]))
         return answer
 
+    def named(self, model: str) -> str:
+        """Return the server and its model, for messages."""
+        return f"engine={self.url!r}, model {model!r},"
+
     async def read_canary(self, model: str) -> Reading:
-        """Read the canary's prompt with the weights of a name; errors are those of ``complete``."""
+        """Return the canary's reading of a model; errors are those of ``complete``."""
         return read_canary(await self._send(canary_request(model)))
 
     async def _send(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -111,11 +116,11 @@ class Server:
             answer = await client.get(f"{root}/server_info?config_format=json", cast_to=object)
         except self._errors:
             return {}
-        match answer:
-            case {"vllm_config": dict(config)}:
-                self.has_adapters = self.has_adapters or config.get("lora_config") is not None
-                return cast(dict[str, Any], config)
-        return {}
+        config = answer.get("vllm_config") if isinstance(answer, dict) else None
+        if not isinstance(config, dict):
+            return {}
+        self.has_adapters = self.has_adapters or config.get("lora_config") is not None
+        return config
 
 
 class ServerPool:
@@ -164,29 +169,23 @@ class ServerPool:
         """
         for server in self.servers:
             try:
-                reading = self.start(server.read_canary(self.model)).result()
+                server.reference = self.start(server.read_canary(self.model)).result()
             except UnscorableError as error:
                 say_once(f"a change of weights at engine={server.url!r} would not be noticed: {error}")
-                continue
-            name = f"engine={server.url!r}, model {self.model!r},"
-            canary = Canary(functools.partial(server.read_canary, self.model), reading, name)
-            first = next((each.canary for each in self.servers if each.canary is not None), None)
-            if first is not None:
-                canary.reference = first.reference
-                canary.compare(reading)
-            server.canary = canary
+        if self.reading is not None:
+            self.compare_with(self.reading)
 
     def compare_with(self, reference: Reading) -> None:
-        """Raise ``WeightsMovedError`` if weights differ from those of an earlier run, the reference from now on."""
+        """Raise ``WeightsMovedError`` if weights differ from those of a reading, the reference from now on."""
         for server in self.servers:
-            if server.canary is not None:
-                reading, server.canary.reference = server.canary.reference, reference
-                server.canary.compare(reading)
+            if server.reference is not None:
+                reading, server.reference = server.reference, reference
+                reading.compare(reference, server.named(self.model))
 
     @property
     def reading(self) -> Reading | None:
         """What the canary read at the start; ``None`` if the servers return no log-probabilities of a greedy token."""
-        return next((each.canary.reference for each in self.servers if each.canary is not None), None)
+        return next((each.reference for each in self.servers if each.reference is not None), None)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Run a coroutine in the pool's thread."""

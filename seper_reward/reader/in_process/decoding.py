@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from seper_reward.options import Layout
-from seper_reward.reader.in_process.layout import cache_argument, has_lines, new_cache
+from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache
 from seper_reward.reader.in_process.rows import Row
-from seper_reward.reader.in_process.scored_tokens import Place, forward, has_keep_argument, places_of
+from seper_reward.reader.in_process.scored_tokens import Place, forward, places_of
 from seper_reward.reader.tokens import GivenResponse
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf
@@ -103,10 +103,7 @@ class TreeDecoder:
         return torch.cat(logits), [prompt for prompt in range(len(prompts)) for _ in range(self._samples)], scored
 
     def _parts(self, prompts: Sequence[Sequence[int]]) -> Iterator[tuple[int, Sequence[Sequence[int]]]]:
-        """Divide the prompts into groups for one forward pass: all, or on a CPU as many as fit into its cache.
-
-        Each group has the position of its first prompt.
-        """
+        """Divide the prompts into groups for one forward pass, each with the position of its first prompt."""
         start = 0
         for end in range(1, len(prompts) + 1):
             longest = max(map(len, prompts[start : end + 1]))
@@ -119,10 +116,7 @@ class TreeDecoder:
     def _read(
         self, prompts: Sequence[Sequence[int]], common: int, head: Any, places: Sequence[Place]
     ) -> tuple[Tensor, Any, list[float]]:
-        """Return the logits after the prompts, ``(L, V)``, the cache, and the log-probabilities of scored tokens.
-
-        ``head`` caches the prompts' common start.
-        """
+        """Return the logits after the prompts, ``(L, V)``, the cache, and the log-probabilities of scored tokens."""
         cache = new_cache(self._model)
         if head is not None:
             cache = copy.deepcopy(head)
@@ -132,7 +126,7 @@ class TreeDecoder:
         rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
         last = torch.tensor([len(ids) - common - 1 for ids in prompts])
         kept, columns = torch.unique(last, return_inverse=True)
-        if has_keep_argument(self._model):
+        if keep_logits(self._model, kept):
             last = columns
         logits, scored = self._forward(rest, cache, keep=kept.to(self._model.device), places=places)
         return logits[torch.arange(len(prompts)), last], cache, scored
@@ -317,11 +311,7 @@ def known_leaves(
     given: Sequence[Sequence[GivenResponse]],
     leaves_of: Callable[[Sequence[GivenResponse], Sequence[Sequence[Tensor]]], Sequence[Leaf]],
 ) -> list[tuple[Leaf, ...]]:
-    """Return the leaves of each prompt's given responses.
-
-    The decoder has prefilled L prompts, and returned the ``logits`` ``(L, V)`` of the next token. ``leaves_of`` is
-    ``RowWriter.leaves``.
-    """
+    """Return the leaves of each prompt's given responses, after ``prefill`` returned ``logits``, ``(L, V)``."""
     leaves: list[tuple[Leaf, ...]] = [()] * len(given)
     longest = max((len(row.read) for own in given for row in own), default=0)
     width = max(_GIVEN_TOKENS // len(given), longest)

@@ -22,16 +22,13 @@ from seper_reward.reader.in_process.rows import RowWriter
 from seper_reward.reader.in_process.self_check import (
     PROBE_SAMPLES,
     PROBE_TOKENS,
-    PROBES,
     decoding_problem,
-    probe_ids,
     probes,
 )
 from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Request, Sampler, count_work, isolated
-from seper_reward.reader.tokens import GivenResponse, encode_prompt, encode_response, find_tokens
-from seper_reward.runtime.cache import Cache
+from seper_reward.reader.tokens import GivenResponse, encode_response, find_tokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import give_back, in_batches, in_halves, token_batches
@@ -57,7 +54,7 @@ class Line:
     span: range = range(0)
 
 
-class ResponseSampler:
+class ResponseSampler(Sampler):
     """Samples N responses for each prompt from a causal language model.
 
     The prompt is prefilled once, and its key-value cache is shared by all N samples; the common prefix of a batch's
@@ -72,7 +69,6 @@ class ResponseSampler:
     """
 
     backend = "process"
-    prompts_ahead = 0
     knows_leaves = True
 
     def __init__(
@@ -95,7 +91,7 @@ class ResponseSampler:
         # models ignore padding, so any token does if the tokenizer has none
         ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
         self._pad_id: int = next(token for token in ids if token is not None)
-        self._window = window_of(model) or tokenizer.model_max_length
+        self.window = window_of(model) or tokenizer.model_max_length
         self._rows = RowWriter(model, tokenizer, name, self.options)
 
     @classmethod
@@ -110,11 +106,11 @@ class ResponseSampler:
         loaded = reader if isinstance(reader, LoadedModel) else load_reader(reader, options)
         tokenizer = with_template(loaded.tokenizer, options.chat_template)
         sampler = cls(loaded.model, tokenizer, name=loaded.name, options=options, **sampling)
-        problem = sampler._loading_problem()
+        problem = sampler._problem()
         if problem and options.layout is None and sampler.layout != "reread":
             say_once(f"{problem}; it is read without a cache, which is slow; {_IN_TRAINING}")
             sampler.layout = sampler._given_layout = "reread"
-            problem = sampler._loading_problem()
+            problem = sampler._problem()
         elif options.layout is None and sampler.layout == "reread":
             say_once(f"the architecture of reader {loaded.name!r} is read without a cache, which is slow")
         if problem:
@@ -131,12 +127,6 @@ class ResponseSampler:
         """Device of the reader."""
         device: torch.device = self._model.device
         return device
-
-    @property
-    def max_prompt_tokens(self) -> int:
-        """Maximum length of a prompt, in tokens, that leaves room for a whole response."""
-        special: int = self.tokenizer.num_special_tokens_to_add()
-        return self._window - self.options.max_new_tokens - special
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
         """Sample N responses for each request, and measure what else it asks for.
@@ -176,7 +166,7 @@ class ResponseSampler:
         leading space if it needs one, and without an end-of-sequence token. A pair has an error if its prompt is empty
         or longer than the model's window minus ``max_new_tokens``, or if its text has no token.
         """
-        encoded, errors = self._encoded(prompts)
+        encoded, errors = _values_and_errors(self.encode, prompts)
         encode = functools.partial(encode_response, self.tokenizer, longest=self.options.max_new_tokens)
         tokens, blank = _values_and_errors(encode, texts)
         pairs = list(zip(prompts, texts, strict=True))
@@ -189,12 +179,6 @@ class ResponseSampler:
             by_pair[prompt, text] if (prompt, text) in by_pair else errors.get(prompt) or blank[text]
             for prompt, text in pairs
         ]
-
-    def remember(self, cache: Cache) -> None:
-        """Do nothing: the hash covers the weights."""
-
-    def expect(self, requests: Sequence[Request]) -> None:
-        """Do nothing: there is no prefetching in this process."""
 
     @classmethod
     def checked_like(cls, sampler: Sampler, model: Any) -> "ResponseSampler":
@@ -217,45 +201,38 @@ class ResponseSampler:
         other.options, other._rows = options, self._rows.with_options(options)
         return other
 
-    def check(self, prompt: str = PROBES[0], tolerance: float | None = None) -> None:
+    def check(self, tolerance: float | None = None) -> None:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
-        A few tokens are sampled for the prompt and its first part in one batch, in this sampler's layout. The plain
+        A few tokens are sampled for a prompt and its first part in one batch, in this sampler's layout. The plain
         calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
         mean over a response's tokens (default: the difference explained by rounding in the model's dtype); a greater
         difference raises ``RuntimeError``, logits of NaN ``UnscorableError``. Reasons: the layout does not suit the
         architecture, train mode, gradient checkpointing without a cache.
         """
-        if problem := self._decoding_problem(prompt, tolerance):
+        if problem := self._problem(tolerance):
             raise RuntimeError(f"{problem}; {_WAY_OUT}")
 
-    def _loading_problem(self) -> str | None:
+    def _problem(self, tolerance: float | None = None) -> str | None:
         """Return a problem with all prompts of the check, or ``None`` if one of them has none."""
-        problem = None
-        for probe in probes(self._model.dtype):
-            if (problem := self._decoding_problem(probe)) is None:
-                return None
-        return problem
-
-    def _decoding_problem(self, prompt: str, tolerance: float | None = None) -> str | None:
-        """Return a problem with the reader's log-probabilities, or ``None``; see ``check``."""
         probe = copy.copy(self)
         probe.options = SamplingOptions(PROBE_SAMPLES, max_new_tokens=PROBE_TOKENS, stop=[])
         probe._rows = RowWriter(self._model, self.tokenizer, self.name, probe.options, end_tokens=())
-        ids = probe_ids(self.tokenizer(prompt).input_ids, self._window - PROBE_TOKENS)
-        lines = [Line(f"{prompt} {number}", each) for number, each in enumerate(ids)]
-        sample = functools.partial(probe._sample_batch, lines)
-        return decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
-
-    def _encoded(self, prompts: Iterable[str]) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
-        """Return the token ids of prompts that fit, and the errors of other prompts."""
-        room = self._window - self.options.max_new_tokens
-        return _values_and_errors(functools.partial(encode_prompt, self.tokenizer, room=room), prompts)
+        problem = None
+        for prompt in probes(self._model.dtype):
+            whole = self.tokenizer(prompt).input_ids[PROBE_TOKENS - self.window :]
+            ids = [whole, whole[: -(-2 * len(whole) // 3)]]
+            sample = functools.partial(
+                probe._sample_batch, [Line(f"{prompt} {at}", own) for at, own in enumerate(ids)]
+            )
+            problem = decoding_problem(self._model, self.name, self.layout, self._pad_id, ids, sample, tolerance)
+            if problem is None:
+                return None
+        return problem
 
     def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
         """Return a request as tokens; raise the error of a prompt or of an answer."""
-        room = self._window - self.options.max_new_tokens
-        ids = encode_prompt(self.tokenizer, request.prompt, room, request.encoding)
+        ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
         return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
 
@@ -282,7 +259,8 @@ class ResponseSampler:
                 stepped = decoder.step(alive)
             alive = self._rows.advance(*stepped, alive)
         return [
-            replace(row, question_log_prob=_mean(own))
+            # the log-probability of a token is NaN if it is unknown
+            replace(row, question_log_prob=math.fsum(own) / len(own) if own and not math.isnan(sum(own)) else None)
             for row, own in zip(self._rows.responses(rows, leaves), scored, strict=True)
         ]
 
@@ -304,12 +282,6 @@ class ResponseSampler:
         """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)
-
-
-def _mean(log_probs: Sequence[float]) -> float | None:
-    """Return the mean; ``None`` if there are no numbers, or one is unknown."""
-    mean = math.fsum(log_probs) / len(log_probs) if log_probs else math.nan
-    return None if math.isnan(mean) else mean
 
 
 def _values_and_errors(

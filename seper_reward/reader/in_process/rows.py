@@ -94,7 +94,8 @@ class RowWriter:
             columns = (tokens, log_probs[branches, tokens], drawn_from[branches, tokens])
             for row, *drawn in zip(alive, *(column.tolist() for column in columns), strict=True):
                 self._append(row, *drawn)
-        return [row for row in alive if self._goes_on(row)]
+        longest = self._options.max_new_tokens
+        return [row for row in alive if not row.finished and len(row.token_ids) < longest]
 
     def responses(self, rows: Sequence[Row], leaves: Sequence[tuple[Leaf, ...]]) -> list[Responses]:
         """Return the responses of each prompt from the rows of ``new``, with the known leaves of each prompt."""
@@ -143,9 +144,6 @@ class RowWriter:
             log_probs = nucleus(log_probs, options.top_p)
         return log_probs
 
-    def _goes_on(self, row: Row) -> bool:
-        return not row.finished and len(row.token_ids) < self._options.max_new_tokens
-
     def _append(self, row: Row, token: int, log_prob: float, draw_log_prob: float) -> None:
         row.token_ids.append(token)
         row.log_probs.append(log_prob)
@@ -170,10 +168,7 @@ class RowWriter:
 
 
 def _scored(given: Sequence[GivenResponse], log_probs: Tensor) -> Tensor:
-    """Return the log-probabilities of given responses' tokens, each response followed by that of its ends, float64.
-
-    ``log_probs`` are ``(R, V)`` of the R tokens and ends.
-    """
+    """Return the log-probabilities of given responses' tokens, each response followed by that of its ends, float64."""
     tokens = [token for row in given for token in (*row.read, 0)]
     found = log_probs.gather(-1, torch.tensor(tokens, device=log_probs.device)[:, None])[:, 0].double()
     by_ends: dict[tuple[int, ...], list[int]] = {}

@@ -26,11 +26,6 @@ def places_of(prompts: Sequence[Sequence[int]], spans: Sequence[range]) -> list[
     return [Place(line, position - 1, prompts[line][position]) for line, span in enumerate(spans) for position in span]
 
 
-def has_keep_argument(model: Any) -> bool:
-    """Return whether the model can limit its logits to given positions."""
-    return bool(keep_logits(model, 1))
-
-
 def forward(
     model: Any, *, keep: int | Tensor | None = None, places: Sequence[Place] = (), **inputs: Any
 ) -> tuple[Tensor, list[float]]:

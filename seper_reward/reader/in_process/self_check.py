@@ -38,27 +38,13 @@ def probes(dtype: torch.dtype) -> tuple[str, ...]:
     return PROBES[:1] if dtype in (torch.float32, torch.float64) else PROBES
 
 
-def probe_ids(ids: Sequence[int], room: int) -> list[list[int]]:
-    """Return two prompts of unequal length with a common prefix, from the last ``room`` token ids of a probe."""
-    whole = list(ids[-room:])
-    return [whole, whole[: -(-2 * len(whole) // 3)]]
-
-
-@inference()
-def plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Return ``(T,)`` natural-log probabilities of each response, in one call without cache or padding."""
-    ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)
-    logits: Tensor = model(input_ids=ids).logits[:, len(prompt) - 1 : -1]
-    log_probs = logits.float().log_softmax(-1)
-    return list(log_probs.gather(-1, ids[:, len(prompt) :, None])[..., 0].cpu())
-
-
 def greatest_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the greatest mean absolute difference over a response's tokens; NaN counts as infinite."""
     means = torch.stack([(one - other).abs().mean() for one, other in zip(found, expected, strict=True)])
     return float(means.nan_to_num(nan=torch.inf).max())
 
 
+@inference()
 def decoding_problem(
     model: Any,
     name: str,
@@ -70,14 +56,14 @@ def decoding_problem(
 ) -> str | None:
     """Return a problem with a reader's log-probabilities, or ``None``; see ``ResponseSampler.check``.
 
-    ``sample`` samples responses to the prompts, given as token ids.
+    ``sample`` samples responses to the prompts, given as token ids; ``tolerance`` is in nats.
     """
     reader = f"reader {name!r} ({type(model).__name__}, layout {layout})"
     try:
         sampled = sample()
         lines = [(ids, responses.token_ids) for ids, responses in zip(prompts, sampled, strict=True)]
         forced = forced_log_probs(model, lines, pad_id, layout)
-        plain = [row for ids, rows in lines for row in plain_log_probs(model, ids, rows)]
+        plain = [row for ids, responses in lines for row in _plain_log_probs(model, ids, responses)]
     except (torch.OutOfMemoryError, UnscorableError):
         raise
     except Exception as error:  # the model's code may raise any exception; the message must name the model
@@ -92,3 +78,10 @@ def decoding_problem(
         f"{reader}: sampled and teacher-forced log-probabilities differ by {difference:.2f} nats (expected: at "
         f"most {most:g})"
     )
+
+
+def _plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
+    """Return ``(T,)`` natural-log probabilities of each response, in one call without cache or padding."""
+    ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)
+    log_probs = model(input_ids=ids).logits[:, len(prompt) - 1 : -1].float().log_softmax(-1)
+    return list(log_probs.gather(-1, ids[:, len(prompt) :, None])[..., 0].cpu())

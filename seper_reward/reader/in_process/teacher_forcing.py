@@ -24,11 +24,7 @@ def forced(
     pairs: Sequence[tuple[str, str]],
     budget: int,
 ) -> Iterator[tuple[tuple[str, str], Tensor]]:
-    """Yield each distinct pair of prompt and text with the log-probabilities of the text.
-
-    ``read`` is ``forced_log_probs`` of a model, ``encoded`` and ``tokens`` are the token ids of prompts and texts, and
-    a batch has ``budget`` tokens.
-    """
+    """Yield each distinct pair of prompt and text with the log-probabilities of the text by ``forced_log_probs``."""
     lines: dict[str, dict[str, list[int]]] = {}
     for prompt, text in pairs:
         lines.setdefault(prompt, {})[text] = tokens[text]
@@ -70,29 +66,18 @@ def forced_logits(
 ) -> list[list[Tensor]]:
     """Return the logits of each token of given continuations of prompts, and of the token after them.
 
-    In the layout ``tree``, prompts are prefilled as for sampling, with their common prefix once, and then all
-    continuations, each attending to its prompt and itself. In other layouts a prompt is computed once for each
-    continuation, in ``reread`` without padding.
-
     ``lines`` are one batch of (prompt ids, continuations' ids), with continuations of T > 0 tokens; each gets ``(T +
-    1, V)`` logits.
+    1, V)`` logits. In layouts other than ``tree`` a prompt is computed once for each continuation.
     """
     if layout == "tree":
-        return _as_trees(model, lines, pad_id)
+        decoder = TreeDecoder(model, pad_id, samples=1)
+        first, *_ = decoder.prefill([prompt for prompt, _ in lines])
+        rest = decoder.forced_logits([continuations for _, continuations in lines])
+        return [[torch.cat([first[line, None], after]) for after in own] for line, own in enumerate(rest)]
     pairs = [(prompt, tokens) for prompt, continuations in lines for tokens in continuations]
     batches = [[pair] for pair in pairs] if layout == "reread" else [pairs]
     logits = (rows for batch in batches for rows in _one_by_one(model, batch, pad_id))
     return [list(itertools.islice(logits, len(continuations))) for _, continuations in lines]
-
-
-def _as_trees(
-    model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int
-) -> list[list[Tensor]]:
-    """Prefill prompts, then compute all their continuations."""
-    decoder = TreeDecoder(model, pad_id, samples=1)
-    first, *_ = decoder.prefill([prompt for prompt, _ in lines])
-    rest = decoder.forced_logits([continuations for _, continuations in lines])
-    return [[torch.cat([first[line, None], after]) for after in own] for line, own in enumerate(rest)]
 
 
 def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:

@@ -1,13 +1,12 @@
 """Weights that move under a fixed name: the run stops, the cache stays right, and a trainer's base is a reader."""
 
-import asyncio
 import copy
 
 import pytest
 import torch
 
 from seper_reward.options import EngineOptions
-from seper_reward.reader.engine.canary import TOLERANCE, Canary, Reading, WeightsMovedError
+from seper_reward.reader.engine.canary import TOLERANCE, Reading, WeightsMovedError
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reward.reward import SePerReward
@@ -45,36 +44,6 @@ def test_a_difference_by_hand():
     assert one.difference(other) == pytest.approx((0.25 + 0.5 + 1.0 + 3.5) / 4)
     assert one.difference(reading({"y": -0.1})) == float("inf")
     assert from_json(Reading, to_json(one)) == one
-
-
-def test_calls_at_the_same_time_share_a_reading_that_began_after_them():
-    began, go_on = [], asyncio.Event()
-
-    async def read():
-        began.append(len(confirmed))
-        await go_on.wait()
-        return reading({"a": -1.0})
-
-    confirmed = []
-
-    async def answer(canary, name):
-        await canary.confirm()
-        confirmed.append(name)
-
-    async def run():
-        canary = Canary(read, reading({"a": -1.0}), "it")
-        first = [asyncio.create_task(answer(canary, name)) for name in "ab"]
-        await asyncio.sleep(0.01)
-        assert began == [0]
-        late = [asyncio.create_task(answer(canary, name)) for name in "cde"]
-        await asyncio.sleep(0.01)
-        assert began == [0]
-        go_on.set()
-        await asyncio.gather(*first, *late)
-
-    asyncio.run(run())
-    assert began == [0, 2]  # the second one, for those who came during the first
-    assert sorted(confirmed) == list("abcde")
 
 
 @pytest.mark.parametrize("by", [1e-4, 0.3])
@@ -136,7 +105,7 @@ def test_a_server_that_cannot_be_watched(tiny_sampler, serve, capsys):
     assert "a change of weights at engine=" in capsys.readouterr().err
 
 
-def test_the_canary_is_no_echo(tiny_sampler, serve):
+def test_the_canary_reads_no_prompt(tiny_sampler, serve):
     server = serve()
     engine(tiny_sampler, server).sample(asking(PROMPTS[:1]))
     assert len(server.canaries) == 1  # at the start
@@ -144,24 +113,25 @@ def test_the_canary_is_no_echo(tiny_sampler, serve):
     engine(tiny_sampler, shared).sample(asking(PROMPTS[:1]))
     assert len(shared.canaries) == 2
     server.canaries += shared.canaries
-    assert all((body["temperature"], body["max_tokens"], body.get("echo")) == (0, 4, None) for body in server.canaries)
+    assert all((body["temperature"], body["max_tokens"]) == (0, 4) for body in server.canaries)
+    assert not any("prompt_logprobs" in body for body in server.canaries)
 
 
 @pytest.mark.parametrize(
     ("config", "adapters"),
     [(None, ("mine",)), (None, ("trl-policy-v3", "trl-policy-v4")), ({**PUSHED, "lora_config": LORA}, ())],
 )
-def test_no_echo_reaches_a_server_with_adapters(tiny_sampler, serve, capsys, config, adapters):
+def test_no_prompt_is_read_by_a_server_with_adapters(tiny_sampler, serve, capsys, config, adapters):
     """As one ended a vLLM on the CPU: probabilities of gold answers are then not known."""
     server = serve(vllm_config=config, adapters=adapters)
     sampler = engine(tiny_sampler, server)
     assert not sampler.knows_leaves
-    assert "serves LoRA adapters, and an echo request can end" in capsys.readouterr().err
+    assert "probabilities of gold answers are not known: engine serves LoRA adapters" in capsys.readouterr().err
     (refused,) = sampler.log_probs(PROMPTS[:1], ["a"])
     assert isinstance(refused, UnscorableError)
     with pytest.raises(ValueError, match=r"cannot be used with temperature=0\.5"):
         engine(tiny_sampler, server, temperature=0.5)
-    assert not any(body.get("echo") for body in server.requests)
+    assert not any("prompt_logprobs" in body for body in server.requests)
 
 
 def test_the_base_on_the_trainers_server_is_the_reader(tiny_sampler, serve, tmp_path):

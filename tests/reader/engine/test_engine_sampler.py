@@ -47,7 +47,8 @@ def test_responses_are_those_of_the_sampler_in_process(tiny_sampler, serve, temp
     prompts = [*PROMPTS, PROMPTS[0]]
     same(engine(sampler, server).sample(asking(prompts)), sampler.sample(asking(prompts)))
     assert all(isinstance(body["prompt"], list) for body in server.requests[1:])
-    assert {body["n"] for body in server.requests[1:] if not body.get("echo")} == {1 if temperature == 0 else 4}
+    drawn = [body for body in server.requests[1:] if "prompt_logprobs" not in body]
+    assert {body["n"] for body in drawn} == {1 if temperature == 0 else 4}
 
 
 def test_a_stop_string_in_front_ends_nothing_on_a_server_either(tiny_sampler, serve):
@@ -74,12 +75,9 @@ def test_a_server_that_names_no_token_ids_is_cut_here(tiny_sampler, serve):
     assert not any("stop" in body for body in server.requests)
 
 
-@pytest.mark.parametrize("reads_prompts", [True, False])
-def test_log_probs_of_given_texts(tiny_sampler, serve, reads_prompts):
+def test_log_probs_of_given_texts(tiny_sampler, serve):
     prompts, texts = [*PROMPTS, PROMPTS[0]], [" honey", " in 1840", " 4 or so", " wax"]
-    server = serve(reads_prompts=reads_prompts)
-    found = engine(tiny_sampler, server).log_probs(prompts, texts)
-    assert any(body.get("echo") for body in server.requests) is not reads_prompts
+    found = engine(tiny_sampler, serve()).log_probs(prompts, texts)
     for one, other in zip(found, tiny_sampler.log_probs(prompts, texts), strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
@@ -327,9 +325,8 @@ def test_log_probabilities_of_the_draw_are_refused(tiny_sampler, serve):
         at_one.with_options(replace(at_one.options, temperature=0.7))
     with pytest.raises(ValueError, match=r"temperature=0.7.*not the model's own.*raw_logprobs"):
         engine(tiny_sampler, server, temperature=0.7)
-    server.spoil = lambda body, answer: answer.clear() if body.get("echo") else None
     with pytest.raises(ValueError, match=r"top_p=0.9: engine gives no log-probabilities of prompts"):
-        engine(tiny_sampler, server, top_p=0.9)
+        engine(tiny_sampler, serve(reads_prompts=False), top_p=0.9)
     with pytest.raises(ValueError, match="returns no token ids"):
         engine(tiny_sampler, serve(names_ids=False), temperature=0.7)
 
@@ -493,10 +490,9 @@ def test_save_reader_merges_the_adapter(tmp_path, capsys):
     assert reader_defaults(str(tmp_path / "reader")) == reader_defaults("embedded") != reader_defaults("org/model")
 
 
-@pytest.mark.parametrize("reads_prompts", [True, False])
-def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve, reads_prompts):
+def test_gold_answers_are_known_responses_as_in_process(tiny_sampler, serve):
     sampler = rebuilt(tiny_sampler, max_new_tokens=3, stop=(" ", "e"))
-    on_servers = engine(sampler, serve(sampler, reads_prompts=reads_prompts))
+    on_servers = engine(sampler, serve(sampler))
     texts = [" honey", " wax", "a very long answer indeed", " 4 or so"]
     pairs = [(prompt, text) for prompt in PROMPTS for text in texts]
     found = leaves_of(on_servers, *zip(*pairs, strict=True))
@@ -531,10 +527,10 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
     assert not scorer.sampler._expected
 
 
-@pytest.mark.parametrize("options", [{"echoes": False}, {"names_ids": False}])
+@pytest.mark.parametrize("options", [{"reads_prompts": False}, {"names_ids": False}])
 def test_servers_that_cannot_tell_are_asked_without_answers(tiny_sampler, tiny_judge, serve, options, capsys):
     scorer = SePerScorer(engine(tiny_sampler, serve(**options)), tiny_judge, prompt="brief")
     (rows,) = scorer.utilities([QUESTION])
     assert all(row.combined is None for row in rows)
     assert all(row.delta_seper is not None for row in rows)
-    assert ("probabilities of gold answers are not known" in capsys.readouterr().err) == ("echoes" in options)
+    assert ("probabilities of gold answers are not known" in capsys.readouterr().err) == ("reads_prompts" in options)
