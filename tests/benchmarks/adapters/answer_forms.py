@@ -36,13 +36,7 @@ class Fact(NamedTuple):
 
 
 def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield responses that state, deny, correct or hedge the answer.
-
-    Args:
-        facts: Questions with right and wrong answers.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield responses that state, deny, correct or hedge the answer."""
     for _ in range(count):
         fact = rng.choice(facts)
         answer, (b, c) = rng.choice(fact.answers), rng.sample(fact.others, 2)
@@ -57,13 +51,7 @@ def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Itera
 
 
 def list_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield lists that are complete in another order, and lists with an item left out or replaced.
-
-    Args:
-        facts: Questions whose wrong answers are the items.
-        count: Most forms; facts with too few wrong answers give none.
-        rng: Source of every choice.
-    """
+    """Yield lists that are complete in another order, and lists with an item left out or replaced."""
     questions = ("Name the {n}.", "Which {n} are meant?", "Which are the {n}?", "what are the {n}", "Who are the {n}?")
     for _ in range(count):
         size = rng.choice([2, 3, 3, 4])
@@ -91,12 +79,7 @@ def _joined(items: Sequence[str], rng: random.Random) -> str:
 
 
 def number_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield equal numbers in digits, words and other units, and numbers that differ in a digit, size or unit.
-
-    Args:
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield equal numbers in digits, words and other units, and numbers that differ in a digit, size or unit."""
     for _ in range(count):
         entailed = rng.random() < 0.5
         number = _some_number(rng)
@@ -163,12 +146,7 @@ def _about(quantity: str, rng: random.Random) -> str:
 
 
 def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield equal dates in other formats or more precise, and dates that differ or are less precise.
-
-    Args:
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield equal dates in other formats or more precise, and dates that differ or are less precise."""
     for _ in range(count):
         day = datetime.date(rng.randint(1500, 2020), rng.randint(1, 12), rng.randint(1, 28))
         entailed = rng.random() < 0.5
@@ -223,13 +201,7 @@ def _on(date: str, rng: random.Random) -> str:
 
 
 def yes_no_forms(statements: Sequence[tuple[str, str, str]], count: int, rng: random.Random) -> Iterator[Form]:
-    """Turn NLI pairs into yes/no questions, answered by a statement or in words.
-
-    Args:
-        statements: NLI pairs as (premise, hypothesis, ``entailment|neutral|contradiction``).
-        count: Most forms; there is one per statement at most.
-        rng: Source of every choice.
-    """
+    """Turn NLI pairs into yes/no questions, answered by a statement or in words."""
     openings = ("Is it true that {}?", "is it the case that {}", "Can one say that {}?", "Does it hold that {}?")
     for premise, hypothesis, label in rng.sample(statements, min(count, len(statements))):
         claim = hypothesis.rstrip(" .")
@@ -255,13 +227,7 @@ def any_of(answers: Sequence[str]) -> re.Pattern[str]:
 def paragraph_forms(
     paragraphs: Sequence[tuple[str, str, Sequence[str], str]], count: int, rng: random.Random
 ) -> Iterator[Form]:
-    """Yield paragraphs that state the answer, state another in its place, or leave it out.
-
-    Args:
-        paragraphs: (question, text that states the answer, aliases of the answer, another answer of its kind).
-        count: Most forms; there is one per paragraph at most.
-        rng: Source of every choice.
-    """
+    """Yield paragraphs that state the answer, state another in its place, or leave it out."""
     for question, text, answers, other in rng.sample(paragraphs, min(count, len(paragraphs))):
         pattern = any_of(answers)
         sentences = re.split(r"(?<=[.!?])\s+", text)

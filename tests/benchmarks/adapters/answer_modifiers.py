@@ -16,12 +16,7 @@ _words = vocabulary("modifiers")
 
 
 def modified_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield occupations with modifiers, and places with their regions, that state the answer or another.
-
-    Args:
-        count: Number of forms; two thirds are occupations.
-        rng: Source of every choice.
-    """
+    """Yield occupations with modifiers, and places with their regions, that state the answer or another."""
     for _ in range(count):
         yield _occupation(rng) if rng.random() < 2 / 3 else _place(rng)
 

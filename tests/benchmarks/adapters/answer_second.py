@@ -29,13 +29,7 @@ class _Asked(NamedTuple):
 
 
 def second_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield second guesses, qualifiers, near names and right wordings, about half of which state the answer.
-
-    Args:
-        facts: Questions with right and wrong answers.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield second guesses, qualifiers, near names and right wordings, about half of which state the answer."""
     makers: Sequence[Callable[[_Asked, random.Random], Said | None]] = (
         _guess, _guess, _guess, _guess, _apposition, _apposition, _apposition, _qualifier, _qualified_gold,
         _wording, _wording, _wording, _sentence, _sentence,

@@ -17,14 +17,7 @@ LONGEST = 78  # words of a generated text: about the 96 tokens that the model is
 
 
 def prose_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield prose that has nothing to do with the question, of all lengths; in some of it the answer is stated.
-
-    Args:
-        facts: Questions with their answers.
-        passages: Texts about other things.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield prose that has nothing to do with the question, of all lengths; in some of it the answer is stated."""
     for _ in range(count):
         fact = rng.choice(facts)
         words = _prose(fact, passages, rng.randint(3, LONGEST), rng)
@@ -59,14 +52,7 @@ def _with(words: Sequence[str], said: str, rng: random.Random) -> str:
 
 
 def gibberish_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield repeated words, random words, characters and markup of all lengths, as responses and as answers.
-
-    Args:
-        facts: Questions with their answers.
-        passages: Texts that words are taken from.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield repeated words, random words, characters and markup of all lengths, as responses and as answers."""
     known = sorted({word for text in passages for word in text.split()})
 
     def letters() -> str:
@@ -98,13 +84,7 @@ def gibberish_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, 
 
 
 def echo_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield words of the question given back as its answer, and phrases that would fit every question.
-
-    Args:
-        facts: Questions with their answers; those whose answer stands in the question are passed over.
-        count: Most forms.
-        rng: Source of every choice.
-    """
+    """Yield words of the question given back as its answer, and phrases that would fit every question."""
     for _ in range(count):
         fact = rng.choice(facts)
         if any_of(fact.answers).search(fact.question):
@@ -133,13 +113,7 @@ def echo_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterato
 
 
 def shotgun_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield lists of many candidates, the answer among them or not: a list of everything states nothing.
-
-    Args:
-        facts: Questions with right and wrong answers.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield lists of many candidates, the answer among them or not: a list of everything states nothing."""
     for _ in range(count):
         fact = rng.choice(facts)
         answer = rng.choice(fact.answers)
@@ -152,13 +126,7 @@ def shotgun_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iter
 
 
 def denied_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield denials of the answer, and the answer beside the denial of another, in both directions.
-
-    Args:
-        facts: Questions with right and wrong answers.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield denials of the answer, and the answer beside the denial of another, in both directions."""
     for _ in range(count):
         fact = rng.choice(facts)
         answer, other = rng.choice(fact.answers), rng.choice(fact.others)

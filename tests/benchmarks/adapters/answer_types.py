@@ -29,12 +29,7 @@ TYPES = tuple(
 
 
 def confusable_pairs(count: int, rng: random.Random) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield (question, premise, hypothesis, entailed): two forms of one answer, or answers that differ.
-
-    Args:
-        count: Number of pairs.
-        rng: Source of every choice.
-    """
+    """Yield (question, premise, hypothesis, entailed): two forms of one answer, or answers that differ."""
     for _ in range(count):
         kind = rng.choice(TYPES)
         question, gold = rng.choice(kind.questions), rng.choice(kind.members)

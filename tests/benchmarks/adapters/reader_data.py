@@ -113,14 +113,7 @@ def _shuffled(passages: Sequence[Passage], rng: random.Random) -> tuple[Passage,
 
 
 def reader_rows(data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the examples as rows of ``{prompt, completion, kind}``, in random order.
-
-    Args:
-        data_dir: Folder with ``qa/``.
-        tokenizer: The reader's tokenizer.
-        seed: Seed of every choice.
-        prompts: Names of prompt styles; each example gets a random one of them.
-    """
+    """Return the examples as rows of ``{prompt, completion, kind}``, in random order."""
     rng = random.Random(seed)
     builders = [PromptBuilder(tokenizer, style, max_prompt_tokens=10**6) for style in prompts]
     rows = []

@@ -155,11 +155,7 @@ class CompareConfig(HeadConfig, ExperimentConfig):
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return mean and standard deviation over seeds (``mean``, ``sd``), by labeler and measure.
-
-    Args:
-        found: Measures by run, where runs are named ``LABELER-SEED``; a name without a seed is a labeler by itself.
-    """
+    """Return mean and standard deviation over seeds (``mean``, ``sd``), by labeler and measure."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for name, row in found.items():
         groups.setdefault(_labeler_of(name), []).append(row)
@@ -177,17 +173,7 @@ def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
 
 
 def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
-    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval.
-
-    Args:
-        questions: Rows with ``seper`` by run (``LABELER-SEED``, or a name without a seed for what was not trained);
-            all runs have the same questions in the same order. Those that a run could not score are left out.
-        first: The labeler whose lead is asked for.
-
-    Returns:
-        By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``, as
-        ``interval_over_questions_and_seeds`` returns it; with one seed it is over questions alone.
-    """
+    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval."""
     values: dict[str, Any] = {}
     for group in dict.fromkeys(map(_labeler_of, questions)):
         runs = [rows for name, rows in questions.items() if _labeler_of(name) == group]
@@ -213,13 +199,6 @@ def rank_for_test(
 
     One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
     ``_in_hops``, in hops, too, so that it is compared at its best.
-
-    Args:
-        model: The retriever.
-        name: Its name in the results.
-        seed: What stands behind the name, ``-SEED``; empty if it was not trained.
-        config: The settings that it was trained with.
-        questions: Questions by split, and the corpus.
     """
     ways = {name: 1}
     if config.hops > 1:
@@ -236,17 +215,7 @@ def _labeler_of(run: str) -> str:
 
 
 def choices_of_labels(config: CompareConfig, run: RankingRun, pool: Sequence[Query]) -> dict[str, Any]:
-    """Return what each kind of label chooses, people's marks among them; all processes must call this together.
-
-    Args:
-        config: Settings of the comparison.
-        run: The run's folder, which keeps the labels, its questions and readers.
-        pool: The test questions with their candidates in the order of the untrained retriever, and the answers that
-            labels know of.
-
-    Returns:
-        What ``label_table`` returns.
-    """
+    """Return what each kind of label chooses, people's marks among them; all processes must call this together."""
     names = list(config.labelers)
     marked = any(is_relevant(passage) for query in run.questions.test for passage in query.passages)
     if marked and _MARKS not in {Path(name).name for name in names}:
@@ -286,13 +255,7 @@ def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str
 
 
 def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
-    """Return the results as a Markdown page.
-
-    Args:
-        results: Content of ``results.json``.
-        config: Settings of the comparison.
-        counts: Numbers of ``train`` and ``test`` questions.
-    """
+    """Return the results as a Markdown page."""
     measures = {name: row for name, row in results.items() if name not in OTHER_FIELDS}
     lines = [
         f"# Labels compared: {config.input}",
@@ -328,14 +291,6 @@ def trained(
     """Return the retriever that one kind of label trains with a seed, or ``None`` if the labels of no question differ.
 
     All processes must call this together.
-
-    Args:
-        config: Settings of the retriever.
-        arguments: How retrievers are trained.
-        run: The comparison's folder, questions and scorer.
-        pool: The training questions with their candidates of the first round.
-        folder: Folder of this training.
-        seed: Seed of the training, and of the samples that its labels are measured on.
     """
     own: dict[str, Any] = {"output_dir": str(folder), "seed": seed}  # fields that mypy does not see
     try:

@@ -55,14 +55,7 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
 
 
 def choose(pools: Sequence[Query], stores: Mapping[str, LabelStore], top_k: int) -> Choices:
-    """Label all candidates and return what each labeler chooses; all processes must call this together.
-
-    Args:
-        pools: Questions with their candidates, in the order of the retriever (``as_ranked``), whose first ones are the
-            choice ``UNTRAINED``.
-        stores: Stores of labels by name of the labeler. A question that one of them cannot label is left out.
-        top_k: Number of passages to choose.
-    """
+    """Label all candidates and return what each labeler chooses; all processes must call this together."""
     labeled = {name: {row.query.id: row for row in store.label(pools)} for name, store in stores.items()}
     queries = [query for query in pools if all(query.id in rows for rows in labeled.values())]
     passages: dict[str, Rankings] = {UNTRAINED: [query.passages[:top_k] for query in queries]}
@@ -77,9 +70,6 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
     with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
     passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
-
-    Raises:
-        ValueError: ``k`` is below 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
@@ -96,18 +86,7 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
 def measure_choices(
     choices: Choices, relevance: Mapping[str, Mapping[str, int]], judges: RankingReaders
 ) -> dict[str, dict[str, list[float | None]]]:
-    """Return what the choices are worth, question by question; all processes must call this together.
-
-    Args:
-        choices: What was chosen.
-        relevance: By id of the question, the gains of its marked passages (``gold_relevance``), candidates or not.
-        judges: The readers, which must draw other responses than those of the labels.
-
-    Returns:
-        By name of who chose and by measure, Q numbers in [0, 1]: ``seper@k`` and ``exact_match@k`` of each reader
-        (``RankingReaders.suffix``), and ``recall@k``, the share of marked passages that were chosen. ``None`` where a
-        question cannot be scored, or has no marked passage.
-    """
+    """Return what the choices are worth, question by question; all processes must call this together."""
     found: dict[str, dict[str, list[float | None]]] = {name: {} for name in choices.passages}
     for reader, scorer in judges.scorers.items():
         for name, passages in choices.passages.items():
@@ -133,21 +112,7 @@ def label_table(
     stores: Mapping[str, LabelStore],
     judges: RankingReaders,
 ) -> dict[str, Any]:
-    """Return how well each labeler chooses among the candidates; all processes must call this together.
-
-    Args:
-        questions: Questions with their own passages, of which people marked some, and the answers that judges know.
-        pools: The same with the candidates, in the order of the retriever (``as_ranked``), and the answers that labels
-            know of.
-        stores: Stores of labels by name of the labeler, the one whose leads are asked for first.
-        judges: The readers that judge.
-
-    Returns:
-        ``questions``, how many all labelers could label; ``measures``, by name (``UNTRAINED`` first) and measure of
-        ``measure_choices`` what ``mean_over_questions`` returns; ``leads``, by name and measure what
-        ``lead_over_questions`` returns for the first labeler over this one. A question that a reader could not score
-        for some choice is left out of the measure.
-    """
+    """Return how well each labeler chooses among the candidates; all processes must call this together."""
     choices = choose(pools, stores, judges.top_k)
     asked = {query.id: query for query in questions}
     choices = choices._replace(queries=[asked[query.id] for query in choices.queries])

@@ -204,17 +204,6 @@ def repeats(
 
     The truth is what an estimator's support of the answers is on average over all of the reader's responses. Those of
     the pool count by their probabilities, which are known; what the pool leaves unseen is ``unseen_mass``.
-
-    Args:
-        scorer: Scorer with the default estimator, whose reader tells the probabilities of its draws.
-        queries: Questions whose passages have ``relevant`` in their metadata.
-        ways: Names of ``WAYS``.
-        counts: Numbers N of responses.
-        times: R, the number of repeats, >= 2.
-
-    Raises:
-        ValueError: A way is unknown, marks are missing or equal, the reader does not tell the probabilities of its
-            draws, or no question can be asked.
     """
     if not ways:
         raise ValueError(f"expected estimators to compare, got none; name some of {', '.join(WAYS)}")

@@ -19,15 +19,6 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
     standard errors add up, and the degrees of freedom follow Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
     Bulletin 2, 1946). The effect of a seed on single questions counts in two of the three, so the interval is rather
     too wide than too narrow.
-
-    Args:
-        first: ``(S, Q)`` measures of S runs of the system with different seeds, on the same Q questions; ``(Q,)`` for
-            a system without seeds, such as an untrained one.
-        other: The same for the other system; S may differ.
-
-    Returns:
-        Lower and upper bound of the difference of means, first minus other, rounded to 4 digits; ``None`` for a single
-        question or a single seed, or if nothing varies.
     """
     systems = [np.asarray(values, dtype=float) for values in (first, other)]
     one, two = (values.reshape(-1, values.shape[-1]).mean(axis=0) for values in systems)  # (Q,), means over seeds

@@ -160,12 +160,7 @@ def command(arguments: list[str]) -> str:
 
 
 def measure_judge(judge: Judge, *, seed: int = 0) -> JudgeErrors:
-    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
-
-    Args:
-        judge: The judge.
-        seed: Seed of the near values.
-    """
+    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts."""
     found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
     sections = _parts(found, 0)
     del sections["plain"]  # for the shifts only
