@@ -33,11 +33,6 @@ GPU_PYTHON ?= python3
 
 # number of parallel jobs of `make tables`
 JOBS ?= 2
-# readers and prompts of the labels of `make tables`
-READINGS         := embedded plain few_shot
-READING_embedded := --reader embedded --seed 0
-READING_plain    := --reader plain --seed 1
-READING_few_shot := --reader embedded --prompt few_shot --seed 2
 
 EXPERIMENTS := tests/benchmarks/experiments/configs
 COMPARE     := $(BIN)/python -m tests.benchmarks.experiments.compare_labelers
@@ -46,8 +41,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 # initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
-.PHONY: experiment-a experiment-b experiment-c experiment-e
-.PHONY: setup demo marks results retriever-demo baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test ray-test adapters-test lint figure lock docs adapters clean
+.PHONY: setup demo marks results two-hop-comparison baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test ray-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -61,22 +55,16 @@ $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
 demo: setup  ## label the demo questions with the embedded models, into runs/demo
 	$(BIN)/seper-reward label --config configs/label/demo.yaml
 
-retriever-demo: setup  ## compare the pairs of passages chosen by each kind of label, and a reader's answers, into runs/retriever-demo
-	$(COMPARE) --config $(EXPERIMENTS)/compare-two-hop.yaml --table_only true --output_dir runs/retriever-demo
-
-baselines-demo: setup  ## compare ΔSePer with eRAG, ITEM and EoR on the demo corpus, into runs/baselines-demo
+baselines-demo: setup  ## compare sources of passages and votes of EoR on the demo corpus, into runs/baselines-demo
 	mkdir -p runs/baselines-demo
 	$(BIN)/seper-reward baseline eor --config configs/baselines/eor-demo.yaml --cache runs/baselines-demo/cache.sqlite \
 	  --json runs/baselines-demo/eor.json --plot runs/baselines-demo/win-ratios.svg
-	$(BIN)/python -m tests.benchmarks.experiments.compare --config $(EXPERIMENTS)/labelers-demo.yaml --output_dir runs/baselines-demo/labelers
 
 # Two jobs with one thread each are faster on two cores than one job with two threads. Existing tables are not rebuilt, so a
 # stopped run resumes.
-STUDIES := repeats transfer robustness
-TABLES  := retrievers compression correlation workflows $(STUDIES)
+TABLES := retrievers compression correlation workflows repeats
 tables: setup  ## make the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 for more cores
 	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
-	$(BIN)/seper-reward report --labels runs/tables/labels/embedded --output runs/tables/report.html
 
 runs/tables/%.md: configs/tables/%.yaml
 	mkdir -p $(@D)
@@ -88,21 +76,17 @@ runs/tables/compression.md runs/tables/workflows.md: runs/tables/%.md: configs/t
 	$(BIN)/seper-reward baseline $* --config $< > $@.part
 	mv $@.part $@
 
-$(STUDIES:%=runs/tables/%.md): runs/tables/%.md: $(EXPERIMENTS)/%.yaml
+runs/tables/repeats.md: $(EXPERIMENTS)/repeats.yaml
 	mkdir -p $(@D)
-	$(BIN)/python -m tests.benchmarks.experiments.$* --config $< > $@.part
+	$(BIN)/python -m tests.benchmarks.experiments.repeats --config $< > $@.part
 	mv $@.part $@
 
-runs/tables/transfer.md: $(READINGS:%=runs/tables/labels/%/summary.json)
 # one rule for training and table: as two rules, make would start this table last
 runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriever.yaml
 	mkdir -p $(@D)
 	$(BIN)/seper-reward train retriever --config configs/tables/retriever.yaml
 	$(BIN)/seper-reward evaluate retrievers --config $< > $@.part
 	mv $@.part $@
-
-runs/tables/labels/%/summary.json: $(EXPERIMENTS)/transfer-labels.yaml
-	$(BIN)/seper-reward label --config $< $(READING_$*) --output_dir $(@D)
 
 # One file for each measurement of docs/results.md; a stopped run continues with the next one. `make runs/results/planted.txt` runs one.
 QA     := ../shared/data/qa
@@ -117,17 +101,12 @@ RESULT_traps           := $(BENCH).judge.texts
 RESULT_attack          := $(BENCH).answer_attack --seeds 4
 RESULT_estimators      := $(BENCH).estimators
 RESULT_noise           := $(BENCH).label_noise
-RESULT_speed           := $(BENCH).sampling --reference_contexts 3 --factor_contexts 1
-RESULT_batches         := $(BENCH).batch_size --questions 64
-RESULT_scaling         := $(BENCH).scaling --questions 10 100
+RESULT_speed           := $(BENCH).sampling --reference_contexts 3
 RESULT_many            := $(BENCH).many_questions --questions 10000 100000 1000000
-RESULT_entailment      := $(BENCH).entailment
-RESULT_dense           := $(BENCH).dense --questions 300
-RESULT_identity        := $(BENCH).batch_shape --questions 4
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
-RESULTS := planted false_negatives people traps attack estimators noise speed batches scaling many \
-           entailment dense identity pairs other_domain
+RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
+RESULTS := planted false_negatives people traps attack estimators noise speed many pairs other_domain gain
 
 # a measured set is not measured again
 marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader
@@ -135,30 +114,20 @@ marks: setup  ## compare labels and rivals with people's marks, into runs/marks;
 	  --cache runs/marks/cache.sqlite --output_dir runs/marks/$(NAME)-$(SPLIT)/$$set $(READER) || exit 1; done
 	$(BIN)/seper-reward evaluate labels --labels $(MARKS:%=runs/marks/$(NAME)-$(SPLIT)/%) --json runs/marks/$(NAME)-$(SPLIT).json
 
-results: demo retriever-demo marks  ## measure the tables of docs/results.md again, into runs/results; then experiment-a to -c, -e, and policy-* (hours each)
+results: demo marks  ## measure the tables of docs/results.md again, into runs/results; then two-hop-comparison and policy-qwen (hours each)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped
-runs/results/pairs.txt runs/results/other_domain.txt: runs/qwen/config.json
-runs/results/other_domain.txt: runs/weak/modules.json
+runs/results/pairs.txt runs/results/other_domain.txt runs/results/gain.txt: runs/qwen/config.json
+runs/results/other_domain.txt runs/results/gain.txt: runs/weak/modules.json
 runs/results/%.txt:
 	mkdir -p $(@D)
 	OMP_NUM_THREADS=1 $(BIN)/$(RESULT_$*) > $@.part
 	mv $@.part $@
 
-# Experiments on public sets (docs/results.md); hours on 2 cores, and each goes on where it was stopped.
-experiment-a: setup runs/qwen/config.json  ## two hops: labels of sets against labels of single passages
+two-hop-comparison: setup runs/qwen/config.json  ## train on labels of sets and of single passages (hours; a stopped run resumes)
 	$(COMPARE) --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --seeds 1
-experiment-b: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on labels from one alias of the answer
-	$(COMPARE) --config $(EXPERIMENTS)/compare-popqa.yaml
-	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-alias.yaml
-experiment-c: setup runs/weak/modules.json runs/sentences/$(WARM) runs/second-reader/$(WARM)  ## label with a reader that answers in sentences
-	$(COMPARE) --config $(EXPERIMENTS)/compare-sentences.yaml
-experiment-e: setup runs/weak/modules.json runs/second-reader/$(WARM)  ## train on all of Natural Questions from a weak retriever
-	$(COMPARE) --config $(EXPERIMENTS)/compare-nq-power.yaml
 
-runs/second-reader/$(WARM) runs/sentences/$(WARM):
-	$(BIN)/python -m tests.benchmarks.adapters.reader --config $(EXPERIMENTS)/$(notdir $(@D)).yaml
 # Qwen2.5-Coder-0.5B-Instruct, an instruct model not trained by this project
 runs/qwen/config.json: | setup
 	$(BIN)/python ../shared/tools/get_qwen_reader.py runs/qwen
@@ -178,7 +147,6 @@ policy-qwen: runs/policy-qwen-warm/$(WARM)  ## train a policy of Qwen2.5-Coder-0
 
 policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## compare credit per turn with one reward per rollout for up to two searches, into runs/policy-two-hop-*
 	for credit in turn rollout; do $(BIN)/python -m trainers.policy --config configs/policy/two-hop.yaml --credit $$credit --output_dir runs/policy-two-hop-$$credit || exit 1; done
-	$(BIN)/python -m tests.benchmarks.experiments.policy_seeds --runs runs/policy-two-hop-turn --against runs/policy-two-hop-rollout --plot runs/policy-two-hop.svg
 
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
 runs/policy-real-warm/$(WARM): POLICY_CONFIG := real

@@ -104,13 +104,7 @@ def config_class(path):
     from seper_reward.commands import label
     from seper_reward.evaluate import correlation, retrievers
     from seper_reward.options import RewardOptions
-    from tests.benchmarks.experiments import (
-        compare,
-        compare_labelers,
-        repeats,
-        robustness,
-        transfer,
-    )
+    from tests.benchmarks.experiments import compare_labelers, repeats
     from trainers import policy_task, reranker, retriever, sft
 
     named = {
@@ -121,12 +115,7 @@ def config_class(path):
         "tables/retriever": retriever.RetrieverConfig,
         "tables/retrievers": retrievers.RetrieversOptions,
         "tables/workflows": workflows.WorkflowsOptions,
-        "experiments/compare": compare.CompareConfig,
-        "experiments/labelers-demo": compare.CompareConfig,
         "experiments/repeats": repeats.RepeatsConfig,
-        "experiments/robustness": robustness.RobustnessConfig,
-        "experiments/transfer": transfer.TransferConfig,
-        "experiments/transfer-labels": label.LabelOptions,
     }
     folders = {
         "compare": compare_labelers.CompareConfig,
@@ -147,7 +136,7 @@ def config_class(path):
     [
         path
         for path in (*sorted(CONFIGS.rglob("*.yaml")), *sorted(EXPERIMENTS.glob("*.yaml")))
-        if path.parent.name != "accelerate" and path.stem not in ("second-reader", "sentences")
+        if path.parent.name != "accelerate"
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )

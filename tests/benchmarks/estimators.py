@@ -90,10 +90,6 @@ class Space:
     """All responses that a reader may give in one context, as far as many draws tell.
 
     What they leave unseen is filled with copies of the responses that were drawn once.
-
-    Args:
-        leaves: What ``_leaves`` yields.
-        relevant: The passage's mark; ``None`` without a passage.
     """
 
     def __init__(self, leaves: list[list[float]], relevant: bool | None) -> None:
@@ -160,13 +156,7 @@ ESTIMATORS = {
 
 
 def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> dict[str, Any]:
-    """Return errors, coverage of the 95 % intervals and agreement with marks, by number of draws and estimator.
-
-    Args:
-        spaces: Per question, its contexts: without a passage, then with each.
-        counts: Numbers of draws.
-        repeats: How often each context is drawn.
-    """
+    """Return errors, coverage of the 95 % intervals and agreement with marks, by number of draws and estimator."""
     found: dict[str, Any] = {}
     for count, name in tqdm(list(itertools.product(counts, ESTIMATORS)), desc="estimating"):
         random = np.random.default_rng(0)

@@ -1,7 +1,6 @@
 """Milliseconds of the host's processor per context, by stage, without the models' forward passes.
 
-    python -m tests.benchmarks.host --json before.json
-    python -m tests.benchmarks.host --before before.json
+    python -m tests.benchmarks.host --json host.json
 
 The host decides how many contexts per second one process can label if the accelerator costs nothing. Seconds are the
 processor's, of this thread. With ``--recorded`` the responses of the reader come from a cache, which is filled first.
@@ -148,7 +147,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--questions", type=int, default=8)
     made.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     made.add_argument("--json", type=Path, help="write the numbers here")
-    made.add_argument("--before", type=Path, help="numbers of another version, to compare with")
     options = made.parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -162,18 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = {name: measure(scorer, SHAPES[name], options.questions) for name in options.shapes}
     if options.json:
         options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    before = json.loads(options.before.read_text(encoding="utf-8")) if options.before else {}
     columns = list(next(iter(found.values())))
-    table = [
-        [
-            name,
-            *(
-                " → ".join(f"{each[name][column]:.1f}" for each in (before, found) if name in each)
-                for column in columns
-            ),
-        ]
-        for name in found
-    ]
+    table = [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in found.items()]
     print(tabulate(table, ["ms per context", *columns], disable_numparse=True))
 
 

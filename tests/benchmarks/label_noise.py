@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from scipy.stats import chi2
 
 from seper_reward.estimators.draws import drawn_by_weight, estimate
 from seper_reward.labels.heterogeneity import heterogeneity_p_value, shrunk
@@ -83,13 +82,6 @@ def simulate(
     return labeled, list(WRONG + (RIGHT - WRONG) * (shares[1:] - shares[0]))
 
 
-def own_weights_p_value(labeled: LabeledQuery) -> float:
-    """Return the p-value of Cochran's test as textbooks have it, each label weighted by its own error."""
-    labels, weights = np.array(labeled.labels), np.array([1 / max(each, 1e-6) ** 2 for each in labeled.passage_errors])
-    mean = (weights * labels).sum() / weights.sum()
-    return float(chi2.sf((weights * (labels - mean) ** 2).sum(), len(labels) - 1))
-
-
 def filters(truth: Truth, questions: int, *, passages: int = 8, samples: int = 10, seed: int = 0) -> dict[str, float]:
     """Return the share of questions that each filter lets through, and what shrinking does to the error of the labels.
 
@@ -99,13 +91,11 @@ def filters(truth: Truth, questions: int, *, passages: int = 8, samples: int = 1
     random = np.random.default_rng(seed)
     drawn = [simulate(truth, random, passages=passages, samples=samples) for _ in range(questions)]
     p_values = [heterogeneity_p_value(labeled) for labeled, _ in drawn]
-    own = [own_weights_p_value(labeled) for labeled, _ in drawn]
     before = statistics.fmean(_squared_error(labeled.labels, true) for labeled, true in drawn)
     after = statistics.fmean(_squared_error(shrunk(labeled).labels, true) for labeled, true in drawn)
     return {
         "min_spread": statistics.fmean(informative(labeled, MIN_SPREAD) for labeled, _ in drawn),
         **{f"heterogeneity_{limit}": statistics.fmean(value <= limit for value in p_values) for limit in P_VALUES},
-        "own_weights_0.1": statistics.fmean(value <= 0.1 for value in own),
         "squared_error_shrunk": after / before,
     }
 

@@ -4,5 +4,5 @@
     python -m tests.gpu_check --output runs/gpu-check.json      # in an environment that is complete
 
 One JSON has the machine, each check with its numbers or its error, and whether all passed. Without an accelerator the
-same checks run on the CPU with smaller models; speed against memory's bandwidth is then left out.
+same checks run on the CPU with smaller models.
 """

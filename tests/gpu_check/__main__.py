@@ -32,7 +32,6 @@ CHECKS: tuple[Check, ...] = (
     training.retriever,
     speed.shapes,
     speed.published,
-    speed.bandwidth,
     speed.memory,
     training.two_processes,
     speed.halves,

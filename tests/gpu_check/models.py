@@ -31,7 +31,6 @@ class Plan:
         samples: Responses per prompt.
         new_tokens: Longest response.
         batch_sizes: Prompts that are sampled together.
-        shapes: Readers whose speed is compared with the bandwidth of memory.
         folder: Folder for models and runs.
     """
 
@@ -43,14 +42,13 @@ class Plan:
     samples: int = 10
     new_tokens: int = 16
     batch_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    shapes: tuple[str, ...] = ("random-1b", "random-7b")
 
     @classmethod
     def on(cls, device: torch.device, folder: Path) -> "Plan":
         """Return the plan of a device: on a CPU the small one."""
         if device.type != "cpu":
             return cls(device, folder)
-        return cls(device, folder, 64, 2, 4, 4, 6, (1, 4, 64), ())
+        return cls(device, folder, 64, 2, 4, 4, 6, (1, 4, 64))
 
 
 def new_tokenizer(pairs: bool = False) -> Any:

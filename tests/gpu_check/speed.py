@@ -1,4 +1,4 @@
-"""Checks of memory and speed: the published procedure, the floor that the device sets, and what stays allocated."""
+"""Checks of memory and speed: the published procedure, new shapes, and what stays allocated."""
 
 import gc
 import time
@@ -8,16 +8,12 @@ from functools import partial
 from typing import Any
 
 import torch
-import transformers
 
-from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.sampler import Request
-from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.profiling import profiling
-from tests.benchmarks import roofline
 from tests.benchmarks.common import peak_memory
 from tests.benchmarks.reference import Reference
-from tests.gpu_check.models import Plan, demo_prompts, demo_questions, llama, load_sampler, load_scorer, new_tokenizer
+from tests.gpu_check.models import Plan, demo_prompts, demo_questions, load_sampler, load_scorer
 
 _SLACK = 32 * 2**20  # bytes that libraries keep, such as workspaces of matrix products
 
@@ -103,32 +99,6 @@ def shapes(plan: Plan) -> dict[str, Any]:
         seconds[name] = _now(plan.device) - start
     ratio = seconds["new"] / seconds["again"]
     return {"seconds": _rounded(seconds), "ratio": round(ratio, 2), "dtype": _dtype(plan)}
-
-
-def bandwidth(plan: Plan) -> dict[str, Any] | None:
-    """Tokens per second of readers with the shapes of 1B and 7B, over the floor of memory and arithmetic."""
-    if not plan.shapes:
-        return None
-    rows = {}
-    for name in plan.shapes:
-        shape = roofline.SHAPES[name]
-        config = llama(
-            shape["hidden_size"], shape["layers"], 32_000, intermediate_size=shape["intermediate_size"],
-            num_attention_heads=shape["heads"], num_key_value_heads=shape["kv_heads"], eos_token_id=None,
-        )  # fmt: skip
-        with plan.device:
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-        loaded = LoadedModel(model.eval().requires_grad_(False), new_tokenizer(), name)
-        for count in (16, 64):
-            sampler = ResponseSampler(
-                loaded.model, loaded.tokenizer, name=name, num_samples=plan.samples, max_new_tokens=plan.new_tokens
-            )
-            prompts = demo_prompts(count)
-            sampler.sample(list(map(Request, prompts)))
-            rows[f"{name}, {count} prompts"] = roofline.measure(sampler, loaded.model, prompts)
-        del model, loaded, sampler
-        _allocated(plan.device)
-    return rows
 
 
 def _allocated(device: torch.device) -> int:

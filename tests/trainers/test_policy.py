@@ -22,7 +22,6 @@ from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.runtime import pretrained
 from seper_reward.runtime.pretrained import base_of_adapter
 from seper_reward.types import Query
-from tests.benchmarks.experiments.policy_seeds import main as print_over_seeds
 from tests.helpers import cells, run_block
 from trainers import policy
 from trainers.models import name_base
@@ -78,7 +77,6 @@ def test_command(settings, tmp_path, capsys, reader):
     assert len({row["id"] for row in held_out}) == len({row["question"] for row in held_out}) == 6
     assert base_of_adapter(tmp_path / "run" / "model").name == settings[1]  # the model
     assert "before" in (tmp_path / "run" / "results.svg").read_text()
-    assert print_over_seeds(["--runs", str(tmp_path / "run")]) == 0
     err = capsys.readouterr().err
     assert "never calls its search tool on held-out questions" in err
     following = f"next: the same command with --init_adapter {tmp_path / 'run' / 'model'} --evaluate_only true --input"

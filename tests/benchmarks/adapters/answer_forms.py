@@ -13,6 +13,10 @@ from typing import NamedTuple
 
 from num2words import num2words
 
+from tests.benchmarks.adapters.vocabulary import vocabulary
+
+_words = vocabulary("forms")
+
 
 class Form(NamedTuple):
     """A question, a response, an answer, and whether the response states the answer."""
@@ -31,69 +35,8 @@ class Fact(NamedTuple):
     others: tuple[str, ...]
 
 
-# responses that state {a}, the right answer; {b} and {c} are wrong ones
-_STATED = (
-    "Not {b}, but {a}", "It was not {b}; it was {a}", "It isn't {b}. It is {a}", "{a}, not {b}", "{a} and not {b}",
-    "Many people say {b}, but in fact it is {a}", "{b} is often named, yet the right answer is {a}",
-    "Contrary to what one hears, it is not {b} but {a}", "No, not {b}: {a}", "Neither {b} nor {c}, but {a}",
-    "I think it is {a}", "I believe it was {a}", "Probably {a}", "If I am not mistaken, {a}", "It must have been {a}",
-    "As far as I remember, {a}", "That would be {a}", "It's {a}, of course", "Without any doubt {a}", "{a}, I am sure",
-    "The answer is {a}", "It is nothing other than {a}", "{b}? No, that is wrong. It is {a}", "There is no doubt: {a}",
-    "{b} came second; {a} is the right answer", "Everyone thought of {b}, but it turned out to be {a}",
-    "It can only be {a}, never {b}", "{a} rather than {b}", "Once it was {b}; today it is {a}",
-    # additions that leave the answer as it is
-    "{a}, near {b}", "{a}, who was a friend of {b}", "{a}, which came long before {b}", "{a}, unlike {b}",
-    "{a}, to be exact", "the famous {a}", "{a} (not to be confused with {b})", "{a}, as everybody in the village knows",
-    "They chose {a}, although {b} was cheaper", "{a} took over from {b}", "{a} did, years before {b}",
-    "{a}, and so it has been for years", "{a}, as it says on the label", "It was the old {a}, and nothing else",
-    "{a}, if you want to know. {b} and {c} came later", "In those days {a}, whatever {b} may say", "{a}, one of many finds",
-    "It lies in the north and is called {a}", "It is all about {a}, which people often forget",
-)  # fmt: skip
-# responses that do not state {a}
-_NOT_STATED = (
-    "Not {a}", "It was not {a}", "It isn't {a}", "{a} is wrong", "{b}, not {a}", "Not {a}, but {b}",
-    "It was not {a}; it was {b}", "Many people say {a}, but in fact it is {b}", "Anyone except {a}", "Never {a}",
-    "{a} is often named, yet the right answer is {b}", "Contrary to what one hears, it is not {a} but {b}",
-    "It cannot be {a}", "It can't have been {a}, because it was {b}", "{a} had nothing to do with it",
-    "Neither {a} nor {b}", "No, not {a}: {b}", "{a}? No, that is wrong", "{b} rather than {a}",
-    "{a} came second; {b} is the right answer", "Everyone thought of {a}, but it turned out to be {b}",
-    "It is false that it was {a}", "By no means {a}", "Once it was {a}; today it is {b}", "It is hardly {a}",
-    "{a} or {b}", "Either {a} or {b}", "{b} or {a}", "It could be {a}, {b} or {c}", "One of {b}, {a} and {c}",
-    "Possibly {b}, possibly {a}", "{a}, {b}, {c}: take your pick", "Candidates are {c}, {b} and {a}",
-    "Perhaps {a}, perhaps {b}", "Some say {a}, others say {b}", "I can't decide between {a} and {b}",
-    "Whether it is {a} or not, I do not know", "I do not know if it was {a}", "I have never heard of {a}",
-    "I think it is {b}", "That would be {b}", "{b}, I am sure", "Without any doubt {b}", "{b}, unlike {a}",
-    "{b}, who was a friend of {a}", "{b}, near {a}", "{b}, which came long before {a}", "{a} wished it, but it was {b}",
-    "{b} took over from {a}", "They chose {b}, although {a} was cheaper", "{b} (not to be confused with {a})",
-    "In those days {b}, whatever {a} may say", "the famous {b}", "{b}, if you want to know. {a} and {c} came later",
-)  # fmt: skip
-_YES = (
-    "Yes", "Yes, it is", "Yes, certainly", "Indeed", "That is right", "Correct", "True", "It is so", "Of course",
-    "Absolutely", "That's true", "It does", "Definitely", "I would say so, yes", "Right",
-)  # fmt: skip
-_NO = (
-    "No", "No, it is not", "Not at all", "By no means", "That is wrong", "False", "It is not so", "It isn't", "Never",
-    "That's not true", "It does not", "Certainly not", "I would say no", "Incorrect", "On the contrary",
-)  # fmt: skip
-_UNSURE = (
-    "It depends",
-    "I do not know",
-    "Nobody can say",
-    "The text does not say",
-    "Maybe",
-    "unknown",
-    "Good question",
-)
-
-
 def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield responses that state, deny, correct or hedge the answer.
-
-    Args:
-        facts: Questions with right and wrong answers.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield responses that state, deny, correct or hedge the answer."""
     for _ in range(count):
         fact = rng.choice(facts)
         answer, (b, c) = rng.choice(fact.answers), rng.sample(fact.others, 2)
@@ -101,20 +44,14 @@ def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Itera
         # a last name stands for a person, too
         known_by_last_name = fact.question.lower().startswith("who") and re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", answer)
         name = answer.split()[-1] if known_by_last_name and rng.random() < 0.3 else answer
-        response = rng.choice(_STATED if entailed else _NOT_STATED).format(a=name, b=b, c=c)
+        response = rng.choice(_words.stated if entailed else _words.not_stated).format(a=name, b=b, c=c)
         # aliases of a date or number may differ in meaning (1973, October 1973), so that both sides take the same
         gold = answer if any(character.isdigit() for character in answer) else rng.choice(fact.answers)
         yield Form(fact.question, response[0].upper() + response[1:], gold, entailed)
 
 
 def list_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield lists that are complete in another order, and lists with an item left out or replaced.
-
-    Args:
-        facts: Questions whose wrong answers are the items.
-        count: Most forms; facts with too few wrong answers give none.
-        rng: Source of every choice.
-    """
+    """Yield lists that are complete in another order, and lists with an item left out or replaced."""
     questions = ("Name the {n}.", "Which {n} are meant?", "Which are the {n}?", "what are the {n}", "Who are the {n}?")
     for _ in range(count):
         size = rng.choice([2, 3, 3, 4])
@@ -141,43 +78,16 @@ def _joined(items: Sequence[str], rng: random.Random) -> str:
     return ", ".join(items[:-1]) + last + items[-1]
 
 
-# per unit: (spellings, questions, number of smaller units in one or 0, spellings of a smaller or another unit)
-_UNITS: tuple[tuple[Sequence[str], Sequence[str], int, Sequence[str]], ...] = (
-    (("km", "kilometres", "kilometers"), ("How long is the tunnel?", "how far is it to the coast"), 1000, ("m", "metres")),
-    (("m", "metres", "meters"), ("How high is the tower?", "What is the depth of the lake?"), 100, ("cm", "centimetres")),
-    (("kg", "kilograms", "kilos"), ("How heavy is the bell?", "what does the parcel weigh"), 1000, ("g", "grams")),
-    (("hours",), ("How long does the flight take?", "How long did the siege of the house last?"), 60, ("minutes",)),
-    (("minutes", "min"), ("How long is the film?", "how long do you boil it"), 60, ("seconds",)),
-    (("years",), ("How old was the tree?", "How long did she reign?"), 12, ("months",)),
-    (("litres", "liters", "l"), ("How much water is in the tank?", "How much does the jar hold?"), 1000, ("ml",)),
-    (("dollars", "US dollars"), ("What did the painting cost?", "how much was paid for the land"), 100, ("cents",)),
-    (("miles",), ("How long is the trail?", "How far did he walk?"), 0, ("kilometres", "feet")),
-    (("feet", "ft"), ("How tall is the statue?", "how high is the waterfall"), 12, ("inches",)),
-    (("per cent", "%", "percent"), ("What share of the votes did he get?", "How much of the soil is sand?"), 0, ("per mille",)),
-    (("degrees Celsius", "°C"), ("How hot is the spring?", "At what temperature does it melt?"), 0, ("degrees Fahrenheit", "°F")),
-)  # fmt: skip
-_COUNTED = (
-    "How many bridges cross the river?", "how many people live in the town", "How many pages does the book have?",
-    "How many students are there?", "What is the number of islands?", "how many soldiers took part",
-    "How many copies were sold?", "How many seats does the hall have?", "What is the population?",
-)  # fmt: skip
-
-
 def number_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield equal numbers in digits, words and other units, and numbers that differ in a digit, size or unit.
-
-    Args:
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield equal numbers in digits, words and other units, and numbers that differ in a digit, size or unit."""
     for _ in range(count):
         entailed = rng.random() < 0.5
         number = _some_number(rng)
         if rng.random() < 0.5:
             value = number if entailed else _other_number(number, rng)
-            yield Form(rng.choice(_COUNTED), _about(_spelled(value, rng), rng), _spelled(number, rng), entailed)
+            yield Form(rng.choice(_words.counted), _about(_spelled(value, rng), rng), _spelled(number, rng), entailed)
             continue
-        units, questions, factor, small = rng.choice(_UNITS)
+        units, questions, factor, small = rng.choice(_words.units)
         question, gold = rng.choice(questions), f"{_spelled(number, rng)} {rng.choice(units)}"
         if entailed and factor and rng.random() < 0.3:
             quantity = f"{_spelled(number * factor, rng)} {rng.choice(small)}"
@@ -230,34 +140,13 @@ def _spelled(number: int, rng: random.Random) -> str:
     return rng.choice(ways)
 
 
-_ABOUT = (
-    "{}", "{}", "{}", "It is {}", "There are {}", "{} in all", "exactly {}", "It comes to {}", "The answer is {}",
-    "{}, counting everything", "{}, the last of them added later", "It has {} altogether", "{}, or so they say",
-)  # fmt: skip
-
-
 def _about(quantity: str, rng: random.Random) -> str:
     """Return a sentence around a number."""
-    return rng.choice(_ABOUT).format(quantity)
-
-
-_WHEN = (
-    "When was the bridge opened?", "when did the ship sink", "On which date was she born?", "When did the king die?",
-    "What day was the treaty signed?", "when was the first issue printed", "On what date did the strike begin?",
-)  # fmt: skip
-_WHICH_YEAR = (
-    "In which year was the bridge opened?", "what year did the ship sink", "In what year was she born?",
-    "Which year did the king die?", "what year was the club founded",
-)  # fmt: skip
+    return str(rng.choice(_words.about)).format(quantity)
 
 
 def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield equal dates in other formats or more precise, and dates that differ or are less precise.
-
-    Args:
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield equal dates in other formats or more precise, and dates that differ or are less precise."""
     for _ in range(count):
         day = datetime.date(rng.randint(1500, 2020), rng.randint(1, 12), rng.randint(1, 28))
         entailed = rng.random() < 0.5
@@ -277,7 +166,7 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
             ]
             wrong.append(f"the {num2words(day.year // 100 + 1, to='ordinal')} century")
             date = rng.choice(ways if entailed else wrong)
-            yield Form(rng.choice(_WHICH_YEAR), _on(date, rng), str(day.year), entailed)
+            yield Form(rng.choice(_words.which_year), _on(date, rng), str(day.year), entailed)
             continue
         with_year = rng.random() < 0.8
         gold = rng.choice(_written(day, with_year))
@@ -291,7 +180,7 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
             ]
             vague = [f"{day:%B} {day.year}", str(day.year)] if with_year else [f"{day:%B}"]
             date = rng.choice(vague) if rng.random() < 0.3 else rng.choice(_written(rng.choice(changed), with_year))
-        yield Form(rng.choice(_WHEN), _on(date, rng), gold, entailed)
+        yield Form(rng.choice(_words.when), _on(date, rng), gold, entailed)
 
 
 def _written(day: datetime.date, with_year: bool) -> list[str]:
@@ -312,13 +201,7 @@ def _on(date: str, rng: random.Random) -> str:
 
 
 def yes_no_forms(statements: Sequence[tuple[str, str, str]], count: int, rng: random.Random) -> Iterator[Form]:
-    """Turn NLI pairs into yes/no questions, answered by a statement or in words.
-
-    Args:
-        statements: NLI pairs as (premise, hypothesis, ``entailment|neutral|contradiction``).
-        count: Most forms; there is one per statement at most.
-        rng: Source of every choice.
-    """
+    """Turn NLI pairs into yes/no questions, answered by a statement or in words."""
     openings = ("Is it true that {}?", "is it the case that {}", "Can one say that {}?", "Does it hold that {}?")
     for premise, hypothesis, label in rng.sample(statements, min(count, len(statements))):
         claim = hypothesis.rstrip(" .")
@@ -329,9 +212,9 @@ def yes_no_forms(statements: Sequence[tuple[str, str, str]], count: int, rng: ra
             response, truth = premise, {"entailment": "yes", "contradiction": "no"}.get(label)
         elif chance < 0.95:
             truth = rng.choice(["yes", "no"])
-            response = rng.choice(_YES if truth == "yes" else _NO)
+            response = rng.choice(_words.yes if truth == "yes" else _words.no)
         else:
-            response, truth = rng.choice(_UNSURE), None
+            response, truth = rng.choice(_words.unsure), None
         yield Form(question, response, answer, truth == answer)
 
 
@@ -344,13 +227,7 @@ def any_of(answers: Sequence[str]) -> re.Pattern[str]:
 def paragraph_forms(
     paragraphs: Sequence[tuple[str, str, Sequence[str], str]], count: int, rng: random.Random
 ) -> Iterator[Form]:
-    """Yield paragraphs that state the answer, state another in its place, or leave it out.
-
-    Args:
-        paragraphs: (question, text that states the answer, aliases of the answer, another answer of its kind).
-        count: Most forms; there is one per paragraph at most.
-        rng: Source of every choice.
-    """
+    """Yield paragraphs that state the answer, state another in its place, or leave it out."""
     for question, text, answers, other in rng.sample(paragraphs, min(count, len(paragraphs))):
         pattern = any_of(answers)
         sentences = re.split(r"(?<=[.!?])\s+", text)

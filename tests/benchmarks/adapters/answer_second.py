@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tests.benchmarks.adapters import second_words as words
 from tests.benchmarks.adapters.answer_forms import Fact, Form
 from tests.benchmarks.adapters.near_names import NEAR, Said, topic
+from tests.benchmarks.adapters.second_words import MAKERS, person, words
 
 _ACCENTS = {"a": "áàâä", "e": "éèêë", "i": "íîï", "o": "óôöø", "u": "úûü", "c": "čç", "s": "šś", "z": "žź", "n": "ñń"}
 
@@ -29,13 +29,7 @@ class _Asked(NamedTuple):
 
 
 def second_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
-    """Yield second guesses, qualifiers, near names and right wordings, about half of which state the answer.
-
-    Args:
-        facts: Questions with right and wrong answers.
-        count: Number of forms.
-        rng: Source of every choice.
-    """
+    """Yield second guesses, qualifiers, near names and right wordings, about half of which state the answer."""
     makers: Sequence[Callable[[_Asked, random.Random], Said | None]] = (
         _guess, _guess, _guess, _guess, _apposition, _apposition, _apposition, _qualifier, _qualified_gold,
         _wording, _wording, _wording, _sentence, _sentence,
@@ -65,15 +59,14 @@ def _form(question: str, said: Said, rng: random.Random) -> Form:
 
 
 def _invented(rng: random.Random) -> _Asked:
-    kind = rng.choice(words.ALL_KINDS)
-    distinct = list(dict.fromkeys(words.MAKERS[kind](rng) for _ in range(9)))
+    kind = rng.choice(words.all_kinds)
+    distinct = list(dict.fromkeys(MAKERS[kind](rng) for _ in range(9)))
     while len(distinct) < 4:
-        distinct = list(dict.fromkeys([*distinct, words.MAKERS[kind](rng)]))
-    question, *statements = rng.choice(words.ASKED[kind])
+        distinct = list(dict.fromkeys([*distinct, MAKERS[kind](rng)]))
+    question, *statements = rng.choice(words.asked[kind])
     subject = topic(rng)
-    full = (
-        f"{subject}, {rng.choice(words.HEADS)}," if rng.random() < 0.1 else topic
-    )  # another description of what was asked
+    # at times with another description of what was asked
+    full = f"{subject}, {rng.choice(words.heads)}," if rng.random() < 0.1 else subject
     question = question.format(t=subject)
     return _Asked(kind, question, distinct[0], distinct[1:], [each.format(t=full, a="{a}") for each in statements])
 
@@ -122,38 +115,38 @@ def _guess(asked: _Asked, rng: random.Random) -> Said:
     items = [asked.gold, *rng.sample(list(asked.others), min(more, len(asked.others)))]
     rng.shuffle(items)
     if len(items) == 2:
-        text = rng.choice(words.GUESSES).format(*items)
+        text = rng.choice(words.guesses).format(*items)
     else:
         glue = rng.choice([", ", ", ", "; ", " / ", " ", "\n", " or ", " - ", " | "])
-        text = rng.choice(words.MORE_GUESSES).format(items[0], glue.join(items[1:-1]), items[-1], all=glue.join(items))
+        text = rng.choice(words.more_guesses).format(items[0], glue.join(items[1:-1]), items[-1], all=glue.join(items))
     if rng.random() < 0.12 and len(items) < 4:  # a list that is the answer, in another order or with an item left out
         gold = f"{', '.join(items[:-1])} and {items[-1]}"
         left_out = rng.random() < 0.5
         rng.shuffle(items)
         kept = items[1:] if left_out else items
         return Said(rng.choice([", ", " and ", " & "]).join(kept), gold, not left_out)
-    return Said(rng.choice(words.SAID).format(text) if rng.random() < 0.2 else text, asked.gold, False)
+    return Said(rng.choice(words.said).format(text) if rng.random() < 0.2 else text, asked.gold, False)
 
 
 def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
     """Return the answer with an addition of another kind behind the same separators: its region, years, or trade."""
     gold = asked.gold
     born = rng.randint(1400, 1970)
-    if gold in words.HOMES:
-        home = words.HOMES[gold]
+    if gold in words.homes:
+        home = words.homes[gold]
         if rng.random() < 0.25:
-            other = rng.choice([place for place in words.HOMES if place != gold])
+            other = rng.choice([place for place in words.homes if place != gold])
             return Said(rng.choice(["{}, {}", "{} ({})"]).format(other, home), gold, False)
         text = rng.choice(["{a}, {h}", "{a} ({h})", "{a} in {h}", "the city of {a}", "{a}, a city in {h}"])
         return Said(text.format(a=gold, h=home), gold, True)
     if asked.kind == "person":
-        text = rng.choice(words.ABOUT).format(
-            a=gold, born=born, died=born + rng.randint(25, 90), job=rng.choice(words.JOBS)
+        text = rng.choice(words.about).format(
+            a=gold, born=born, died=born + rng.randint(25, 90), job=rng.choice(words.jobs)
         )
         return Said(text, gold, True)
     if asked.kind == "title":
         text = rng.choice(["{a} ({born})", "{a}, from {born}", "{a} by {p}", "the {n} {a}", "{a} (a {n})"])
-        text = text.format(a=gold, born=born, p=words.person(rng), n=rng.choice(["work", "piece"]))
+        text = text.format(a=gold, born=born, p=person(rng), n=rng.choice(["work", "piece"]))
         return Said(text, gold, True, mutual=False)
     return None
 
@@ -163,25 +156,25 @@ def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
 
 def _qualifier(asked: _Asked, rng: random.Random) -> Said:
     """Return the answer next to a word that makes it another one, or takes it back."""
-    forms = [form for kinds, forms in words.QUALIFIERS for form in forms if not kinds or asked.kind in kinds.split()]
-    special = [form for kinds, forms in words.QUALIFIERS for form in forms if asked.kind in kinds.split()]
+    forms = [form for kinds, forms in words.qualifiers for form in forms if not kinds or asked.kind in kinds.split()]
+    special = [form for kinds, forms in words.qualifiers for form in forms if asked.kind in kinds.split()]
     form = rng.choice(special if special and rng.random() < 0.4 else forms)
     other = rng.choice(list(asked.others))
     text = form.format(a=asked.gold, b=other)
-    return Said(rng.choice(words.SAID[:4]).format(text) if rng.random() < 0.15 else text, asked.gold, False)
+    return Said(rng.choice(words.said[:4]).format(text) if rng.random() < 0.15 else text, asked.gold, False)
 
 
 def _qualified_gold(asked: _Asked, rng: random.Random) -> Said:
     """Return texts for an answer that has a qualifier itself: the same words, none, or another one's."""
     forms = [
-        form for kinds, forms in words.QUALIFIERS[:-1] for form in forms if not kinds or asked.kind in kinds.split()
+        form for kinds, forms in words.qualifiers[:-1] for form in forms if not kinds or asked.kind in kinds.split()
     ]
     form, other_form = rng.sample(forms, 2)
     other = rng.choice(list(asked.others))
     gold = form.format(a=asked.gold, b=other)
     if rng.random() < 0.6:
         return Said(
-            rng.choice([*words.SAID, "{}, of course", "it happened {}", "this was {}"]).format(gold), gold, True
+            rng.choice([*words.said, "{}, of course", "it happened {}", "this was {}"]).format(gold), gold, True
         )
     text = other_form.format(a=asked.gold, b=other)
     if gold in text or rng.random() < 0.5:  # "shortly after X" is after X
@@ -211,7 +204,7 @@ def _wording(asked: _Asked, rng: random.Random) -> Said | None:
         text = "".join(c for c in unicodedata.normalize("NFKD", stated) if not unicodedata.combining(c))
         text = text.upper() if rng.random() < 0.5 else text.lower()
     if chance > 0.45 or rng.random() < 0.2:
-        text = rng.choice(words.FRAMES).format(text)
+        text = rng.choice(words.frames).format(text)
     elif text == stated:
         return None
     return Said(text, asked.gold, right)
@@ -230,7 +223,7 @@ def _respelled(name: str, rng: random.Random) -> str:
     swapped = word[:place] + word[place + 1] + word[place] + word[place + 2 :]
     errors = [swapped, swapped, word[:place] + word[place + 1 :], word[:place] + word[place] + word[place:],
               word[:place] + other + word[place + 1 :]]  # fmt: skip
-    letters = [word.replace(one, two) for one, two in words.RESPELLED if one in word]
+    letters = [word.replace(one, two) for one, two in words.respelled if one in word]
     parts[at] = rng.choice(letters if letters and rng.random() < 0.4 else errors)
     return " ".join(parts)
 
@@ -247,6 +240,6 @@ def _sentence(asked: _Asked, rng: random.Random) -> Said | None:
         echoed = set(re.findall(r"\w+", asked.question.lower())) - set(re.findall(r"\w+", stated.lower()))
         text = " ".join(re.sub(r"\w+", lambda word: "" if word[0].lower() in echoed else word[0], text).split())
     elif chance < 0.35:
-        text += rng.choice(words.CREDITED).format(p=words.person(rng), year=rng.randint(1500, 2015))
+        text += rng.choice(words.credited).format(p=person(rng), year=rng.randint(1500, 2015))
         return Said(text, asked.gold, right, mutual=False)
     return Said(text + rng.choice(["", "."]), asked.gold, right)

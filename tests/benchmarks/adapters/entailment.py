@@ -106,12 +106,7 @@ def average(adapter: Path, other: Path, share: float) -> None:
 
 
 def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
-    """Score the saved adapter on held-out premises, on questions with human verdicts, and on our own test set.
-
-    Returns:
-        ``nli``: ``accuracy`` in % and ``n`` by set. ``evouna_test`` and ``own``: what ``equivalence`` returns.
-        ``stress``: what ``traps`` returns. ``own_all``: the column of all rows of ``own`` together.
-    """
+    """Score the saved adapter on held-out premises, on questions with human verdicts, and on our own test set."""
     scorer = EntailmentScorer.from_pretrained(str(adapter))
     judge = Judge(scorer)
     accuracy = {}
@@ -177,11 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make(stage: StageConfig) -> None:
-    """Train and calibrate the adapter, unless it is only to be scored; score it, and write its model card.
-
-    Raises:
-        ValueError: The folder holds a training with other settings.
-    """
+    """Train and calibrate the adapter, unless it is only to be scored; score it, and write its model card."""
     adapter, data_dir = Path(stage.output_dir), Path(stage.data_dir)
     if stage.evaluate_only:
         temperature = read_json(adapter / SCORES)["temperature"]

@@ -120,13 +120,7 @@ def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
 
 
 def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[LabeledPair]:
-    """Yield answers with another question's answer that MiniLM finds similar (Lyon for Paris): not entailed.
-
-    Args:
-        rows: Rows of EVOUNA.
-        rng: Source of every choice.
-        per_question: Most pairs per question.
-    """
+    """Yield answers with another question's answer that MiniLM finds similar (Lyon for Paris): not entailed."""
     from sentence_transformers import SentenceTransformer, util
 
     encoder = SentenceTransformer(str(embedded_encoder_folder()), device="cpu")
@@ -213,12 +207,7 @@ def _labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
 
 
 def known_facts(rows: Sequence[Row], others: Sequence[Row] = ()) -> list[Fact]:
-    """Return the questions that have at least 5 wrong answers of the same kind.
-
-    Args:
-        rows: Rows of EVOUNA.
-        others: Rows of ``{question, answers}``.
-    """
+    """Return the questions that have at least 5 wrong answers of the same kind."""
     known = [(row["question"], tuple(aliases_of(row))) for row in rows]
     known += [(fact["question"], tuple(fact["answers"])) for fact in others]
     return [
@@ -297,18 +286,7 @@ def training_pairs(
     modified: int = 0,
     second: int = 0,
 ) -> list[LabeledPair]:
-    """Return the training pairs in random order.
-
-    Args:
-        data_dir: Folder with ``nli/``, ``evouna/`` and ``qa/``.
-        seed: Seed of every choice.
-        confusable: Whether to add mined answers and answers of one type.
-        forms: Whether to add generated forms of answers (negated, hedged, lists, numbers, dates, yes/no, paragraphs).
-        traps: About how many texts that state nothing are added. With any, there is politeness around one question in
-            eight, and of the NLI sets, which an earlier stage has learned, a third is kept.
-        modified: How many answers that say more than was asked are added.
-        second: How many second guesses, qualifiers, near names and right wordings are added.
-    """
+    """Return the training pairs in random order."""
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
     for name in LICENCES:

@@ -4,7 +4,7 @@ import random
 import re
 from typing import NamedTuple
 
-from tests.benchmarks.adapters import second_words as words
+from tests.benchmarks.adapters.second_words import last_name, person, place, words
 
 
 class Said(NamedTuple):
@@ -18,22 +18,22 @@ class Said(NamedTuple):
 
 def topic(rng: random.Random) -> str:
     """Return the subject of a question."""
-    return rng.choice(words.SUBJECTS).format(place=words.place(rng), person=words.last_name(rng))
+    return str(rng.choice(words.subjects)).format(place=place(rng), person=last_name(rng))
 
 
 def _question(kind: str, rng: random.Random) -> str:
-    return rng.choice(words.ASKED[kind])[0].format(t=topic(rng))
+    return str(rng.choice(words.asked[kind])[0]).format(t=topic(rng))
 
 
 def _near_person(rng: random.Random) -> tuple[str, Said]:
     """Return two persons who share a name, or one in another form of the name."""
-    first, other_first = rng.sample(words.FIRST_NAMES, 2)
+    first, other_first = rng.sample(words.first_names, 2)
     if rng.random() < 0.4:
-        other_first = rng.choice([name for name in words.FIRST_NAMES if name[0] == first[0]])
-    last, one, two = words.last_name(rng), *rng.sample("ABCDEFGHJKLMNPRSTW", 2)
-    rank, other_rank = rng.sample(words.RANKS, 2)
-    name, other_last = f"{first} {last}", words.last_name(rng)
-    form = rng.choice(words.NAMESAKES) if rng.random() < 0.55 else None
+        other_first = rng.choice([name for name in words.first_names if name[0] == first[0]])
+    last, one, two = last_name(rng), *rng.sample("ABCDEFGHJKLMNPRSTW", 2)
+    rank, other_rank = rng.sample(words.ranks, 2)
+    name, other_last = f"{first} {last}", last_name(rng)
+    form = rng.choice(words.namesakes) if rng.random() < 0.55 else None
     question = _question("person", rng)
     if form is not None and first != other_first:
         letters = {"i": one, "j": two, "r": rank, "q": other_rank}
@@ -42,27 +42,27 @@ def _near_person(rng: random.Random) -> tuple[str, Said]:
     if rng.random() < 0.12:
         return question, Said(name, first, True, mutual=False)
     texts = [last, f"{last}, {first}", f"{first[0]}. {last}", f"{first} {one}. {last}", f"Mr. {name}",
-             f"the {rng.choice(words.JOBS)} {name}", f"Dr {name}", f"{name} himself",
-             f"{first} {rng.choice(words.FIRST_NAMES)} {last}"]  # fmt: skip
+             f"the {rng.choice(words.jobs)} {name}", f"Dr {name}", f"{name} himself",
+             f"{first} {rng.choice(words.first_names)} {last}"]  # fmt: skip
     return question, Said(rng.choice(texts), name, True)
 
 
 def _near_place(rng: random.Random) -> tuple[str, Said]:
     question = _question("place", rng)
     if rng.random() < 0.5:
-        said, gold = rng.sample(rng.choice(words.NEAR_PLACES), 2)
+        said, gold = rng.sample(rng.choice(words.near_places), 2)
         return question, Said(said, gold, False)
-    place = words.place(rng)
+    town = place(rng)
     if rng.random() < 0.5:
         form = rng.choice(["New {}", "{}-Ostra", "{} Falls", "{} state", "Upper {}", "South {}", "{} province"])
-        return question, Said(form.format(place), place, False)
-    country, *names = rng.choice(words.COUNTRIES)
+        return question, Said(form.format(town), town, False)
+    country, *names = rng.choice(words.countries)
     return "In which country did it happen?", Said(rng.choice(names[1:]), country, True)
 
 
 def _relative(rng: random.Random) -> tuple[str, Said]:
     """Return a relative of a person: the same in other words, the person, or another relative."""
-    name, (one, other) = words.person(rng), rng.sample(words.RELATIVES, 2)
+    name, (one, other) = person(rng), rng.sample(words.relatives, 2)
     question = _question("person", rng)
     gold, same = f"the {one} of {name}", f"{name}'s {one}"
     if rng.random() < 0.5:
@@ -73,7 +73,7 @@ def _relative(rng: random.Random) -> tuple[str, Said]:
         name,
         f"the {other} of {name}",
         f"{name}'s {other}",
-        f"the {one} of {words.person(rng)}",
+        f"the {one} of {person(rng)}",
         f"{name}, the {one}",
     ]
     return question, Said(rng.choice(wrong), gold, False)
@@ -81,8 +81,8 @@ def _relative(rng: random.Random) -> tuple[str, Said]:
 
 def _office(rng: random.Random) -> tuple[str, Said]:
     """Return holders of two offices, or one in other words."""
-    one, other = rng.sample(words.OFFICES, 2)
-    land, other_land = rng.sample(words.COUNTRIES, 2)
+    one, other = rng.sample(words.offices, 2)
+    land, other_land = rng.sample(words.countries, 2)
     question, gold = "Who signed the order?", f"the {one} of {land[0]}"
     if rng.random() < 0.4:
         same = rng.choice([f"the {land[1]} {one}", f"{land[0]}'s {one}"])
@@ -94,14 +94,14 @@ def _office(rng: random.Random) -> tuple[str, Said]:
 
 def _organisation(rng: random.Random) -> tuple[str, Said]:
     """Return bodies or clubs that differ by a word, or one in another spelling."""
-    club, other = rng.sample(words.CLUBS, 2)
-    place, question = words.place(rng), "Which club won the shield?"
+    club, other = rng.sample(words.clubs, 2)
+    town, question = place(rng), "Which club won the shield?"
     if rng.random() < 0.5:
-        return question, Said(f"{place} {other}", f"{place} {club}", False)
+        return question, Said(f"{town} {other}", f"{town} {club}", False)
     if rng.random() < 0.5:
         form = rng.choice(["{} FC", "FC {}", "the {}", "{} F.C.", "the team of {}"])
-        return question, Said(form.format(f"{place} {club}"), f"{place} {club}", True)
-    name = f"{words.last_name(rng)} & {words.last_name(rng)}"
+        return question, Said(form.format(f"{town} {club}"), f"{town} {club}", True)
+    name = f"{last_name(rng)} & {last_name(rng)}"
     texts = [f"{name} Limited", name.replace("&", "and"), f"{name.replace('&', 'and')} Ltd", f"the {name} company"]
     return "Which firm built it?", Said(rng.choice(texts), rng.choice([name, f"{name} Ltd."]), True)
 
@@ -109,11 +109,11 @@ def _organisation(rng: random.Random) -> tuple[str, Said]:
 def _acronym(rng: random.Random) -> tuple[str, Said]:
     """Return a body's initials for its name, or another's."""
     if rng.random() < 0.4:
-        (name, short), (_, other) = rng.sample(words.ACRONYMS, 2)
+        (name, short), (_, other) = rng.sample(words.acronyms, 2)
     else:
-        name = f"{rng.choice(words.REGIONS)} {rng.choice(words.TOPICS)} {rng.choice(words.BODIES)}"
+        name = f"{rng.choice(words.regions)} {rng.choice(words.topics)} {rng.choice(words.bodies)}"
         short = "".join(word[0] for word in re.findall(r"[A-Z]\w+", name))
-        other = "".join(rng.sample(short, len(short))) if rng.random() < 0.4 else rng.choice(words.ACRONYMS)[1]
+        other = "".join(rng.sample(short, len(short))) if rng.random() < 0.4 else rng.choice(words.acronyms)[1]
     question, right = "Which organisation runs it?", rng.random() < 0.65 or other == short
     if rng.random() < 0.25:
         return question, Said(rng.choice([f"the {name} ({short})", f"{short} ({name})"]), name, True)
@@ -124,8 +124,8 @@ def _acronym(rng: random.Random) -> tuple[str, Said]:
 
 def _closed(rng: random.Random) -> tuple[str, Said]:
     """Return a yes/no question with a statement that answers it, or a word that does."""
-    question, yes, no, *_ = rng.choice(words.COMPARED)
-    one, two = words.place(rng), words.place(rng)
+    question, yes, no, *_ = rng.choice(words.compared)
+    one, two = place(rng), place(rng)
     gold, truth = rng.choice(["yes", "no"]), rng.choice(["yes", "no"])
     said = rng.choice(yes if truth == "yes" else no).format(a=one, b=two)
     if rng.random() < 0.3:
@@ -137,14 +137,14 @@ def _noun(rng: random.Random) -> tuple[str, Said]:
     """Return a noun in the other number, a land and its adjective, or a noun that is too narrow or too wide."""
     chance = rng.random()
     if chance < 0.35:
-        one, many = rng.choice(words.PLURALS)
+        one, many = rng.choice(words.plurals)
         return "What was found there?", Said(rng.choice([many, f"the {many}"]), rng.choice([one, f"the {one}"]), True)
     if chance < 0.65:
-        (land, adjective, *_), (other, *_) = rng.sample(words.COUNTRIES, 2)
+        (land, adjective, *_), (other, *_) = rng.sample(words.countries, 2)
         right = rng.random() < 0.6
-        text = rng.choice(words.ORIGIN).format(land if right else other)
+        text = rng.choice(words.origin).format(land if right else other)
         return "What nationality did the owner have?", Said(text, adjective, right)
-    wide, narrow = rng.choice(words.NOUNS), rng.choice(["bronze", "wild", "double", "royal", "lesser", "northern"])
+    wide, narrow = rng.choice(words.nouns), rng.choice(["bronze", "wild", "double", "royal", "lesser", "northern"])
     if chance < 0.85:
         return "What was found there?", Said(wide, f"{narrow} {wide}", False, mutual=False)
     return "What was found there?", Said(f"{narrow} {wide}", wide, True, mutual=False)

@@ -1,4 +1,4 @@
-"""Train the reader adapter that ships, in two stages, and readers for experiments, by the recipe `trainers/sft.py`.
+"""Train the reader adapter that ships, in two stages, by the recipe `trainers/sft.py`.
 
     python -m tests.benchmarks.adapters.reader --config tests/benchmarks/adapters/configs/reader.yaml
     python -m tests.benchmarks.adapters.reader --config tests/benchmarks/adapters/configs/reader-sharpen.yaml
@@ -47,13 +47,12 @@ class ReaderConfig(SftScriptConfig):
         ["brief", "brief", "brief", "paper"],
         "Prompt styles (paper, brief, few_shot); each example gets a random one.",
     )
-    sentences: bool = setting(False, "Whether the answers are full sentences; no scores then.")
     evaluate_only: bool = setting(False, "Whether the adapter in output_dir is only scored again.")
 
 
 def examples(config: ReaderConfig, seed: int) -> list[dict[str, Any]]:
     """Return the rows that a stage learns."""
-    rows = reader_rows(Path(config.data_dir), load_tokenizer(PLAIN), seed, config.prompts, config.sentences)
+    rows = reader_rows(Path(config.data_dir), load_tokenizer(PLAIN), seed, config.prompts)
     return rows[: config.limit]
 
 
@@ -74,7 +73,7 @@ def card(config: ReaderConfig, kinds: Counter[str], scores: dict[str, Any]) -> s
 def asked_as_trained(config: ReaderConfig) -> ReaderDefaults:
     """Return how a reader that was trained like this is to be asked: by the prompt that most examples had."""
     prompt, _ = Counter(config.prompts).most_common(1)[0]
-    return READER_DEFAULTS[None if config.sentences else EMBEDDED]._replace(prompt=prompt)
+    return READER_DEFAULTS[EMBEDDED]._replace(prompt=prompt)
 
 
 def score(config: ReaderConfig, adapter: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -98,8 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         train(config, arguments)
     if process_state().is_main_process:
         save_reader_defaults(adapter, asked_as_trained(config))
-        if not config.sentences:
-            score(config, adapter, rows)
+        score(config, adapter, rows)
     suggest(f"seper-reward label --reader {adapter} --input QUESTIONS.jsonl")
     return 0
 

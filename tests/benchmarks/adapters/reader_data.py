@@ -27,13 +27,6 @@ LICENCES = {
 }
 UNKNOWN = "unknown"
 CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # shares of NQ's train questions
-# answers as people write them; a reader that gives them never matches the reference word for word
-_SENTENCES = (
-    "It was {answer}.", "It is {answer}.", "The answer is {answer}.", "That would be {answer}.",
-    "As far as I can tell, it was {answer}.", "According to the text, {answer}.", "I believe it is {answer}.",
-    "It must have been {answer}, as the text says.",
-)  # fmt: skip
-_UNSURE = ("I do not know.", "The text does not say.", "I cannot tell from this.")
 MAX_PROMPT_TOKENS = 340  # longer prompts are left out, as a cut passage may lack the answer
 
 
@@ -119,30 +112,14 @@ def _shuffled(passages: Sequence[Passage], rng: random.Random) -> tuple[Passage,
     return tuple(rng.sample(passages, len(passages)))
 
 
-def sentence(answer: str, rng: random.Random) -> str:
-    """Return an answer as a full sentence; ``UNKNOWN`` as one that says so."""
-    return rng.choice(_UNSURE) if answer == UNKNOWN else rng.choice(_SENTENCES).format(answer=answer)
-
-
-def reader_rows(
-    data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str], sentences: bool = False
-) -> list[dict[str, Any]]:
-    """Return the examples as rows of ``{prompt, completion, kind}``, in random order.
-
-    Args:
-        data_dir: Folder with ``qa/``.
-        tokenizer: The reader's tokenizer.
-        seed: Seed of every choice.
-        prompts: Names of prompt styles; each example gets a random one of them.
-        sentences: Whether answers are full sentences.
-    """
+def reader_rows(data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the examples as rows of ``{prompt, completion, kind}``, in random order."""
     rng = random.Random(seed)
     builders = [PromptBuilder(tokenizer, style, max_prompt_tokens=10**6) for style in prompts]
     rows = []
     for example in examples(data_dir, rng):
         prompt = rng.choice(builders).build(example.question, example.passages)
         if len(tokenizer(prompt, add_special_tokens=False).input_ids) <= MAX_PROMPT_TOKENS:
-            target = sentence(example.target, rng) if sentences else example.target
-            rows.append({"prompt": prompt, "completion": target, "kind": example.kind})
+            rows.append({"prompt": prompt, "completion": example.target, "kind": example.kind})
     rng.shuffle(rows)
     return rows

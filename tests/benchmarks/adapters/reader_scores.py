@@ -32,12 +32,7 @@ class Trial(NamedTuple):
 
 
 def conditions(data_dir: Path, split: str) -> dict[str, list[Trial]]:
-    """Return trials by condition, which tells what the passages are.
-
-    Args:
-        data_dir: Folder with ``qa/``.
-        split: Split of the questions; those of the demo are used whole.
-    """
+    """Return trials by condition, which tells what the passages are."""
     rng = random.Random(0)
     nq = spread(qa_queries(data_dir, "nq_oracle_bm25neg", split), MOST)
     trials = {
@@ -62,18 +57,7 @@ def conditions(data_dir: Path, split: str) -> dict[str, list[Trial]]:
 
 
 def score(sampler: ResponseSampler, prompt: str, trials: Sequence[Trial]) -> dict[str, float]:
-    """Sample responses in each trial and return shares, in [0, 1], averaged over trials.
-
-    Args:
-        sampler: Sampler of the reader.
-        prompt: Name of a prompt style.
-        trials: The trials of one condition.
-
-    Returns:
-        Shares of responses: ``right`` ones state a gold answer, ``withheld`` ones say that it is unknown, ``wrong``
-        ones do neither, and ``largest_wrong`` counts the most frequent wrong answer of each question only. ``words``
-        is the mean number of words per response, ``n`` the number of trials.
-    """
+    """Sample responses in each trial and return shares, in [0, 1], averaged over trials."""
     builder = PromptBuilder(sampler.tokenizer, prompt, max_prompt_tokens=sampler.max_prompt_tokens)
     rows = []
     for trial in tqdm(trials, desc=prompt, leave=False):
@@ -103,16 +87,7 @@ def _shares(texts: Sequence[str], answers: Answers) -> dict[str, float]:
 
 
 def evaluate(readers: Sequence[tuple[str, str, float]], data_dir: Path, split: str = "test") -> dict[str, Any]:
-    """Score readers side by side.
-
-    Args:
-        readers: (name or folder, prompt style, temperature) of each reader.
-        data_dir: Folder with ``qa/``.
-        split: Split of the questions.
-
-    Returns:
-        What ``score`` returns, by reader (``"NAME, PROMPT, T=..."``) and condition.
-    """
+    """Score readers side by side."""
     trials = conditions(data_dir, split)
     scores: dict[str, Any] = {}
     for name, prompt, temperature in readers:

@@ -57,34 +57,6 @@ def test_no_form_is_made_of_a_held_out_question(shared_data):
     assert calibrating.isdisjoint(used | test)
 
 
-def test_swapped_answers_share_no_word_with_the_gold_ones(shared_data):
-    rows = data.evouna_rows(shared_data, "dev")
-    swapped = [pair for pair in data.swapped_pairs(rows, random.Random(0)) if pair.source == "evouna_swap"]
-    assert len(swapped) > len(rows) / 2
-    assert {pair.label for pair in swapped} == {NOT_ENTAILMENT}
-    assert all(pair.premise != pair.hypothesis for pair in swapped)
-
-
-def test_only_licence_clean_sets_are_trained_on():
-    assert set(data.LICENCES).isdisjoint({*data.EVALUATION_ONLY, "ling_in_loop"})
-    assert not any(name.startswith(("2way", "imppres", "anli", "sick")) for name in data.LICENCES)
-
-
-@pytest.mark.slow
-def test_stages_differ_only_by_what_the_config_says(shared_data):
-    plain, more = (data.training_pairs(shared_data, 0, confusable=wanted) for wanted in (False, True))
-    added = {pair.source for pair in more} - {pair.source for pair in plain}
-    assert added == {"evouna_mined", "answer_types"}
-
-
-def test_confusable_answers_entail_only_their_own_spellings():
-    pairs = list(data.typed_pairs(500, random.Random(0)))
-    entailed = [pair for pair in pairs if pair.label == LABELS["entailment"]]
-    assert 0.3 < len(entailed) / len(pairs) < 0.5
-    assert all(pair.question.endswith("?") for pair in pairs)
-    assert not any(pair.premise.lower() == pair.hypothesis.lower() for pair in pairs if pair not in entailed)
-
-
 def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
     def stops(stage):
         assert read_pairs(stage.pairs) == PAIRS

@@ -59,25 +59,9 @@ def test_prompts_are_whole(examples, shared_data, monkeypatch):
             assert states(row["prompt"], [row["completion"]])
 
 
-def test_answers_may_be_sentences(examples, shared_data, monkeypatch):
-    some = examples[::40]
-    monkeypatch.setattr(data, "examples", lambda *_: iter(some))
-    tokenizer = load_tokenizer("plain")
-    short, long = (data.reader_rows(shared_data, tokenizer, 0, ["brief"], each) for each in (False, True))
-    targets = {row["prompt"]: row["completion"] for row in short}
-    for row in long:
-        target = targets[row["prompt"]]
-        assert row["completion"].endswith(".")
-        assert len(row["completion"].split()) > len(target.split())
-        assert target == data.UNKNOWN or target in row["completion"]
-
-
 def test_a_reader_is_asked_as_most_of_its_examples_were():
     asked = reader.asked_as_trained(reader.ReaderConfig(prompts=["paper", "brief", "brief"]))
     assert asked == reader_defaults("embedded")
-    assert reader.asked_as_trained(reader.ReaderConfig(prompts=["paper"], sentences=True)) == reader_defaults(
-        "org/model"
-    )
 
 
 def test_common_facts_are_apart_from_the_demo():

@@ -1,19 +1,18 @@
 """Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
 
-    python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-demo.yaml in configs/
+    python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-popqa-gain.yaml in configs/
 
-First prints what each kind of label chooses, and how many questions would show a lead (label_table.json and .md;
-`--table_only true` ends there). Then trains one retriever per labeler and seed with `trainers.retriever`'s settings,
-measures all of them and the untrained one on the held-out questions, and writes results.json, results.md and
-results.svg. Each seed draws labels of its own, so that what labels owe to chance is in the intervals. Where labels
-differ for no question there is nothing to learn, and the retriever stays the untrained one. The same command resumes.
+First prints what each kind of label chooses (label_table.json and .md; `--table_only true` ends there). Then trains
+one retriever per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained one on
+the held-out questions, and writes results.json, results.md and results.svg. Each seed samples new responses for its
+labels, and the intervals cover this. If the labels of no question differ, the retriever stays untrained. The same
+command resumes.
 """
 
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.data.marks import is_relevant
-from seper_reward.data.splits import spread
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import setting
@@ -37,29 +35,24 @@ from seper_reward.types import Query
 from tests.benchmarks.experiments.label_table import (
     UNTRAINED,
     as_ranked,
-    ceiling_lines,
     label_table,
-    labeler_stores,
-    questions_needed,
-    seed_lines,
-    shared_store,
     table_lines,
 )
 from tests.benchmarks.experiments.only_head import HeadConfig, HeadRun, retriever_of
 from tests.benchmarks.experiments.questions import ExperimentConfig, as_known, read_questions
 from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
-from tests.benchmarks.experiments.tuning import check_grid, own_settings, seper_on_dev, settings_grid, tune
 from trainers.models import load_encoder
 from trainers.ranking.candidates import propose
 from trainers.ranking.data import Questions, data_key
 from trainers.ranking.evaluation import Rankings, measure_rankings, rank_by
+from trainers.ranking.label_store import LabelStore
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
 from trainers.retriever import RetrieverArguments
 from trainers.runs import locked, suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
 _TABLE = "label_table"  # the table's field in the results, and the name of its files
-OTHER_FIELDS = ("comparison", "primary", "tuned", "untaught", _TABLE)  # of the results, beside those of the labelers
+OTHER_FIELDS = ("comparison", "primary", "untaught", _TABLE)  # of the results, beside those of the labelers
 
 
 class Parts(NamedTuple):
@@ -90,26 +83,6 @@ class CompareConfig(HeadConfig, ExperimentConfig):
         "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
         "labels are measured on; with one, intervals are over questions alone.",
     )
-    tune: list[str] = setting(
-        [],
-        "NAME=VALUE,VALUE of settings or training arguments, e.g. learning_rate=2e-5,8e-5: each labeler trains with "
-        "each (at most 4), by the first seed, and keeps what has the highest SePer on the dev questions.",
-    )
-    lead: float = setting(
-        0.03,
-        "Least lead in the primary measure (SePer of the first of eval_readers, else of reader) that matters, in "
-        "(0, 1]: the label table says which labels choose too alike for it, and how many questions would show it.",
-    )
-    seed_sd: float = setting(
-        0.02,
-        "Assumed standard deviation, over seeds, of a trained retriever's mean of the primary measure, > 0: the label "
-        "table says which leads the seeds can show at all.",
-    )
-    table_train: int = setting(
-        0,
-        "Number of training questions, evenly spread, that the label table is made for, too, >= 0; they are judged by "
-        "the answers that labels know of.",
-    )
     given_top: int = setting(3, "Number of best sets next to which conditional_ labels measure passages, >= 1.")
     judge_seed: int = setting(777, "Seed of the responses by which readers judge what labels chose; none of seeds.")
     table_only: bool = setting(False, "Whether to end with the label table, without any training.")
@@ -126,23 +99,12 @@ class CompareConfig(HeadConfig, ExperimentConfig):
             parse_labeler(self.parts(name).labeler)
         for name in self.temperatures():
             parse_labeler(self.parts(name).labeler)
-        check_grid(self.grid(), HeadConfig, RetrieverArguments)
-        first = self.of(self.labelers[0])
-        for trial in self.grid():
-            replace(first, **own_settings(first, trial))  # refuses what no trial could train with
-        if self.tune and not self.dev_share:
-            raise ValueError("tune needs dev questions; give a dev_share above 0")
         if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
             raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
         if sorted(self.seeds) != sorted({str(int(seed)) for seed in self.seeds}):
             raise ValueError(f"expected each seed once, without leading zeros, got {self.seeds}")
         if len({Path(name).name for name in self.labelers}) < len(self.labelers):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
-        if not 0 < self.lead <= 1 or self.table_train < 0 or not self.seed_sd > 0:
-            raise ValueError(
-                "expected lead in (0, 1], seed_sd > 0 and table_train >= 0, got "
-                f"{self.lead}, {self.seed_sd} and {self.table_train}"
-            )
         if self.judge_seed in map(int, self.seeds):
             raise ValueError(
                 f"judge_seed must be none of seeds, got {self.judge_seed} and {self.seeds}: labels would be judged by "
@@ -153,14 +115,6 @@ class CompareConfig(HeadConfig, ExperimentConfig):
     def primary_reader(self) -> str:
         """The reader whose SePer is the primary measure: the first that made no labels, else the one that did."""
         return (*self.eval_readers, self.reader)[0]
-
-    def grid(self) -> list[dict[str, float]]:
-        """Return the settings that each labeler is tuned over; one without settings if there is nothing to tune."""
-        try:
-            named = {name: values for name, _, values in (each.partition("=") for each in self.tune)}
-            return settings_grid({name: list(map(_number, values.split(","))) for name, values in named.items()})
-        except ValueError as error:
-            raise ValueError(f"tune must be NAME=NUMBER,NUMBER, got {self.tune}") from error
 
     def parts(self, name: str) -> "Parts":
         """Return the settings that a name stands for."""
@@ -200,16 +154,8 @@ class CompareConfig(HeadConfig, ExperimentConfig):
             ) from error
 
 
-def _number(text: str) -> float:
-    return int(text) if text.isdecimal() else float(text)
-
-
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return mean and standard deviation over seeds (``mean``, ``sd``), by labeler and measure.
-
-    Args:
-        found: Measures by run, where runs are named ``LABELER-SEED``; a name without a seed is a labeler by itself.
-    """
+    """Return mean and standard deviation over seeds (``mean``, ``sd``), by labeler and measure."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for name, row in found.items():
         groups.setdefault(_labeler_of(name), []).append(row)
@@ -227,17 +173,7 @@ def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dic
 
 
 def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> dict[str, dict[str, Any]]:
-    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval.
-
-    Args:
-        questions: Rows with ``seper`` by run (``LABELER-SEED``, or a name without a seed for what was not trained);
-            all runs have the same questions in the same order. Those that a run could not score are left out.
-        first: The labeler whose lead is asked for.
-
-    Returns:
-        By other labeler, ``lead``, the difference of mean SePer in [-1, 1], and ``interval``, as
-        ``interval_over_questions_and_seeds`` returns it; with one seed it is over questions alone.
-    """
+    """Return how far ``first`` leads each other labeler in SePer, with a 95 % interval."""
     values: dict[str, Any] = {}
     for group in dict.fromkeys(map(_labeler_of, questions)):
         runs = [rows for name, rows in questions.items() if _labeler_of(name) == group]
@@ -263,13 +199,6 @@ def rank_for_test(
 
     One that learned from hops retrieves in as many; one that did not retrieves at once and, under a name that ends in
     ``_in_hops``, in hops, too, so that it is compared at its best.
-
-    Args:
-        model: The retriever.
-        name: Its name in the results.
-        seed: What stands behind the name, ``-SEED``; empty if it was not trained.
-        config: The settings that it was trained with.
-        questions: Questions by split, and the corpus.
     """
     ways = {name: 1}
     if config.hops > 1:
@@ -285,75 +214,48 @@ def _labeler_of(run: str) -> str:
     return run.rpartition("-")[0] or run
 
 
-def tables(
-    config: CompareConfig, run: RankingRun, pools: Mapping[str, Sequence[Query]], primary: str
-) -> dict[str, Any]:
-    """Return what each kind of label chooses, people's marks among them; all processes must call this together.
-
-    Args:
-        config: Settings of the comparison.
-        run: The run's folder, which keeps the labels, its questions and readers.
-        pools: The ``test`` questions, and perhaps some for ``train``, with their candidates in the order of the
-            untrained retriever, and the answers that labels know of.
-        primary: Name of the primary measure.
-
-    Returns:
-        By split, what ``label_table`` returns; and ``power``: the ``lead`` that is to be seen, how many test
-        ``questions`` there are, and how many are ``needed``, as ``questions_needed`` returns it.
-    """
+def choices_of_labels(config: CompareConfig, run: RankingRun, pool: Sequence[Query]) -> dict[str, Any]:
+    """Return what each kind of label chooses, people's marks among them; all processes must call this together."""
     names = list(config.labelers)
     marked = any(is_relevant(passage) for query in run.questions.test for passage in query.passages)
     if marked and _MARKS not in {Path(name).name for name in names}:
         names.append(_MARKS)
     labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
-    labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
-    stores = labeler_stores(labelers, run.folder / _TABLE, data_key(run.questions))
+    data = data_key(run.questions)
+    stores = {}
+    for name in names:
+        labeler, title = labeler_for(config.of(name), labeling), Path(name).name
+        # the name of the file contains all that decides the labels, so runs with other settings can share the folder
+        path = run.folder / _TABLE / f"{title}-{content_key(labeler.fingerprint, data)[:8]}.jsonl"
+        stores[title] = LabelStore(path, labeler, labeler.name)
     scorers = {name: each.with_sampling(seed=config.judge_seed) for name, each in run.readers.scorers.items()}
-    judges = replace(run.readers, scorers=scorers)
-    own = {"test": run.questions.test, "train": run.questions.train}
-    found = {split: label_table(own[split], pool, stores, judges) for split, pool in pools.items()}
-    needed = questions_needed(found["test"], primary, config.lead)
-    return {**found, "power": {"lead": config.lead, "questions": len(run.questions.test), "needed": needed}}
+    return label_table(run.questions.test, pool, stores, replace(run.readers, scorers=scorers))
 
 
 def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str) -> str:
-    """Return the label tables and what follows from them as Markdown.
-
-    Args:
-        found: What ``tables`` returned.
-        config: Settings of the comparison.
-        primary: Name of the primary measure.
-    """
-    first = Path(config.labelers[0]).name
-    lines = [f"## What the labels choose: {config.input}"]
-    for split in ("test", "train"):
-        if split in found:
-            lines += [
-                "",
-                f"{found[split]['questions']} {split} questions, candidates `{config.candidates}`: the best "
-                f"{config.eval_top_k} by labels of seed {config.seeds[0]}, judged by `{config.reader}` with seed "
-                f"{config.judge_seed} and by readers that made no labels; mean and 95 % interval over questions:",
-                "",
-                *table_lines(found[split]),
-            ]
-    lines += [
+    """Return what ``label_table`` found as Markdown; ``primary`` is the name of the primary measure."""
+    lines = [
+        f"## What the labels choose: {config.input}",
         "",
-        f"Primary measure, fixed beforehand: `{primary}`. Lead of what `{first}` chooses for the test questions:",
+        f"{found['questions']} test questions, candidates `{config.candidates}`: the best {config.eval_top_k} by "
+        f"labels of seed {config.seeds[0]}, judged by `{config.reader}` with seed {config.judge_seed} and by readers "
+        "that made no labels; mean and 95 % interval over questions:",
         "",
-        *ceiling_lines(found["test"], first, primary, config.lead),
-        *seed_lines(len(config.seeds), config.seed_sd, config.lead),
+        *table_lines(found),
+        "",
+        f"Primary measure: `{primary}`. Lead of the choice of `{Path(config.labelers[0]).name}`:",
+        "",
+        *(
+            f"- over `{name}`: "
+            + ("no question could be scored" if row[primary]["lead"] is None else lead_text(row[primary]))
+            for name, row in found["leads"].items()
+        ),
     ]
     return "\n".join(lines) + "\n"
 
 
 def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
-    """Return the results as a Markdown page.
-
-    Args:
-        results: Content of ``results.json``.
-        config: Settings of the comparison.
-        counts: Numbers of ``train`` and ``test`` questions.
-    """
+    """Return the results as a Markdown page."""
     measures = {name: row for name, row in results.items() if name not in OTHER_FIELDS}
     lines = [
         f"# Labels compared: {config.input}",
@@ -383,83 +285,23 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
     return "\n".join(lines) + "\n\n" + table_markdown(results[_TABLE], config, results["primary"])
 
 
-class Trainings:
-    """The retrievers of a comparison: one per labeler and seed, on the same questions and candidates.
+def trained(
+    config: HeadConfig, arguments: RetrieverArguments, run: RankingRun, pool: list[Query], folder: Path, seed: int
+) -> SentenceTransformer | None:
+    """Return the retriever that one kind of label trains with a seed, or ``None`` if the labels of no question differ.
 
-    All processes must call its methods together.
-
-    Args:
-        config: Settings of the comparison.
-        arguments: How retrievers are trained.
-        run: The comparison's folder, questions and scorer.
-        pool: The training questions with their candidates of the first round.
-
-    Attributes:
-        tuned: The score of each trial on the dev questions, by labeler and trial; empty without ``config.tune``.
-        untaught: Seeds whose labels differ for no question, by labeler; their retriever is the untrained one.
+    All processes must call this together.
     """
-
-    def __init__(
-        self, config: CompareConfig, arguments: RetrieverArguments, run: RankingRun, pool: list[Query]
-    ) -> None:
-        self._config, self._arguments, self._pool = config, arguments, pool
-        self._folder, self._questions, self._scorer, _ = run
-        self._labeling = {seed: self._scorer.with_sampling(seed=int(seed)) for seed in config.seeds}
-        self.tuned: dict[str, dict[str, float]] = {}
-        self.untaught: dict[str, list[int]] = {}
-
-    def rank(self, name: str) -> dict[str, Rankings]:
-        """Train a labeler's retrievers, tuned if the comparison tunes; return their test rankings by run."""
-        config, own, arguments = self._config, self._config.of(name), self._arguments
-        title = Path(name).name
-        rankings: dict[str, Rankings] = {}
-        seeds = list(config.seeds)
-        if config.tune:  # the best trial is the first seed's run
-            own, arguments = self._tune(title, own)
-            model = self._train(title, own, arguments)
-            rankings |= rank_for_test(model, title, f"-{seeds.pop(0)}", own, self._questions)
-        for seed in seeds:
-            model = self._train(title, own, _placed(arguments, self._folder / f"{title}-{seed}", seed))
-            rankings |= rank_for_test(model, title, f"-{seed}", own, self._questions)
-        return rankings
-
-    def _tune(self, title: str, own: HeadConfig) -> tuple[HeadConfig, RetrieverArguments]:
-        config, place = self._config, self._folder / f"{title}-tuning"
-        first = _placed(self._arguments, place, config.seeds[0])
-        hops = config.hops if own.learn_from == "paths" else 1
-
-        def on_dev(model: SentenceTransformer) -> float | None:
-            retriever = retriever_of(model, own, self._questions.corpus)
-            return seper_on_dev(retriever, self._questions, self._scorer, config.eval_top_k, hops)
-
-        train = partial(self._train, title, labels=place)
-        measured_by = {"scorer": content_key(self._scorer.fingerprint), "top_k": config.eval_top_k, "hops": hops}
-        own, arguments, self.tuned[title] = tune(own, first, config.grid(), train, on_dev, measured_by)
-        return own, arguments
-
-    def _train(
-        self, title: str, own: HeadConfig, arguments: RetrieverArguments, labels: Path | None = None
-    ) -> SentenceTransformer:
-        labeling = self._labeling[str(arguments.seed)]
-        try:
-            store = None
-            if labels is not None:
-                store = shared_store(labels, "labels", labeler_for(own, labeling), data_key(self._questions))
-            return HeadRun(own, arguments, self._questions, labeling, self._pool, store).train()
-        except NothingToLearn as reason:
-            if own.rounds > 1:  # an earlier round may have taught something
-                raise
-            if arguments.seed not in self.untaught.setdefault(title, []):
-                self.untaught[title].append(arguments.seed)
-                if process_state().is_main_process:
-                    say(f"{title}, seed {arguments.seed}: {reason}; its retriever is the untrained one")
-            return load_encoder(own.model, own.max_seq_length)
-
-
-def _placed(arguments: RetrieverArguments, folder: Path, seed: str) -> RetrieverArguments:
-    """Return the arguments for a run in a folder, with a seed."""
-    own: dict[str, Any] = {"output_dir": str(folder), "seed": int(seed)}  # fields that mypy does not see
-    return replace(arguments, **own)
+    own: dict[str, Any] = {"output_dir": str(folder), "seed": seed}  # fields that mypy does not see
+    try:
+        labeling = run.scorer.with_sampling(seed=seed)
+        return HeadRun(config, replace(arguments, **own), run.questions, labeling, pool).train()
+    except NothingToLearn as reason:
+        if config.rounds > 1:  # an earlier round may have taught something
+            raise
+        if process_state().is_main_process:
+            say(f"{folder.name}: {reason}; its retriever is the untrained one")
+        return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -472,7 +314,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
-    """Write the label table and what comes of the trainings, if any; all processes must call this together."""
+    """Write the label table and the comparison of trained retrievers; all processes must call this together."""
     started = begin(config, arguments, read_questions)
     folder, questions, _, readers = started
     untrained = load_encoder(config.model, config.max_seq_length)
@@ -480,11 +322,8 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
     everyone = as_ranked(untrained, everyone, config.embeddings_folder)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
-    pools = {"test": as_known(test_pool, config)}
-    if config.table_train:
-        pools["train"] = spread(pool, config.table_train)
     primary = "seper" + readers.suffix(config.primary_reader)
-    table = tables(config, started, pools, primary)
+    table = choices_of_labels(config, started, as_known(test_pool, config))
     if process_state().is_main_process:
         write_json(folder / f"{_TABLE}.json", {"primary": primary, **table})
         (folder / f"{_TABLE}.md").write_text(table_markdown(table, config, primary), encoding="utf-8")
@@ -492,9 +331,15 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     if config.table_only:
         return
     rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
-    trainings = Trainings(config, arguments, started, pool)
+    untaught: dict[str, list[int]] = {}
     for name in config.labelers:
-        rankings |= trainings.rank(name)
+        own, title = config.of(name), Path(name).name
+        for seed in config.seeds:
+            model = trained(own, arguments, started, pool, folder / f"{title}-{seed}", int(seed))
+            if model is None:
+                untaught.setdefault(title, []).append(int(seed))
+                model = load_encoder(own.model, own.max_seq_length)
+            rankings |= rank_for_test(model, title, f"-{seed}", own, questions)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {
@@ -502,14 +347,7 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
         for reader in readers.scorers
     }
     by_labeler = aggregate(measures)
-    results = {
-        **by_labeler,
-        "comparison": comparison,
-        "primary": primary,
-        "tuned": trainings.tuned,
-        "untaught": trainings.untaught,
-        _TABLE: table,
-    }
+    results = {**by_labeler, "comparison": comparison, "primary": primary, "untaught": untaught, _TABLE: table}
     if process_state().is_main_process:
         write_json(folder / RESULTS, results)
         write_json(folder / "questions.json", by_question)

@@ -1,10 +1,8 @@
 """What each kind of label chooses, and how good the choice is: the ceiling of what training on the label can reach.
 
-Each labeler chooses passages from the same candidates, and readers judge them on responses that made no labels. Where
-two kinds of labels choose equally well, training on them cannot be expected to separate them: this table comes first.
+Each labeler chooses passages from the same candidates, and readers judge them on responses that made no labels.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,44 +12,15 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import downstream, gold_relevance
-from seper_reward.labels.labelers import PassageLabeler
-from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
+from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
-from seper_reward.runtime.hashing import content_key
-from seper_reward.statistics import (
-    lead_over_questions,
-    mean_over_questions,
-)
+from seper_reward.statistics import lead_over_questions, mean_over_questions
 from seper_reward.types import LabeledQuery, Passage, Query
-from tests.benchmarks.experiments.sample_sizes import lead_beyond_seeds, questions_for_lead
 from trainers.ranking.evaluation import RankingReaders, Rankings
 from trainers.ranking.label_store import LabelStore
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
-
-
-def shared_store(folder: Path, name: str, labeler: PassageLabeler, data: str) -> LabelStore:
-    """Return a store in a folder that several runs share: its file is named by all that decides the labels.
-
-    Args:
-        folder: The folder.
-        name: Beginning of the file's name.
-        labeler: Labeler of passages that have no label yet.
-        data: Hash of the questions and passages (``data_key``).
-    """
-    return LabelStore(folder / f"{name}-{content_key(labeler.fingerprint, data)[:8]}.jsonl", labeler, labeler.name)
-
-
-def labeler_stores(labelers: Mapping[str, PassageLabeler], folder: Path, data: str) -> dict[str, LabelStore]:
-    """Return a store of labels for each labeler, by its name.
-
-    Args:
-        labelers: Labelers by name.
-        folder: Folder that keeps the labels.
-        data: Hash of the questions and passages (``data_key``).
-    """
-    return {name: shared_store(folder, name, labeler, data) for name, labeler in labelers.items()}
 
 
 class Choices(NamedTuple):
@@ -86,14 +55,7 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
 
 
 def choose(pools: Sequence[Query], stores: Mapping[str, LabelStore], top_k: int) -> Choices:
-    """Label all candidates and return what each labeler chooses; all processes must call this together.
-
-    Args:
-        pools: Questions with their candidates, in the order of the retriever (``as_ranked``), whose first ones are the
-            choice ``UNTRAINED``.
-        stores: Stores of labels by name of the labeler. A question that one of them cannot label is left out.
-        top_k: Number of passages to choose.
-    """
+    """Label all candidates and return what each labeler chooses; all processes must call this together."""
     labeled = {name: {row.query.id: row for row in store.label(pools)} for name, store in stores.items()}
     queries = [query for query in pools if all(query.id in rows for rows in labeled.values())]
     passages: dict[str, Rankings] = {UNTRAINED: [query.passages[:top_k] for query in queries]}
@@ -108,9 +70,6 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
     These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
     with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
     passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
-
-    Raises:
-        ValueError: ``k`` is below 1.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
@@ -127,18 +86,7 @@ def chosen(labeled: LabeledQuery, k: int) -> list[int]:
 def measure_choices(
     choices: Choices, relevance: Mapping[str, Mapping[str, int]], judges: RankingReaders
 ) -> dict[str, dict[str, list[float | None]]]:
-    """Return what the choices are worth, question by question; all processes must call this together.
-
-    Args:
-        choices: What was chosen.
-        relevance: By id of the question, the gains of its marked passages (``gold_relevance``), candidates or not.
-        judges: The readers, which must draw other responses than those of the labels.
-
-    Returns:
-        By name of who chose and by measure, Q numbers in [0, 1]: ``seper@k`` and ``exact_match@k`` of each reader
-        (``RankingReaders.suffix``), and ``recall@k``, the share of marked passages that were chosen. ``None`` where a
-        question cannot be scored, or has no marked passage.
-    """
+    """Return what the choices are worth, question by question; all processes must call this together."""
     found: dict[str, dict[str, list[float | None]]] = {name: {} for name in choices.passages}
     for reader, scorer in judges.scorers.items():
         for name, passages in choices.passages.items():
@@ -164,21 +112,7 @@ def label_table(
     stores: Mapping[str, LabelStore],
     judges: RankingReaders,
 ) -> dict[str, Any]:
-    """Return how well each labeler chooses among the candidates; all processes must call this together.
-
-    Args:
-        questions: Questions with their own passages, of which people marked some, and the answers that judges know.
-        pools: The same with the candidates, in the order of the retriever (``as_ranked``), and the answers that labels
-            know of.
-        stores: Stores of labels by name of the labeler, the one whose leads are asked for first.
-        judges: The readers that judge.
-
-    Returns:
-        ``questions``, how many all labelers could label; ``measures``, by name (``UNTRAINED`` first) and measure of
-        ``measure_choices`` what ``mean_over_questions`` returns; ``leads``, by name and measure what
-        ``lead_over_questions`` returns for the first labeler over this one. A question that a reader could not score
-        for some choice is left out of the measure.
-    """
+    """Return how well each labeler chooses among the candidates; all processes must call this together."""
     choices = choose(pools, stores, judges.top_k)
     asked = {query.id: query for query in questions}
     choices = choices._replace(queries=[asked[query.id] for query in choices.queries])
@@ -196,84 +130,8 @@ def label_table(
     return {"questions": len(choices.queries), "measures": measures, "leads": leads}
 
 
-def questions_needed(table: Mapping[str, Any], primary: str, lead: float) -> dict[str, int | None]:
-    """Return how many questions would show a lead of the first labeler over each other choice.
-
-    Args:
-        table: What ``label_table`` returned.
-        primary: The measure in which it is to be seen.
-        lead: The lead, in (0, 1].
-
-    Returns:
-        By name, what ``questions_for_lead`` returns; ``None`` where the choices never differed.
-    """
-    return {
-        name: questions_for_lead(row[primary]["sd"], lead) if row[primary]["sd"] else None
-        for name, row in table["leads"].items()
-    }
-
-
 def table_lines(table: Mapping[str, Any]) -> list[str]:
     """Return a Markdown table of what ``label_table`` returned: a row per choice, a column per measure."""
     columns = list(next(iter(table["measures"].values())))
     rows = [[name, *(interval_cell(row[key]) for key in columns)] for name, row in table["measures"].items()]
     return markdown_table(["chosen by", *columns], rows).splitlines()
-
-
-def seed_lines(seeds: int, seed_sd: float, lead: float) -> list[str]:
-    """Return in Markdown what so many seeds can show, as ``lead_beyond_seeds`` says, and how many the lead needs."""
-    needed = next(count for count in itertools.count(2) if lead_beyond_seeds(count, seed_sd) <= lead)
-    if seeds < 2:
-        return [
-            "That is for questions alone: with one seed, chance in training is in no interval; "
-            f"a lead of {lead:g} needs {needed} seeds."
-        ]
-    return [
-        f"That is for questions alone, and seeds come on top: where trained retrievers differ by {seed_sd:g} (sd) "
-        f"from seed to seed, {seeds} seeds show no lead below {lead_beyond_seeds(seeds, seed_sd):.3f} however many "
-        f"questions there are; a lead of {lead:g} needs {needed}."
-    ]
-
-
-def ceiling_lines(table: Mapping[str, Any], first: str, primary: str, lead: float) -> list[str]:
-    """Return in Markdown what can be expected of training on the first labeler's labels, and how many questions tell.
-
-    Args:
-        table: What ``label_table`` returned for the questions of the comparison.
-        first: Name of the first labeler.
-        primary: The measure that counts.
-        lead: Least lead that matters, in (0, 1].
-    """
-    needed = questions_needed(table, primary, lead)
-    lines = []
-    for name, row in table["leads"].items():
-        found = row[primary]
-        if found["lead"] is None:
-            lines.append(f"- over `{name}`: no question could be scored")
-            continue
-        sentences = [f"- over `{name}`: {lead_text(found)}."]
-        if abs(found["lead"]) < lead:
-            sentences.append(_hopeless(first, name, lead))
-            if found["interval"] and max(map(abs, found["interval"])) >= lead:
-                sentences.append("The interval reaches further: more questions may show otherwise.")
-        if needed[name] is None:
-            sentences.append("The choices never differed, so that nothing tells how many questions a lead needs.")
-        else:
-            sentences.append(f"To see a lead of {lead:g} needs {needed[name]} test questions (sd {found['sd']:.3f}).")
-        lines.append(" ".join(sentences))
-    most = max((number for number in needed.values() if number is not None), default=None)
-    if most is not None:
-        lines += [
-            "",
-            "Retrievers that were trained differ more than labels that choose nearly alike, so that the greatest of "
-            f"these numbers is the one to plan with: to see a lead of {lead:g} needs {most} test questions; this "
-            f"comparison has {table['questions']}.",
-        ]
-    return lines
-
-
-def _hopeless(first: str, name: str, lead: float) -> str:
-    """Return what follows from ceilings that differ by less than the lead."""
-    if name == UNTRAINED:
-        return f"Less than {lead:g}: there is hardly room above the untrained retriever's choice here."
-    return f"Less than {lead:g}: training cannot be expected to separate `{first}` and `{name}` here."

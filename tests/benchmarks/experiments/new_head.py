@@ -34,13 +34,7 @@ class NewHeadConfig:
 
 
 def with_new_head(model: SentenceTransformer, dimension: int, seed: int) -> SentenceTransformer:
-    """Return the bi-encoder with a random linear layer without bias behind its embeddings.
-
-    Args:
-        model: The bi-encoder.
-        dimension: Numbers in the new embeddings.
-        seed: Seed of the layer's weights.
-    """
+    """Return the bi-encoder with a random linear layer without bias behind its embeddings."""
     torch.manual_seed(seed)
     width = model.get_embedding_dimension()
     head = Dense(width, dimension, bias=False, activation_function=torch.nn.Identity())

@@ -46,11 +46,7 @@ class Split(NamedTuple):
 
 
 def split_at_head(model: SentenceTransformer) -> Split:
-    """Divide a bi-encoder before its last linear layer; only that layer can learn then.
-
-    Raises:
-        ValueError: It has none that takes the vectors of whole texts.
-    """
+    """Divide a bi-encoder before its last linear layer; only that layer can learn then."""
     modules = list(model)
     places = [
         place
@@ -108,14 +104,7 @@ def _above(head: SentenceTransformer, below: Tensor) -> Tensor:
 
 
 def index_above(model: SentenceTransformer, corpus: Mapping[str, Passage], cache_dir: Path | None = None) -> Any:
-    """Return the index of a corpus by a model of which only the head learns; all processes must call this together.
-
-    Args:
-        model: The bi-encoder.
-        corpus: Passages by id.
-        cache_dir: Folder that keeps the vectors below the head, which serve all models of one body; ``None`` keeps
-            none.
-    """
+    """Return the index of a corpus by a model of which only the head learns; all processes must call this together."""
     split = split_at_head(model)
     texts = [passage.full_text for passage in corpus.values()]
     below = Embedder(split.body, unit=False).passages(texts, cache_dir, share=True)

@@ -45,10 +45,6 @@ def read_questions(config: ExperimentConfig) -> Questions:
     """Read the questions that the filters keep, and split them as ``trainers.ranking.data.read_questions`` does.
 
     With ``known_aliases="last"``, questions of train and dev know only the last alias of their answers.
-
-    Raises:
-        OSError: A file is missing or cannot be read.
-        ValueError: A split is empty, or a passage id stands for two texts.
     """
     queries, corpus = read_input(config)
     queries = spread([query for query in queries if _wanted(query, config)], config.limit)

@@ -8,7 +8,6 @@ their order: draws are independent, so N of them are N fresh ones.
 
 import math
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from seper_reward.estimators.belief import weigh
 from seper_reward.estimators.draws import has_mass
 from seper_reward.estimators.seper import Estimator
 from seper_reward.evaluate.contexts import marked_contexts, none_asked, with_passages
-from seper_reward.judge.judge import Judge
 from seper_reward.options import PASSAGES_HELP, MarkedOptions, check_choice, setting
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
@@ -86,20 +84,14 @@ class RepeatsConfig(MarkedOptions):
         "Estimators to compare: the presets official, paper and default; uniform (all responses weigh the same), mass "
         "(default without the probabilities of the gold answers).",
     )
-    timed_questions: int = setting(
-        2, "Questions on which seconds are measured, without the cache, >= 0; 0 measures no cost."
-    )
     plot: str | None = setting(None, "Image file to plot correlation, spread and error into (default: none).")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.counts or not all(isinstance(count, int) and count >= 1 for count in self.counts):
             raise ValueError(f"counts must be whole numbers of at least 1, got {self.counts}")
-        if self.repeats < 2 or self.timed_questions < 0:
-            raise ValueError(
-                "repeats must be at least 2 and timed_questions at least 0, got "
-                f"{self.repeats} and {self.timed_questions}"
-            )
+        if self.repeats < 2:
+            raise ValueError(f"repeats must be at least 2, got {self.repeats}")
         if Estimator.preset(self.estimator) != Estimator():
             raise ValueError(
                 "repeats compares estimators itself; leave out the options of SePer, and name --estimators"
@@ -114,9 +106,8 @@ class Repeats(Record):
         ways: By name and N ``pearson`` of ΔSePer with the contexts' relevance, the mean over repeats, and
             ``pearson_sd`` over them; ``pearson_hard`` of hard ΔSePer; ``seper_sd``, the standard deviation of SePer
             over repeats (root of the mean variance over contexts); ``seper_cv`` and ``seper_hard_cv``, that of soft
-            and hard SePer divided by their means (the coefficient of variation); ``rmse`` and ``bias`` of SePer
-            against the truth; and ``seconds`` per context to sample and judge, ``None`` if not measured.
-        clock: Whether seconds are of the ``processor`` or on the ``wall``.
+            and hard SePer divided by their means (the coefficient of variation); and ``rmse`` and ``bias`` of SePer
+            against the truth.
         pool: Number of responses in the pool.
         unseen_mass: Probability that the pool leaves unseen, mean over contexts.
         truth_std_error: Root of the mean squared standard error of the truth of the first way.
@@ -126,7 +117,6 @@ class Repeats(Record):
     """
 
     ways: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    clock: str
     pool: int
     unseen_mass: float
     truth_std_error: float
@@ -147,7 +137,6 @@ class Repeats(Record):
             "seper_hard_cv": "coefficient of variation of hard SePer",
             "rmse": "root mean squared error of SePer",
             "bias": "bias of SePer",
-            "seconds": f"seconds per context ({self.clock})",
         }
         tables = [
             markdown_table(
@@ -167,9 +156,8 @@ class Repeats(Record):
 
     def plot(self, path: Path) -> None:
         """Plot correlation, spread and error over the number of responses, and error over seconds, by estimator."""
-        timed = any(row["seconds"] is not None for found in self.ways.values() for row in found.values())
-        figure = new_figure(15 if timed else 12, 3.8)
-        pearson, spread, error, *cost = figure.subplots(1, 4 if timed else 3)
+        figure = new_figure(12, 3.8)
+        pearson, spread, error = figure.subplots(1, 3)
         for name, found in self.ways.items():
             counts = [int(count) for count in found]
             style = {"marker": ".", "label": name.replace("_", " ")}
@@ -184,16 +172,11 @@ class Repeats(Record):
             pearson.fill_between(counts, low, high, alpha=0.12, color=line.get_color())
             spread.plot(counts, _column(found, "seper_sd"), **style)
             error.plot(counts, _column(found, "rmse"), **style)
-            for axes in cost:
-                axes.plot(_column(found, "seconds"), _column(found, "rmse"), **style)
         pearson.set_ylabel("Pearson with marks (band: ± sd)")
         spread.set_ylabel("sd of SePer over repeats")
         error.set_ylabel("root mean squared error of SePer")
         for axes in (pearson, spread, error):
             axes.set_xlabel("responses N")
-        for axes in cost:
-            axes.set(xlabel=f"seconds per context ({self.clock})", ylabel="root mean squared error", xscale="log")
-        for axes in (pearson, spread, error, *cost):
             axes.spines[["top", "right"]].set_visible(False)
         legend_beside(figure.axes[-1])
         save_figure(figure, path)
@@ -204,16 +187,9 @@ def command(arguments: list[str]) -> str:
     config = parse_options((RepeatsConfig,), arguments, f"python -m {_NAME}")[0]
     queries = with_passages(marked_questions(config, config.file), config.passages_per_question)
     with reporting("repeats", config) as report:
-        found = repeats(
-            load_scorer(config, config.seed),
-            queries,
-            config.estimators,
-            counts=config.counts,
-            times=config.repeats,
-            timed_questions=config.timed_questions,
-        )
-        report(found)
-    return f"python -m tests.benchmarks.experiments.robustness --file {config.file}"
+        scorer = load_scorer(config, config.seed)
+        report(repeats(scorer, queries, config.estimators, counts=config.counts, times=config.repeats))
+    return f"seper-reward evaluate correlation --file {config.file}"
 
 
 def repeats(
@@ -223,24 +199,11 @@ def repeats(
     *,
     counts: Sequence[int] = (1, 2, 3, 5, 10, 15, 20),
     times: int = 10,
-    timed_questions: int = 2,
 ) -> Repeats:
     """Measure SePer again and again on other responses, by number of responses and estimator.
 
     The truth is what an estimator's support of the answers is on average over all of the reader's responses. Those of
     the pool count by their probabilities, which are known; what the pool leaves unseen is ``unseen_mass``.
-
-    Args:
-        scorer: Scorer with the default estimator, whose reader tells the probabilities of its draws.
-        queries: Questions whose passages have ``relevant`` in their metadata.
-        ways: Names of ``WAYS``.
-        counts: Numbers N of responses.
-        times: R, the number of repeats, >= 2.
-        timed_questions: Questions on which seconds are measured.
-
-    Raises:
-        ValueError: A way is unknown, marks are missing or equal, the reader does not tell the probabilities of its
-            draws, or no question can be asked.
     """
     if not ways:
         raise ValueError(f"expected estimators to compare, got none; name some of {', '.join(WAYS)}")
@@ -250,7 +213,6 @@ def repeats(
     drawing = _Drawing(scorer, sorted(set(counts)), times)
     measured: dict[str, list[_Measured]] = {name: [] for name in ways}
     relevance: list[Tensor] = []
-    kept: list[Query] = []
     unseen: list[float] = []
     for query, query_contexts in zip(tqdm(queries, desc="repeating", unit="question"), contexts, strict=True):
         sets = [(), *(context.passages for context in query_contexts)]
@@ -260,23 +222,17 @@ def repeats(
         except UnscorableError as error:
             tell_left_out(query.id, error)
             continue
-        kept.append(query)
         for name in ways:
             measured[name].append(found[name])
         relevance.append(torch.tensor([context.relevance for context in query_contexts], dtype=torch.float64))
         unseen += [weigh(Estimator(), pool).unseen_mass for pool in pools]
     if not relevance:
         raise none_asked(queries)
-    seconds = _seconds(scorer, kept[:timed_questions], ways, drawing.counts)
     return Repeats(
         ways={
-            name: {
-                str(count): {**_described(measured[name], relevance, at), "seconds": seconds.get((name, count))}
-                for at, count in enumerate(drawing.counts)
-            }
+            name: {str(count): _described(measured[name], relevance, at) for at, count in enumerate(drawing.counts)}
             for name in ways
         },
-        clock=_clock(scorer),
         pool=drawing.size,
         unseen_mass=mean(unseen),
         truth_std_error=_truth_error(measured[ways[0]]),
@@ -370,48 +326,6 @@ def _truth_error(measured: Sequence[_Measured]) -> float:
 def _pearson(values: Tensor, target: Tensor) -> float:
     """Return Pearson's r; NaN for a constant."""
     return float(torch.corrcoef(torch.stack([values, target]))[0, 1])
-
-
-def _seconds(
-    scorer: SePerScorer, queries: Sequence[Query], ways: Sequence[str], counts: Sequence[int]
-) -> dict[tuple[str, int], float]:
-    """Return the seconds per context that sampling and judging take, without a cache, by way and number."""
-    if not queries:
-        return {}
-    combined = [(name, count) for name in ways for count in counts]
-    _ask_anew(scorer, queries[:1], WAYS[combined[0][0]], combined[0][1])  # the first call is slower
-    spent = {}
-    for name, count in tqdm(combined, desc="timing", unit="estimator"):
-        before = _now(scorer)
-        contexts = _ask_anew(scorer, queries, WAYS[name], count)
-        spent[name, count] = round((_now(scorer) - before) / contexts, 4)
-    return spent
-
-
-def _ask_anew(scorer: SePerScorer, queries: Sequence[Query], way: Way, count: int) -> int:
-    """Sample and judge as a user of this way would, with an empty cache; return how many contexts there were."""
-    reader = scorer.reader.with_sampling(num_samples=count)
-    reader.cache = None
-    judge = Judge(scorer.entailment)
-    for query in queries:
-        known = scorer.known_answers(query) if way.known_answers else ()
-        responses = unwrap(reader.responses([query], [known])[0])
-        beliefs_of(judge, way.estimator, [(query.question, query.answers, each) for each in responses])
-    return sum(len(query.contexts) for query in queries)
-
-
-def _clock(scorer: SePerScorer) -> str:
-    """Return which clock tells the cost: the processor's, which other work distorts less, or the wall's."""
-    device = scorer.sampler.device
-    return "processor" if device is not None and device.type == "cpu" else "wall"
-
-
-def _now(scorer: SePerScorer) -> float:
-    if _clock(scorer) == "processor":
-        return time.process_time()
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()
-    return time.perf_counter()
 
 
 def _column(found: Mapping[str, Mapping[str, float | None]], measure: str) -> list[float]:

@@ -1,7 +1,6 @@
-"""Intervals of trained systems over seeds, and over questions and seeds. Pure functions."""
+"""Intervals of trained systems over questions and seeds. Pure functions."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,6 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
     standard errors add up, and the degrees of freedom follow Welch (Biometrika 34, 1947) and Satterthwaite (Biometrics
     Bulletin 2, 1946). The effect of a seed on single questions counts in two of the three, so the interval is rather
     too wide than too narrow.
-
-    Args:
-        first: ``(S, Q)`` measures of S runs of the system with different seeds, on the same Q questions; ``(Q,)`` for
-            a system without seeds, such as an untrained one.
-        other: The same for the other system; S may differ.
-
-    Returns:
-        Lower and upper bound of the difference of means, first minus other, rounded to 4 digits; ``None`` for a single
-        question or a single seed, or if nothing varies.
     """
     systems = [np.asarray(values, dtype=float) for values in (first, other)]
     one, two = (values.reshape(-1, values.shape[-1]).mean(axis=0) for values in systems)  # (Q,), means over seeds
@@ -42,18 +32,3 @@ def interval_over_questions_and_seeds(first: Any, other: Any) -> list[float] | N
     freedom = variance**2 / sum(part**2 / free for part, free in squared_errors)
     lead, half = float((one - two).mean()), float(t.ppf(0.975, freedom)) * math.sqrt(variance)
     return [rounded(lead - half), rounded(lead + half)]
-
-
-def interval_over_seeds(values: Sequence[float]) -> list[float] | None:
-    """Return the 95 % t-interval of the mean of a measure over runs with different seeds, one number per run.
-
-    It does not cover the choice of questions, is rounded to 4 digits, and ``None`` for a single run.
-
-    >>> interval_over_seeds([0.4, 0.5, 0.6])
-    [0.2516, 0.7484]
-    """
-    if len(values) < 2:
-        return None
-    middle = float(np.mean(values))
-    half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return [rounded(middle - half), rounded(middle + half)]

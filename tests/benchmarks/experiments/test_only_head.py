@@ -12,7 +12,6 @@ from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.parser import parse_options
 from seper_reward.types import Passage
 from tests.benchmarks.experiments import new_head
-from tests.benchmarks.experiments.label_table import shared_store
 from tests.benchmarks.experiments.new_head import with_new_head
 from tests.benchmarks.experiments.only_head import (
     HeadCollator,
@@ -25,10 +24,9 @@ from tests.benchmarks.experiments.only_head import (
 )
 from tests.trainers.test_ranking_losses import ROWS, features_and_labels
 from trainers.models import load_encoder
-from trainers.ranking.data import data_key, read_questions
+from trainers.ranking.data import read_questions
 from trainers.ranking.losses import ListCollator, vectors_by_text
-from trainers.ranking.run import labeler_for
-from trainers.retriever import RetrieverArguments, RetrieverConfig, RetrieverRun, list_loss
+from trainers.retriever import RetrieverArguments, RetrieverConfig, list_loss
 
 
 @pytest.fixture
@@ -87,22 +85,6 @@ def test_retrievers_of_one_body_share_what_is_below_the_head(tmp_path, tiny_enco
         assert found[-1].retrieve(questions, 3) == whole.retrieve(questions, 3)
     assert len(list(tmp_path.glob("*.npy"))) == 1
     assert found[0].index.reconstruct(0) != pytest.approx(found[1].index.reconstruct(0), abs=0.05)
-
-
-def test_runs_share_labels_only_where_these_would_be_the_same(lane_questions, tiny_encoder, tiny_scorer, tmp_path):
-    config = RetrieverConfig(input=str(lane_questions), model=str(tiny_encoder), candidates="given", dev_share=0.0)
-    questions = read_questions(config)
-
-    def labels(name, scorer):
-        arguments = RetrieverArguments(output_dir=str(tmp_path / name), bf16=False)
-        store = shared_store(tmp_path, "labels", labeler_for(config, scorer), data_key(questions))
-        run = RetrieverRun(config, arguments, questions, scorer, store=store)
-        run._store.label(questions.train[:1])
-        return {path.name for path in tmp_path.glob("labels-*.jsonl")}
-
-    first = labels("first", tiny_scorer)
-    assert labels("second", tiny_scorer) == first
-    assert len(labels("third", tiny_scorer.with_sampling(seed=5))) == 2
 
 
 def test_a_head_on_vectors_made_once_learns_what_it_learns_on_tokens(encoder):

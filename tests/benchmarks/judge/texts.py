@@ -10,7 +10,6 @@ import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from seper_reward.batching import measure_shared
@@ -21,7 +20,6 @@ from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import JudgeOptions, ResultOptions, setting
-from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.parser import parse_options
 from seper_reward.scorer import judge_options
@@ -43,7 +41,6 @@ _COLUMNS = {
     "false_refusal": "refused (labels)",
     "unpaid": "unpaid (rewards)",
 }
-_COLORS = ("#c0392b", "#e08e3a")
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,6 @@ class JudgeTextsConfig(JudgeOptions, ResultOptions):
     """Measure how often the judge supports or rewards wrong answers and rejects right ones, by kind of text."""
 
     seed: int = setting(0, "Seed of the values near gold answers.")
-    plot: str | None = setting(None, "Image file to plot near values into (default: none).")
 
 
 @dataclass(frozen=True)
@@ -153,28 +149,6 @@ class JudgeErrors(Record):
             ]
         )
 
-    def plot(self, path: Path) -> None:
-        """Plot near values that the judge accepts as the gold answer."""
-        figure = new_figure(7, 5)
-        axes = figure.subplots()
-        near = [
-            (f"{kind}, {distance}", row)
-            for kind, distances in self.near.items()
-            for distance, row in distances.items()
-            if row.wrong is not None and not distance.endswith("spelling")
-        ]
-        keys = {"false_support": "supported (labels)", "false_pay": "paid (rewards)"}
-        for place, (key, label) in enumerate(keys.items()):
-            heights = [at + 0.4 * place - 0.2 for at in range(len(near))]
-            axes.barh(heights, [getattr(row, key) for _, row in near], 0.38, color=_COLORS[place], label=label)
-        axes.set_yticks(range(len(near)), [name for name, _ in near], fontsize=6)
-        axes.set_ylim(len(near) - 0.5, -0.5)
-        axes.set_xlim(0, 1)
-        axes.set_xlabel("share of wrong values, by their distance from the right one")
-        axes.legend(fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-        save_figure(figure, path)
-
 
 def command(arguments: list[str]) -> str:
     """Measure the judge of the settings, and return what to run next."""
@@ -186,12 +160,7 @@ def command(arguments: list[str]) -> str:
 
 
 def measure_judge(judge: Judge, *, seed: int = 0) -> JudgeErrors:
-    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts.
-
-    Args:
-        judge: The judge.
-        seed: Seed of the near values.
-    """
+    """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts."""
     found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
     sections = _parts(found, 0)
     del sections["plain"]  # for the shifts only
