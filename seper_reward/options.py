@@ -624,8 +624,8 @@ class LabelingOptions(Options):
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
         "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_belief plus the "
         "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns. "
-        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from seper_gain "
-        "if all rows have it, and from delta_seper in labels of sets).",
+        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from the first of "
+        "seper_gain and delta_belief that all rows have, and from delta_seper in labels of sets).",
     )
     sets: str = setting(
         "none",
@@ -924,8 +924,8 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
     label: str | None = setting(
         None,
         "Field of the labels, such as delta_seper, delta_seper_hard, delta_belief or seper_gain (default: "
-        "seper_gain if the labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or "
-        "the sets' label).",
+        "if the labeler is delta_seper, without sets, the first of seper_gain and delta_belief that all rows have; "
+        "else the labeler's name, or the sets' label).",
     )
     margin: float = setting(
         POSITIVE, "Least label of a positive passage, and least distance of a negative below the positives."

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,8 +122,10 @@ def after_labels(folder: Path, labeler: str) -> str:
 def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
     from seper_reward.labels.integrity import label_files
+    from seper_reward.labels.rows import recommended_label
     from seper_reward.labels.summary import summary_warnings
     from seper_reward.reports.tables import coverage_line, placebo_line, sets_line, summary_table
+    from seper_reward.runtime.json_files import read_lines
 
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
@@ -137,5 +140,7 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
         print(placebo_line(summary["placebo"], labeler))
     first, *others = label_files(folder)
     print(f"labels: {first}" + (f" and {len(others)} more files" if others else ""))
+    if (trained := recommended_label(list(islice(read_lines(first), 1)))) != labeler:
+        print(f"exports and trainers learn from {trained}")
     for warning in summary_warnings(summary):
         print(f"warning: {warning}", file=sys.stderr)

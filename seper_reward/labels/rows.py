@@ -37,6 +37,7 @@ SUFFIXES = {
     "seper_gain": "_gain",
     "question_gain": "_question_gain",  # of no field: a likelihood has no error
 }
+_TRAINED = ("seper_gain", "delta_belief")  # labels to train on, best first
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _ENDS = ("std_error", "low", "high")
 
@@ -229,8 +230,8 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
 def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     """Return the field of label rows to train on.
 
-    This is ``seper_gain`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of
-    the sets if sets were labelled, and else the field of the labeler.
+    If the labeler is ``delta_seper``, this is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` that all
+    passages have (docs/results.md), or the label of the sets if sets were labelled; else the field of the labeler.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:
@@ -238,8 +239,9 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     if any("sufficient_set" in row for row in rows):
         sets = (each for row in rows for each in row.get("sets") or ())
         return next((name for each in sets for name in SUFFIXES if name in each), labeler)
-    known = all(passage.get("seper_gain") is not None for row in rows for passage in row.get("passages", ()))
-    return "seper_gain" if rows and known else labeler
+    passages = [passage for row in rows for passage in row.get("passages", ())]
+    best = (name for name in _TRAINED if rows and all(passage.get(name) is not None for passage in passages))
+    return next(best, labeler)
 
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, Any]:

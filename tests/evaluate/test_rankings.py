@@ -56,7 +56,7 @@ def test_no_relevant_passage_at_all():
 def test_relevance():
     query = Query("q", "Who?", ("x",), (Passage("t", id="a", metadata={"relevant": True}), B))
     assert gold_relevance(query) == {"a": 1, "b": 0}
-    labeled = LabeledQuery(Query("q", "Who?", ("x",), (A, B, C)), (0.9, -0.8, 0.2), (0.0, 0.0, 0.0))
+    labeled = LabeledQuery(Query("q", "Who?", ("x",), (A, B, C)), (0.9, -0.8, 0.4), (0.0, 0.0, 0.0))
     assert graded_relevance(labeled) == {"a": 3, "b": 0, "c": 1}
     people = LabeledQuery(labeled.query, (4.0, 0.0, 1.0), (0.0, 0.0, 0.0), graded=True)
     assert graded_relevance(people) == {"a": 4, "b": 0, "c": 1}

@@ -66,6 +66,8 @@ def test_seper_gain_is_the_label_to_train_on_where_it_is_known():
         with_sets["sufficient_set"] = {}
     assert recommended_label([known]) == "seper_gain"
     assert recommended_label([known, unknown]) == "delta_seper"  # one label for all
+    engine = {**unknown, "passages": [{**each, "delta_belief": 0.3} for each in unknown["passages"]]}
+    assert recommended_label([engine]) == "delta_belief"  # servers do not read the question
     assert recommended_label([erag]) == "erag"
     assert recommended_label([of_one, sets]) == "delta_seper_hard"
     assert recommended_label([]) == "delta_seper"
