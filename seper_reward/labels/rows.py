@@ -230,8 +230,8 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
 def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     """Return the field of label rows to train on.
 
-    If the labeler is ``delta_seper``, this is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` that all
-    passages have (docs/results.md), or the label of the sets if sets were labelled; else the field of the labeler.
+    If the labeler is ``delta_seper``, this is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` that
+    all passages have (docs/results.md), or the label of the sets if sets were labelled; else the labeler's field.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:
