@@ -5,20 +5,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
-from seper_reward.runtime.codec import from_json, to_json
+from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
     Belief,
     Estimate,
     LabeledQuery,
-    Leaf,
     Passage,
     Query,
-    Responses,
     SetLabel,
     UnscorableError,
     Utility,
@@ -133,21 +129,6 @@ def said_responses(belief: Belief) -> list[dict[str, Any]]:
     columns = (belief.responses, belief.counts, belief.weights, belief.best_support)
     names = ("text", "count", "weight", "support")
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def sampled_responses(fields: Mapping[str, Any]) -> Responses:
-    """Return the sampled responses in a row's ``baseline`` or passage; ``KeyError`` if an earlier version wrote it."""
-    rows = [row for row in fields["responses"] for _ in range(row["count"])]
-    tokens, probs = (all(name in row for row in rows) for name in ("token_ids", "draw_log_prob"))
-    return Responses(
-        texts=tuple(row["text"] for row in rows),
-        token_log_probs=tuple(torch.tensor(row["token_log_probs"]) for row in rows),
-        token_ids=tuple(tuple(row["token_ids"]) for row in rows) if tokens else (),
-        finished=tuple(row["finished"] for row in rows),
-        draw_log_probs=tuple(row["draw_log_prob"] for row in rows) if probs else (),
-        known_leaves=tuple(from_json(Leaf, leaf) for leaf in fields["known_leaves"]),
-        question_log_prob=fields["question_log_prob"],
-    )
 
 
 def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQuery]:
