@@ -170,7 +170,7 @@ class WorkflowsResult(Record):
     def plot(self, path: Path) -> None:
         """Plot accuracy over searches; the path's extension sets the format (svg, png, pdf)."""
         points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in self.workflows.items()}
-        plot_tradeoff(points, [], path)
+        plot_tradeoff(points, path)
 
 
 class Answered(NamedTuple):

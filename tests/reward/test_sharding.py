@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.sharding import is_sharded, whole_policy
+from seper_reward.reward.sharding import whole_policy
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from tests.helpers import on_two_ranks
@@ -215,7 +215,6 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
             processing_class=AutoTokenizer.from_pretrained(tiny_reader),
             peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
         )
-        assert is_sharded(trainer)
         if reader != "separate":
             reward.attach(trainer)
         trainer.train()
@@ -254,10 +253,3 @@ def test_what_cannot_be_gathered_is_refused(tmp_path):
             pass
 
     on_two_ranks(rank, tmp_path)
-
-
-@pytest.mark.parametrize(("fsdp", "stage", "expected"), [(False, 2, False), (False, 3, True), (True, None, True)])
-def test_which_trainers_shard(fsdp, stage, expected):
-    plugin = None if stage is None else SimpleNamespace(zero_stage=stage)
-    accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin))
-    assert is_sharded(SimpleNamespace(is_fsdp_enabled=fsdp, accelerator=accelerator)) is expected

@@ -70,7 +70,7 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
     assert not same(weights(tiny_encoder), weights(folder / "model"))
     assert same(weights(folder / "round-2" / "model"), weights(folder / "model"))
     text = (folder / "model" / "README.md").read_text()
-    assert "Bi-encoder trained on seper_gain labels" in text
+    assert "Retriever trained on seper_gain labels" in text
     assert measures_table({side: results[side] for side in ("before", "after")}) in text
     assert (folder / "results.svg").stat().st_size > 1000
     assert "SePer by question" in capsys.readouterr().out
