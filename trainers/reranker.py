@@ -32,7 +32,7 @@ from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
 
-from .models import base_name, load_encoder, model_device
+from .models import load_encoder, model_device
 from .ranking.candidates import propose, retriever_of
 from .ranking.data import RankingConfig
 from .ranking.evaluation import Rankings, rank_by
@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
             publish(
                 folder, results, tracked, "reranker", config, arguments, questions,
-                library="sentence-transformers", pipeline="text-ranking", base=base_name(config.model), use=_USE,
+                model=config.model, pipeline="text-ranking", use=_USE,
             )  # fmt: skip
     source = f"--input {config.input}{corpus_flag(config.corpus)}"
     suggest(f"seper-reward train retriever --labeler {folder / 'model'} {source}")

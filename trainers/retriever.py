@@ -37,7 +37,7 @@ from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
-from .models import base_name, load_encoder, new_lora
+from .models import load_encoder, new_lora
 from .ranking.candidates import propose, retriever_of
 from .ranking.data import Questions, RankingConfig
 from .ranking.evaluation import RankingEvaluator, rank_by
@@ -301,8 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
             publish(
                 folder, results, tracked, "retriever", config, arguments, questions,
-                library="sentence-transformers", pipeline="sentence-similarity", base=base_name(config.model),
-                use=_USE,
+                model=config.model, pipeline="sentence-similarity", use=_USE,
             )  # fmt: skip
     source = f"--input {config.input}{corpus_flag(config.corpus)}"
     suggest(f"seper-reward train reranker --retriever {folder / 'model'} {source}")

@@ -18,13 +18,14 @@ from seper_reward.labels.rows import DELTA_SEPER, recommended_label
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
 from seper_reward.options import REPORT_TO_HELP, FormatOptions, setting
 from seper_reward.reports.figures import plot_ranking
-from seper_reward.reports.tables import cell, measures_table
+from seper_reward.reports.tables import measures_table
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import read_lines, write_json
+from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import LabeledQuery, Query
@@ -38,7 +39,7 @@ RESULTS = "results.json"
 Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {
-    "eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir",
+    "eval_readers", "eval_top_k", "cache", "device", "embeddings_dir",
     "engine",  # the labeler's fingerprint has the served model
     *FormatOptions.__dataclass_fields__,
 }  # fmt: skip
@@ -97,7 +98,7 @@ def begin(
         )
     questions = read(config)
     scorer = load_scorer(config, arguments.seed)
-    return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
+    return RankingRun(folder, questions, scorer, load_readers(config, scorer))
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
@@ -185,6 +186,8 @@ def publish(
     config: RankingConfig,
     arguments: BaseTrainingArguments,
     questions: Questions,
+    *,
+    model: str,
     **card: str,
 ) -> None:
     """Write model card, results and plot into the folder, log them with the saved model, and print a table.
@@ -194,16 +197,14 @@ def publish(
     """
     sides = {side: results[side] for side in ("before", "after")}
     by_question = [
-        f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same; "
-        f"{cell(moved['win_ratio'])} of the answers wrong before are right after, {cell(moved['lose_ratio'])} of "
-        "the answers wrong after were right before"
+        f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same"
         for reader, moved in results["questions"].items()
     ]
     train, dev, test = map(len, questions[1:])
     counts = f"{train} questions for training, {dev} for evaluation during training, {test} for testing."
     explained = (
-        "`_gain`: relevance by ΔSePer instead of human labels. `seper`, `exact_match`: a reader's answers with the "
-        f"top {config.eval_top_k} passages; the suffix names readers that were not used for labelling."
+        f"`seper`, `exact_match`: a reader's answers with the top {config.eval_top_k} passages; the suffix names "
+        "readers that were not used for labelling."
     )
     if config.hops > 1:
         explained += " After the first hop, the query is `QUESTION [SEP] PASSAGE` (`retrieval.next_query`)."
@@ -212,6 +213,7 @@ def publish(
         label = config.label or recommended_label(list(read_lines(folder / LABELS)))
     write_card(
         [folder / "model"], f"{name.capitalize()} trained on {label} labels", name, config, arguments,
+        base=ENCODER_HUB_ID if model == EMBEDDED else model, library="sentence-transformers",
         results="\n\n".join([counts, measures_table(sides), explained, *by_question]), **card,
     )  # fmt: skip
     write_json(folder / RESULTS, results)
