@@ -26,9 +26,8 @@ from seper_reward.options import REPORT_TO_HELP, Dtype, FormatOptions, LoadOptio
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import CachedRetriever, load_retriever
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import prefetch_searches, with_tool_template
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.reward.turns import Turn

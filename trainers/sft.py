@@ -25,7 +25,7 @@ from seper_reward.options import LoadOptions, check_least, check_types, setting
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.retrieval import load_retriever
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import with_tool_template
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.scorer import style_of

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from seper_reward.reader.loading import embedded_reader_folder
 from seper_reward.reader.prompts import STYLES
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import with_tool_template
 from seper_reward.reward.environment import search_environment
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
 from tests.helpers import OneByOne
