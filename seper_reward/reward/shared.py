@@ -38,9 +38,8 @@ def gather(asked: Sequence[Asked], own: Sequence[Measured | UnscorableError]) ->
 def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
     """Cut questions into parts of similar cost, each a contiguous range, by their index in ``asked``.
 
-    Questions are divided only if whole questions make very uneven parts. The contexts of a question share responses,
-    which are judged once. An undivided question also gets the result of a single rank: bit by bit if questions are
-    measured one by one (``SePerScorer.batch_size``), else up to low digits.
+    Questions are divided only if whole questions make very uneven parts: the contexts of a question share responses,
+    which are judged once.
 
     >>> from seper_reward.types import Passage
     >>> found = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]
