@@ -168,14 +168,18 @@ class SePerReward:
         return self._scores(rollouts, share=False)
 
     def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
-        """Start to measure the beliefs of a rollout that has not ended, to shorten the wait for its reward.
+        """Let a server or an engine measure a rollout that has not ended, while the policy still generates.
 
-        A server or an engine then works while the policy still generates. A reader in this process would compete with
-        the policy for the processor, so it starts nothing. Rewards are the same; errors are reported when the rollout
-        is scored. Question and answers are as in the columns; ``turns`` are the searches so far.
+        A reader in this process would compete with the policy for the processor, so it starts nothing. Errors are
+        reported when the rollout is scored. ``turns`` are the searches so far.
         """
-        if not self._reader.works_ahead or self._is_shared_engine():
-            return  # which rank queries a shared engine is decided when the reward is called
+        if not self._reader.works_ahead:
+            return
+        if not self._reader.remote:
+            from seper_reward.runtime.distributed import met  # imported here: needs torch, which a client may lack
+
+            if met()[1] > 1:
+                return  # which rank queries a shared engine is decided when the reward is called
         try:
             (rollout,) = read_rollouts([question], [answers])
         except ValueError:
@@ -191,12 +195,8 @@ class SePerReward:
     def turn_rewards(self, rollout: Rollout) -> list[float]:
         """Return the reward of each message of the policy; the sum is exactly the rollout's reward.
 
-        The reward of a message is the gain of its searches minus their price; the last one also has the reward of the
-        answer. The rollout is one of ``read_rollouts`` whose completion is a list of messages.
-
-        Raises:
-            UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or its messages are
-                unknown.
+        The rollout is one of ``read_rollouts`` whose completion is a list of messages. Raises ``UnscorableError`` if
+        it cannot be scored, with the reason in ``failures``, or if its messages are unknown.
         """
         (score,) = self.score([rollout])
         credit = credit_of(rollout, score)
@@ -212,13 +212,6 @@ class SePerReward:
     def _shares(self, trainer_state: Any) -> bool:
         """Return whether all ranks of a trainer make this call, and have work to share."""
         return trainer_state is not None and not self._reader.remote
-
-    def _is_shared_engine(self) -> bool:
-        if self._reader.remote:
-            return False
-        from seper_reward.runtime.distributed import met  # imported here: needs torch, which a client may lack
-
-        return met()[1] > 1
 
     def _scores(self, rollouts: Sequence[Rollout], share: bool) -> list[Score | None]:
         if self._reader.moves:
@@ -269,12 +262,10 @@ def _agreement(share: bool) -> AbstractContextManager[None]:
 
 
 class AsyncSePerReward(SePerReward):
-    """A ``SePerReward`` with asynchronous calls, with the same arguments and the same rewards.
+    """A ``SePerReward`` with asynchronous calls, so that the servers of several rewards work in parallel.
 
-    TRL's trainers await their asynchronous rewards together, so the servers of several rewards work in parallel. A
-    call runs in a thread and does not block the trainer's event loop. The scorer is the URL of ``seper-reward serve``,
-    a client of it, or a scorer in front of an engine; with a reader in this process, where rewards would only wait for
-    each other, it raises ``ValueError``.
+    The scorer is the URL of ``seper-reward serve``, a client of it, or a scorer in front of an engine; a reader in
+    this process, where rewards would only wait for each other, raises ``ValueError``.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | str", **settings: Any) -> None:

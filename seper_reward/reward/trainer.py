@@ -75,7 +75,6 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         for at, rows in records.items():
             reward, weight = self._credited[at], float(self.reward_weights[at])
             earned = [credit_of(*row) for row in rows]
-            by_message = [self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)]
             shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
                 messages = self._messages_of_tokens(batch, row, credit)
@@ -83,17 +82,15 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
                     undivided[row] = 1
                     self.undivided[messages] += 1
                     continue
-                own = torch.tensor([*by_message[row], 0.0], device=whole.device)[messages]  # -1 is the last place
+                score = rows[row][1]
+                assert score is not None
+                assert not isinstance(credit, str)
+                own_values = advantages_over_reader(credit, reward.weights.answer_values(score))
+                own = torch.tensor([*own_values, 0.0], device=whole.device)[messages]  # -1 is the last place
                 advantages[row] = (advantages[row] + weight * (own - shares[row])).masked_fill(messages < 0, 0.0)
         share_of_rows = self.accelerator.gather(undivided.mean().to(whole.device)).mean().item()
         self._metrics["train" if self.model.training else "eval"]["credit/whole_rollouts"].append(share_of_rows)
         return advantages
-
-    def _over_reader(self, reward: SePerReward, credit: Credit | str, score: Score | None) -> list[float]:
-        """Return a rollout's advantages over the reader; an empty list if its credit is unknown."""
-        if isinstance(credit, str) or score is None:
-            return []
-        return advantages_over_reader(credit, reward.weights.answer_values(score))
 
     def _messages_of_tokens(self, batch: Mapping[str, Any], row: int, credit: Credit | str) -> Tensor | str:
         """Return the index of each token's message, ``(T,)``, or -1 without a message; else the reason for failure."""

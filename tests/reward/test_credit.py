@@ -392,7 +392,7 @@ import pytest, torch
 from accelerate.utils import gather_object
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.options import ReaderOptions
 from seper_reward.reward import SePerReward
 from seper_reward.reward.credit import credit_of
 from seper_reward.reward.environment import search_environment
