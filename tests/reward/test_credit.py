@@ -392,11 +392,10 @@ import pytest, torch
 from accelerate.utils import gather_object
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.options import ReaderOptions
+from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reward import SePerReward
 from seper_reward.reward.credit import credit_of
 from seper_reward.reward.environment import search_environment
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
 from tests.reward.test_credit import Finds, scripted, slowly, trainer_of
 
@@ -416,8 +415,9 @@ assert len(recorded) == 2
 group = gather_object([credit_of(*row) for row in recorded])  # two rollouts of each rank
 assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
 rank = trainer.accelerator.process_index
-for row, advantages in enumerate(slowly(group)[2 * rank : 2 * rank + 2]):
-    assert batch["advantages"][row, 0].item() == pytest.approx(advantages[0], abs=1e-5)
+for row, (rollout, score) in enumerate(recorded):
+    (first, *_) = slowly(credit_of(rollout, score), [belief.seper for belief in score.beliefs])
+    assert batch["advantages"][row, 0].item() == pytest.approx(first, abs=1e-5)
 print(f"rank {rank} is right\\n", end="")  # in one piece, as two ranks write
 """
 
