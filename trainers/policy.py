@@ -29,6 +29,7 @@ from seper_reward.retrieval import CachedRetriever, load_retriever
 from seper_reward.reward import prefetch_searches, with_tool_template
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import process_state, together
@@ -305,6 +306,11 @@ def learn(
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
     prefetch_searches(trainer, retriever)
     if config.reader != "separate":
+        if is_sharded(trainer):
+            raise ValueError(
+                f"reader={config.reader!r} with sharded weights (FSDP, ZeRO-3) is not supported by this recipe, which "
+                "evaluates before training; set --reader separate"
+            )
         reward.attach(trainer)
     played: dict[str, list[Episode | None]] = {}
 

@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.sharding import whole_policy
+from seper_reward.reward.sharding import is_sharded, whole_policy
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from tests.helpers import on_two_ranks
@@ -215,6 +215,7 @@ def test_trl_trains_with_fsdp(tiny_reader, tiny_scorer, tmp_path):
             processing_class=AutoTokenizer.from_pretrained(tiny_reader),
             peft_config=LoraConfig(r=2, target_modules=["q_proj", "v_proj"]),
         )
+        assert is_sharded(trainer)
         if reader != "separate":
             reward.attach(trainer)
         trainer.train()
