@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from seper_reward.evaluate.logs import read_rollout_log
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.logs import read_rollout_log
 from seper_reward.serving.bodies import Reading
 from tests.serving.helpers import ServerThread
 

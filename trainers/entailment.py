@@ -38,13 +38,18 @@ from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.types import Pair
 
+from .cards import write_card
 from .models import new_lora
-from .runs import SETTINGS, ThisMachine, locked, model_card, suggest, train_from_checkpoint
+from .runs import SETTINGS, ThisMachine, locked, suggest, train_from_checkpoint
 
 NOT_ENTAILMENT = 3  # human verdicts "not the same answer", which may be neutral or contradiction
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
+_USE = """\
+from seper_reward import SePerScorer
+
+scorer = SePerScorer.from_pretrained(judge="PATH")"""
 # settings without effect on the weights
 _INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature", "report_to"}
 
@@ -227,19 +232,6 @@ def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
     return {"n": len(dev), "accuracy": round(100 * right / len(dev), 1), "ece": calibration(probs, outcomes)["ece"]}
 
 
-def card(config: EntailmentTrainingConfig, count: int, scores: dict[str, Any]) -> str:
-    """Return the model card of an adapter trained on ``count`` pairs."""
-    dev = scores.get("dev")
-    agreement = "No dev pairs were given, so the adapter is neither calibrated nor scored."
-    if dev is not None:
-        agreement = (
-            f"Accuracy on {dev['n']} dev pairs, entailed or not: {dev['accuracy']} %. Expected calibration error (10 "
-            f"bins): {dev['ece']}."
-        )
-    fields = {**vars(config), "temperature": round(scores["temperature"], 3)}
-    return model_card("entailment", base=ENCODER_HUB_ID, count=count, agreement=agreement, **fields)
-
-
 def make(config: EntailmentTrainingConfig) -> None:
     """Train and calibrate the adapter, score it on the dev pairs, and write its model card."""
     if process_state().num_processes > 1:
@@ -254,7 +246,16 @@ def make(config: EntailmentTrainingConfig) -> None:
         divide_logits(adapter, temperature)
         scores: dict[str, Any] = {"temperature": temperature, **({"dev": score(adapter, dev)} if dev else {})}
         write_json(adapter / SCORES, scores)
-        (adapter / "README.md").write_text(card(config, len(pairs), scores), encoding="utf-8")
+        results = f"Trained on {len(pairs)} pairs; the logits are divided by {temperature:.3f}. "
+        if dev:
+            results += "Accuracy on {n} dev pairs, entailed or not: {accuracy} %. Expected calibration error: {ece}."
+        else:
+            results += "No dev pairs were given, so the adapter is neither calibrated nor scored."
+        write_card(
+            [adapter], "Entailment adapter", "entailment", config,
+            library="peft", pipeline="text-classification", base=ENCODER_HUB_ID, use=_USE,
+            results=results.format(**scores.get("dev", {})),
+        )  # fmt: skip
         tracked.log(dict(leaves(scores)))
         tracked.artifact("entailment", "model", [adapter / "adapter_model.safetensors", adapter / "README.md"])
     print(scores)

@@ -7,14 +7,13 @@ from peft import LoraConfig, TaskType
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
+from seper_reward import retrieval
 from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, save_reader
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
-    ENCODER_HUB_ID,
     base_of_adapter,
-    embedded_encoder_folder,
     no_accelerator,
 )
 
@@ -75,8 +74,7 @@ def save_merged(adapter: Path, folder: Path, tokenizer: Any = None) -> None:
 
 def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransformer:
     """Load a bi-encoder, ``"embedded"``, a hub id or a folder; texts have at most ``max_seq_length`` tokens."""
-    source = str(embedded_encoder_folder()) if name == EMBEDDED else name
-    encoder = SentenceTransformer(source, device=model_device())
+    encoder: SentenceTransformer = retrieval.load_encoder(name)
     if max_seq_length is not None:
         positions = getattr(getattr(encoder.transformers_model, "config", None), "max_position_embeddings", None)
         if positions is not None and max_seq_length > positions:
@@ -90,8 +88,3 @@ def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransf
 def model_device() -> str | None:
     """Return ``"cpu"`` if there is no accelerator, else ``None``: the library then chooses."""
     return "cpu" if no_accelerator() else None
-
-
-def base_name(model: str) -> str:
-    """Return a model's name for model cards: a hub id for the embedded bi-encoder, other names unchanged."""
-    return ENCODER_HUB_ID if model == EMBEDDED else model

@@ -8,49 +8,60 @@ Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YA
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from trl import GRPOConfig, GRPOTrainer
 
+from seper_reward.data.answers import exact_match
+from seper_reward.evaluate.policies import Episode, compare_policies, fixed_rules, policies_table
 from seper_reward.options import REPORT_TO_HELP, Dtype, FormatOptions, LoadOptions, WeightOptions, pick, setting
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
-from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.retrieval import CachedRetriever, load_retriever
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import prefetch_searches, with_tool_template
 from seper_reward.reward.formula import RewardWeights
-from seper_reward.reward.prefetch import prefetch_searches
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
-from seper_reward.runtime.distributed import gather_in_order, process_state, shard, together
+from seper_reward.reward.turns import Turn
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json, write_lines
-from seper_reward.runtime.messages import say
+from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Query
+from seper_reward.types import KNOWN, Belief, Query
 
-from .generator_cards import policy_card, write_cards
+from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
-from .policy_data import messages_of, read_policy_questions, rollout_lengths
-from .policy_eval import TRAINING, held_out_file, leads_list, policy_table, results_of, summarize, tradeoff
-from .policy_play import Bench, Played, Rules, fixed_rules, measure
-from .policy_task import PolicyTaskConfig, SearchTool, closed_book_beliefs, load_task_scorer, new_tool
+from .policy_task import (
+    PolicyTaskConfig,
+    SearchTool,
+    closed_book_beliefs,
+    load_task_scorer,
+    messages_of,
+    new_tool,
+    prompt_code,
+    read_policy_questions,
+    simple_searches,
+)
 from .ranking.data import Questions, data_key
 from .runs import (
     SETTINGS,
     ThisMachine,
     checkpoint_step,
     decisive,
+    evaluated,
     last_checkpoint,
     locked,
     project_completions_only,
@@ -60,7 +71,6 @@ from .runs import (
 )
 
 _LENGTH = {"max_steps", "num_train_epochs"}
-_ANSWER = 8  # tokens to leave for the answer after the searches of a rollout
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(FormatOptions.__dataclass_fields__)
 
@@ -178,18 +188,6 @@ def new_trainer(
     )
 
 
-def log_results(trainer: GRPOTrainer, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Log the numbers of results with the trainer's trackers."""
-    trainer.log(
-        {
-            f"{name}/{key}": value
-            for name, row in results.items()
-            for key, value in row.items()
-            if isinstance(value, float)
-        }
-    )
-
-
 def claim_policy_folder(
     folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer, questions: Questions
 ) -> None:
@@ -215,43 +213,45 @@ def claim_policy_folder(
         raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; set at least {done}")
 
 
-def no_room(lengths: Sequence[int], room: int) -> str | None:
-    """Return a warning if rollouts of at most ``room`` tokens are cut off before their answers, else ``None``."""
-    cut = sum(length + _ANSWER > room for length in lengths)
-    if not cut:
-        return None
-    return (
-        f"after the maximum number of searches, {cut} of {len(lengths)} held-out questions leave no room for an "
-        f"answer of {_ANSWER} tokens in max_completion_length={room}, so searching cannot pay for them; set at least "
-        f"{max(lengths) + _ANSWER}"
-    )
+def play(
+    trainer: GRPOTrainer, reward: SePerReward, queries: Sequence[Query], closed_book: Mapping[str, Belief]
+) -> list[Episode | None]:
+    """Roll out the policy on the trainer's evaluation set; all processes must call this together.
 
-
-def publish(
-    folder: Path, name: str, queries: Sequence[Query], played: Played, rules: Rules, policy: str, log: Any
-) -> dict[str, Any]:
-    """Write and return results; write episodes of held-out questions, table, plot and log; print table and leads.
-
-    ``policy`` is compared with the rules: ``"after"`` or ``"before"``.
+    ``closed_book`` has the reader's beliefs without a search, by id of the question.
     """
-    results = results_of(played, rules, policy)
-    write_json(folder / f"{name}.json", results)
-    episodes = {**played, **rules.played}.items()
-    texts = {query.id: query.question for query in queries}
-    rows = [
-        {"by": who, "question": texts[episode.id], **episode._asdict()}
-        for who, row in episodes
-        for episode in row
-        if episode is not None
-    ]
-    write_lines(held_out_file(folder, name), rows)
-    if policy == "after":
-        write_lines(folder / TRAINING, log)
-    text = f"{policy_table(results)}\n\n{leads_list(results, policy)}"
-    (folder / f"{name}.md").write_text(text + "\n", encoding="utf-8")
-    plot_tradeoff(*tradeoff(results, log), folder / f"{name}.svg")
-    print(text)
-    return results
+    with reward.recording() as records:
+        evaluated(trainer)
+    by_key = {(query.question, query.answers): query for query in queries}
+    mine: list[tuple[str, Episode | None]] = []
+    for rollout, score in records:
+        query = by_key.get((rollout.question, rollout.answers))
+        if query is None or score is None:
+            mine.append(("" if query is None else query.id, None))
+            continue
+        episode = Episode(
+            query.id,
+            closed_book[query.id].seper < KNOWN,
+            tuple(turn.query for turn in rollout.turns),
+            rollout.answer,
+            exact_match(rollout.answer, rollout.answers),
+            score.answer,
+            score.reward,
+        )
+        mine.append((query.id, episode))
+    count: Counter[str] = Counter()
+    episodes = []
+    for identity, each in gather_object(mine):
+        count[identity] += 1
+        if count[identity] <= trainer.num_generations_eval:  # the others were repeated to fill up processes
+            episodes.append(each)
+    cut = sum(each is not None and bool(each.queries) and not each.answer for each in episodes)
+    if cut:
+        say_once(
+            f"{cut} of {len(episodes)} held-out rollouts search and then give no answer, so searching cannot pay for "
+            f"them; raise max_completion_length={trainer.args.max_completion_length} if they are cut off"
+        )
+    return episodes
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -270,7 +270,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with locked(folder):
         if not config.evaluate_only:
             claim_policy_folder(folder, config, arguments, scorer, questions)
-        with tracked_run(config, arguments, "policy"):
+        with tracked_run(config, arguments, "policy"), project_completions_only():  # also to measure, by the loss
             learn(config, arguments, loaded, scorer, questions)
     if not config.evaluate_only:
         model = folder / "model"
@@ -284,76 +284,92 @@ def main(argv: Sequence[str] | None = None) -> int:
 def learn(
     config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
 ) -> None:
-    """Measure the policy, train it unless ``evaluate_only``, measure it again, and save and publish it."""
-    folder = Path(arguments.output_dir)
+    """Measure the policy and fixed rules, train it unless ``evaluate_only``, measure it again, save and publish."""
+    folder, style, weights = Path(arguments.output_dir), scorer.reader.prompts.style, pick(RewardWeights, config)
     # only questions that the reader can score; their beliefs are cached, for the reward and to resume a killed run
-    splits = {name: getattr(questions, name) for name in ("train", "dev", "test")}
-    beliefs = iter(closed_book_beliefs(scorer, [query for rows in splits.values() for query in rows]))
-    kept = {name: [query for query in rows if next(beliefs) is not None] for name, rows in splits.items()}
-    questions = Questions(questions.corpus, **kept)
-    trainer, bench = prepared(config, arguments, loaded, scorer, questions)
-    style = scorer.reader.prompts.style
-    lengths = gather_in_order(
-        rollout_lengths(shard(questions.test), bench.tool(), bench.tokenizer, style, config.max_turns)
-    )
-    if process_state().is_main_process and (cut := no_room(lengths, arguments.max_completion_length)):
-        say(cut)
-    with project_completions_only():  # also for measuring, which computes the loss
-        rules = fixed_rules(bench, questions.test, questions.dev or questions.train)
-        bench.reward.failures.clear()  # failures of the rules are not rollouts of the policy
-        played = measure(trainer, bench, questions.test, "before")
-        log_results(trainer, results_of(played, rules, "before"))
-        calls = (episode.queries or episode.failed for episode in played["before"] if episode is not None)
-        if process_state().is_main_process and not any(calls):
-            say(
-                "the policy never calls its search tool on held-out questions, so it has no search to learn from; "
-                "warm it up for longer (`seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs "
-                "5`), or check that the tags of tool calls are trained tokens, see docs/rewards.md"
-            )
-        if not config.evaluate_only:
-            train_from_checkpoint(trainer, folder)
-            trainer.save_model(str(folder / "model"))
-            if config.lora_r and process_state().is_main_process:
-                name_base(folder / "model", config.model)
-                if needs_merging(config.model):
-                    save_merged(folder / "model", folder / MERGED, trainer.processing_class)
-            after = measure(trainer, bench, questions.test, "after")
-            log_results(trainer, {name: summarize(episodes) for name, episodes in after.items()})
-            played |= after
-    if process_state().is_main_process:
-        # do not overwrite the results of training
-        name, policy = ("evaluation", "before") if config.evaluate_only else ("results", "after")
-        results = publish(folder, name, questions.test, played, rules, policy, trainer.state.log_history)
-        if not config.evaluate_only:
-            (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
-            card = policy_card(config, arguments, questions, style, results, trainer.state.global_step)
-            write_cards(card, folder / "model", folder / MERGED)
-        for reason, count in bench.reward.failures.most_common():
-            print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
-
-
-def prepared(
-    config: PolicyConfig, arguments: PolicyArguments, loaded: LoadedModel, scorer: SePerScorer, questions: Questions
-) -> tuple[GRPOTrainer, Bench]:
-    """Return the trainer of the policy, and the bench that measures policies."""
-    style, paid = scorer.reader.prompts.style, pick(RewardWeights, config)
-    reward, judge = (
-        SePerReward(scorer, **asdict(weights), reader=config.reader)
-        for weights in (paid, replace(paid, answer_weight=0.0, gain_weight=1.0))
-    )
+    asked = [*questions.train, *questions.dev, *questions.test]
+    beliefs = zip(asked, closed_book_beliefs(scorer, asked), strict=True)
+    closed_book = {query.id: belief for query, belief in beliefs if belief is not None}
+    train, dev, test = ([query for query in rows if query.id in closed_book] for rows in questions[1:])
+    questions = Questions(questions.corpus, train, dev, test)
+    reward = SePerReward(scorer, **asdict(weights), reader=config.reader)
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
     tool = new_tool(config, retriever, style, reward)
+
+    def search(query: Query) -> tuple[Turn, ...]:
+        searching = tool()
+        list(simple_searches(searching, query.question, config.max_turns))
+        return tuple(searching.turns)
+
+    # before the policy's adapter is added to the weights of the reader
+    rules, thresholds = fixed_rules(scorer, weights, search, questions.test, questions.dev or questions.train)
     trainer = new_trainer(config, arguments, loaded, reward, tool, questions, style)
     prefetch_searches(trainer, retriever)
     if config.reader != "separate":
         if is_sharded(trainer):
             raise ValueError(
-                f"reader={config.reader!r}: this recipe measures policies on different questions per rank, but "
-                "sharded weights (FSDP, ZeRO-3) are gathered on all ranks together; set --reader separate"
+                f"reader={config.reader!r} with sharded weights (FSDP, ZeRO-3) is not supported by this recipe, which "
+                "evaluates before training; set --reader separate"
             )
-        for each in (reward, judge):
-            each.attach(trainer)
-    return trainer, Bench(reward, judge, tool, trainer.processing_class, config.max_turns)
+        reward.attach(trainer)
+    played: dict[str, list[Episode | None]] = {}
+
+    def measure(policy: str) -> dict[str, dict[str, Any]]:
+        played[policy] = play(trainer, reward, questions.test, closed_book)
+        results = compare_policies({**played, **rules}, thresholds, policy)
+        trainer.log(
+            {
+                f"{name}/{key}": value
+                for name, row in results.items()
+                for key, value in row.items()
+                if isinstance(value, float)
+            }
+        )
+        return results
+
+    results = measure("before")
+    if not any(each.queries for each in played["before"] if each is not None):
+        say_once(
+            "the policy never searches on held-out questions, so it has no search to learn from; warm it up for "
+            "longer (`seper-reward train sft --config configs/sft/policy.yaml --num_train_epochs 5`), or check that "
+            "the tags of tool calls are trained tokens, see docs/rewards.md"
+        )
+    if not config.evaluate_only:
+        train_from_checkpoint(trainer, folder)
+        trainer.save_model(str(folder / "model"))
+        if config.lora_r and process_state().is_main_process:
+            name_base(folder / "model", config.model)
+            if needs_merging(config.model):
+                save_merged(folder / "model", folder / MERGED, trainer.processing_class)
+        results = measure("after")
+    if process_state().is_main_process:
+        name = "evaluation" if config.evaluate_only else "results"  # do not overwrite the results of training
+        texts = {query.id: query.question for query in test}
+        rows = [
+            {"by": by, "question": texts[each.id], **each._asdict()}
+            for by, episodes in {**played, **rules}.items()
+            for each in episodes
+            if each is not None
+        ]
+        write_json(folder / f"{name}.json", results)
+        write_lines(folder / f"{name}_held_out.jsonl", rows)
+        table = policies_table(results)
+        (folder / f"{name}.md").write_text(table + "\n", encoding="utf-8")
+        print(table)
+        if not config.evaluate_only:
+            write_lines(folder / "training.jsonl", trainer.state.log_history)
+            (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
+            counts = (
+                f"{len(train)} questions for training, {len(dev)} for thresholds, {len(test)} for testing; the search "
+                f"tool has {len(questions.corpus)} passages. Means and 95 % intervals over test questions:"
+            )
+            write_card(
+                [folder / "model", folder / MERGED], "Policy that decides when to search", "policy", config, arguments,
+                results=f"{counts}\n\n{table}",
+                **generator_fields(config.model, bool(config.lora_r), prompt_code(style)),
+            )  # fmt: skip
+        for reason, count in reward.failures.most_common():
+            print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,19 @@
-"""Settings and components shared by a policy and its warm-up: model, questions, search tool and reader."""
+"""The task of a policy and of its warm-up: settings, reader, questions, messages and search tool."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pprint import pformat
+from typing import Any
 
-from seper_reward.batching import beliefs_of
-from seper_reward.data.splits import names_in
+from transformers.utils import get_json_schema
+
+from seper_reward.data.answers import normalize_answer
+from seper_reward.data.queries import pool_passages
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.data.splits import names_in, split_of, spread
+from seper_reward.evaluate.measuring import measured
 from seper_reward.options import (
     INPUT_HELP,
     CommandOptions,
@@ -24,11 +32,17 @@ from seper_reward.reward.policy_reader import Weights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
-from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
-from seper_reward.scorer import SePerScorer, load_scorer, style_of
-from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError
+from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.types import Belief, Passage, Query
+
+from .ranking.data import Questions, read_source, split_questions
+
+#: Training facts of the embedded reader's adapter, rows of ``{question, answers}``.
+COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
+# prefixes of the field ``source`` of its other training sets
+_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")
 
 
 @dataclass(frozen=True)
@@ -88,12 +102,6 @@ def read_scorer_config(path: str | None) -> CommandOptions:
     return settings
 
 
-def task_style(task: PolicyTaskConfig) -> PromptStyle:
-    """Return the reader's wording, without loading the reader."""
-    settings = read_scorer_config(task.scorer)
-    return style_of(settings, settings.reader if task.reader == "separate" else task.model)
-
-
 def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedModel) -> SePerScorer:
     """Load the reader and the entailment model, with a cache; all processes must call this together.
 
@@ -115,13 +123,67 @@ def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[B
 
     All processes must call this together; they share the work. With a cache, measurements of a killed run are reused.
     """
-    asked = [Asked(query.question, query.answers, ((),)) for query in queries]
-    found: list[Belief | None] = []
-    for query, beliefs in zip(queries, beliefs_of(scorer, asked, "closed-book beliefs"), strict=True):
-        if isinstance(beliefs, UnscorableError):
-            say(f"question id={query.id!r} left out: {beliefs}")
-        found.append(None if isinstance(beliefs, UnscorableError) else beliefs[0])
-    return found
+    found = measured(scorer, queries, [[()]] * len(queries), title="closed-book beliefs")
+    return [None if beliefs is None else beliefs[()] for beliefs in found]
+
+
+def read_policy_questions(task: PolicyTaskConfig) -> Questions:
+    """Read the questions of a policy from all inputs, and split them by SHA-1 of their ids.
+
+    ``train`` is for training, ``dev`` for thresholds, ``test`` for evaluation. The metadata have ``group``, by default
+    the name of the file. Two inputs with the same id raise ``ValueError``.
+    """
+    queries: dict[str, Query] = {}
+    corpus: dict[str, Passage] = {}
+    for source in task.input:
+        found, passages = _read(source, task)
+        taken = [f"question id {query.id!r}" for query in found if query.id in queries]
+        taken += [f"passage id {name!r}" for name, each in passages.items() if corpus.get(name, each) != each]
+        if taken:
+            raise ValueError(f"{source}: {taken[0]} is used in an earlier input; rename one")
+        queries |= {query.id: query for query in found}
+        corpus |= passages
+    sources = ", ".join(task.input)
+    if not queries:
+        raise ValueError(f"{sources}: expected questions, got none with groups={task.groups}, unseen={task.unseen}")
+    split = split_questions(
+        list(queries.values()),
+        task.split_by,
+        source=sources,
+        test_share=task.test_share,
+        dev_share=task.dev_share,
+        salt="unseen " if task.unseen else "",  # without salt it is the hash that chose the reader's own train split
+    )
+    return Questions(corpus, spread(split["train"], task.limit), split["dev"], spread(split["test"], task.eval_limit))
+
+
+def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
+    """Return the questions of one input selected by the task, and its corpus."""
+    queries, corpus = read_source(source, task.corpus, task)
+    if corpus is None:  # also of unused questions, which must not make searching easier
+        corpus, queries = pool_passages(queries)
+    name = Path(source).name.partition(".")[0]
+    queries = [replace(query, metadata={"group": name, **query.metadata}) for query in queries]
+    wanted = [
+        query
+        for query in queries
+        if (not task.groups or query.metadata["group"] in task.groups) and not (task.unseen and trained_on(query))
+    ]
+    return spread(wanted, task.limit_each), corpus
+
+
+def trained_on(query: Query) -> bool:
+    """Return whether the bundled adapter was trained on a question of ``../shared/data/qa`` or of our facts.
+
+    A set is recognised by the field ``source`` of its rows, and a question by its id in the set.
+    """
+    of_set = str(query.metadata.get("source", "")).startswith(_SOURCES)
+    return (of_set and split_of(query.id) == "train") or normalize_answer(query.question) in _asked_facts()
+
+
+@functools.cache
+def _asked_facts() -> frozenset[str]:
+    return frozenset(normalize_answer(fact["question"]) for _, fact in read_valid_rows(COMMON_FACTS))
 
 
 class SearchTool:
@@ -166,6 +228,9 @@ class SearchTool:
         return self._style.ask(self._question, list(found))
 
 
+SEARCH = get_json_schema(SearchTool.search)
+
+
 def new_tool(
     task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle, reward: SePerReward | None = None
 ) -> Callable[[], SearchTool]:
@@ -184,17 +249,28 @@ def new_tool(
     return lambda: SearchTool(environment(), style)
 
 
+def messages_of(question: str, style: PromptStyle) -> list[dict[str, Any]]:
+    """Return the conversation with a question in the reader's wording, which the policy was trained on."""
+    return [{"role": "user", "content": style.ask(question)}]
+
+
+def prompt_code(style: PromptStyle) -> str:
+    """Return the code of a model card that encodes a prompt of a policy."""
+    messages = messages_of("Who runs the mill in Hallow?", style)
+    return (
+        f"messages = {messages}\nSEARCH = {pformat(SEARCH, width=100, sort_dicts=False)}\n"
+        "prompt = tokenizer.apply_chat_template(\n    messages, tools=[SEARCH], add_generation_prompt=True, "
+        'return_dict=True, return_tensors="pt"\n)\n'
+    )
+
+
 def simple_searches(tool: SearchTool, question: str, max_turns: int) -> Iterator[tuple[str, str]]:
     """Reset the tool and search as often as allowed with ``simple_query``; yield each query and the tool's result."""
     tool.reset(question)
     for _ in range(max_turns):
-        query = simple_query(question, found_by(tool), max_turns)
+        found = [passage for turn in tool.turns for passage in turn.passages]
+        query = simple_query(question, found, max_turns)
         yield query, tool.search(query)
-
-
-def found_by(tool: SearchTool) -> list[Passage]:
-    """Return the passages of all searches so far, in order."""
-    return [passage for turn in tool.turns for passage in turn.passages]
 
 
 def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str:

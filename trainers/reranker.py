@@ -32,7 +32,7 @@ from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
 
-from .models import base_name, load_encoder, model_device
+from .models import load_encoder, model_device
 from .ranking.candidates import propose, retriever_of
 from .ranking.data import RankingConfig
 from .ranking.evaluation import Rankings, rank_by
@@ -40,7 +40,6 @@ from .ranking.label_store import LabelStore
 from .ranking.run import (
     ListArguments,
     begin,
-    card_fields,
     claim_ranking_folder,
     compare,
     in_folder,
@@ -49,7 +48,12 @@ from .ranking.run import (
     teacher_rows,
     training_label,
 )
-from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_from_checkpoint
+from .runs import locked, stopwatch, suggest, tracked_run, train_from_checkpoint
+
+_USE = """\
+from sentence_transformers import CrossEncoder
+
+print(CrossEncoder("PATH").rank("QUESTION", ["PASSAGE", "ANOTHER PASSAGE"]))"""
 
 
 @dataclass(frozen=True)
@@ -163,12 +167,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
-            card = model_card(
-                "reranker",
-                **card_fields(config, arguments, questions, results),
-                base=base_name(config.model),
-            )
-            publish(folder, results, card, tracked, "reranker")
+            publish(
+                folder, results, tracked, "reranker", config, arguments, questions,
+                model=config.model, pipeline="text-ranking", use=_USE,
+            )  # fmt: skip
     source = f"--input {config.input}{corpus_flag(config.corpus)}"
     suggest(f"seper-reward train retriever --labeler {folder / 'model'} {source}")
     return 0

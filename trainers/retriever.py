@@ -37,7 +37,7 @@ from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
-from .models import base_name, load_encoder, new_lora
+from .models import load_encoder, new_lora
 from .ranking.candidates import propose, retriever_of
 from .ranking.data import Questions, RankingConfig
 from .ranking.evaluation import RankingEvaluator, rank_by
@@ -53,7 +53,6 @@ from .ranking.losses import (
 from .ranking.run import (
     ListArguments,
     begin,
-    card_fields,
     claim_ranking_folder,
     compare,
     in_folder,
@@ -62,8 +61,13 @@ from .ranking.run import (
     teacher_rows,
     training_label,
 )
-from .runs import locked, model_card, stopwatch, suggest, tracked_run, train_from_checkpoint
+from .runs import locked, stopwatch, suggest, tracked_run, train_from_checkpoint
 
+_USE = """\
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("PATH")
+print(model.similarity(model.encode_query(["QUESTION"]), model.encode_document(["PASSAGE"])))"""
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "reverse_kl": reverse_kl,
     "contrastive": contrastive,
@@ -295,13 +299,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             tracked.log({"cache/hits": scorer.cache.hits, "cache/misses": scorer.cache.misses})
         if process_state().is_main_process:
             model.save_pretrained(str(folder / "model"), create_model_card=False)
-            card = model_card(
-                "retriever",
-                **card_fields(config, arguments, questions, results),
-                base=base_name(config.model),
-                how=f"LoRA of rank {config.lora_r}" if config.lora_r else "all weights",
-            )
-            publish(folder, results, card, tracked, "retriever")
+            publish(
+                folder, results, tracked, "retriever", config, arguments, questions,
+                model=config.model, pipeline="sentence-similarity", use=_USE,
+            )  # fmt: skip
     source = f"--input {config.input}{corpus_flag(config.corpus)}"
     suggest(f"seper-reward train reranker --retriever {folder / 'model'} {source}")
     return 0

@@ -1,4 +1,4 @@
-"""Tools of all recipes: choice of device, trackers, checkpoints, a stopwatch, and model cards."""
+"""Tools of all recipes: choice of device, trackers, checkpoints and a stopwatch."""
 
 import sys
 import time
@@ -20,7 +20,6 @@ from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_
 from seper_reward.runtime.run_folder import lock_folder
 
 SETTINGS = "settings.json"  # in a run's folder: settings at its start
-_CARDS = Path(__file__).parent / "cards"
 # prefixes of training arguments without effect on the result
 _INCIDENTAL = (
     "output_dir", "logging_", "log_", "save_", "num_completions_to_print", "report_to", "run_name", "project",
@@ -116,11 +115,6 @@ def stopwatch(record: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     record[name] = round(time.perf_counter() - start, 1)
-
-
-def model_card(name: str, /, **fields: Any) -> str:
-    """Return a model card: the template ``trainers/cards/NAME.md`` with its fields, in braces, filled in."""
-    return (_CARDS / f"{name}.md").read_text(encoding="utf-8").format(**fields)
 
 
 def evaluated(trainer: Any) -> None:

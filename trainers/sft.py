@@ -4,7 +4,7 @@
     seper-reward train sft --data rows.jsonl --output_dir runs/reader   # rows of {prompt, completion}
 
 All fields of TRL's ``SFTConfig`` are settings. With ``data: policy`` the model learns to answer or to search first
-(``trainers/policy_data.py``); with ``data: FILE.jsonl`` it learns the rows of the file.
+(``trainers/policy_warmup.py``); with ``data: FILE.jsonl`` it learns the rows of the file.
 """
 
 import sys
@@ -23,15 +23,24 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.options import LoadOptions, check_least, check_types, setting
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.retrieval import load_retriever
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import with_tool_template
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
+from seper_reward.scorer import style_of
 
-from .generator_cards import sft_card, write_cards
+from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
-from .policy_data import read_policy_questions, warm_up_rows
-from .policy_task import load_task_scorer, new_tool, read_policy_task, task_style
+from .policy_task import (
+    load_task_scorer,
+    new_tool,
+    prompt_code,
+    read_policy_questions,
+    read_policy_task,
+    read_scorer_config,
+)
+from .policy_warmup import warm_up_rows
 from .runs import ThisMachine, project_completions_only, suggest
 
 
@@ -148,9 +157,22 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
         tokenizer.save_pretrained(folder)
         if needs_merging(config.model):
             save_merged(folder, folder / MERGED, tokenizer)
-        style = task_style(read_policy_task(config.policy)) if warm_up else None
-        card = sft_card(config, arguments, kinds, style, trainer.state.log_history)
-        write_cards(card, folder, folder / MERGED)
+        how = generator_fields(config.model, True)
+        if warm_up:
+            task = read_policy_task(config.policy)
+            reading = read_scorer_config(task.scorer)
+            style = style_of(reading, reading.reader if task.reader == "separate" else task.model)
+            how = generator_fields(config.model, True, prompt_code(style))
+        losses = [row for row in trainer.state.log_history if "loss" in row]
+        rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
+        rows += [["mean", cell(row["train_loss"])] for row in trainer.state.log_history if "train_loss" in row]
+        kind = "Warm-up of a policy that may search" if warm_up else "Adapter fine-tuned on prompts and completions"
+        write_card(
+            [folder, folder / MERGED], kind, "sft", config, arguments,
+            results=f"{kinds.total()} examples: {dict(kinds)}. Mean loss per token of the completions, in nats:\n\n"
+            + markdown_table(["step", "loss"], rows),
+            **how,
+        )  # fmt: skip
     trainer.accelerator.wait_for_everyone()
     return folder
 

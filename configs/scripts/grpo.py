@@ -17,7 +17,7 @@ from trl import GRPOConfig, GRPOTrainer
 from seper_reward import SePerReward, SePerScorer, search_environment
 from seper_reward.data.inputs import load_input
 from seper_reward.retrieval import BM25Retriever
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import with_tool_template
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--model", required=True, help="Hub id or folder of the policy, best an instruct model.")

@@ -14,6 +14,9 @@ from seper_reward.batching import measure_shared
 from seper_reward.command import Record, questions_and_corpus, reporting
 from seper_reward.data.answers import exact_match, holds_answer
 from seper_reward.estimators.utility import utility
+from seper_reward.evaluate.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
+from seper_reward.evaluate.logs import read_usable_rollouts
+from seper_reward.evaluate.search_agent import MAX_NEW_TOKENS, SearchAgent
 from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick, split_address
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
@@ -22,9 +25,6 @@ from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.credit import Credit, advantages_over_reader
-from seper_reward.reward.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
-from seper_reward.reward.logs import read_usable_rollouts
-from seper_reward.reward.search_agent import MAX_NEW_TOKENS, SearchAgent
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_lines

@@ -6,12 +6,11 @@ from typing import Any
 from seper_reward.batching import beliefs_of
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import grade_of
-from seper_reward.labels.targets import gains
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
-from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import Asked, Passage, Query, UnscorableError
 
 # by the names in ir-measures
 _NAMES = {
@@ -23,11 +22,6 @@ MEASURES = tuple(_NAMES)
 def gold_relevance(query: Query) -> dict[str, int]:
     """Return the gain of each of a question's passages by id: the grade that people gave it (``grade_of``)."""
     return {passage.id: grade_of(passage) for passage in query.passages}
-
-
-def graded_relevance(labeled: LabeledQuery) -> dict[str, int]:
-    """Return the gain of each labelled passage by id (``gains``), 0 for harm, as nDCG needs gains >= 0."""
-    return {passage.id: max(gain, 0) for passage, gain in zip(labeled.query.passages, gains(labeled), strict=True)}
 
 
 def rank_metrics(

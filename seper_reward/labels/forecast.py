@@ -58,7 +58,7 @@ def forecast(
         found = [labeled for _, labeled in label_batches(labeler, [queries[at : at + size] for at in chosen])]
     spent = time.perf_counter() - start
     share = (sum(costs.values()) + _cost(others)) / sum(costs[at] for at in chosen)
-    seen = gathered(lambda: (spent, peak_bytes(), device_peak_bytes()))
+    seen = gathered((spent, peak_bytes(), device_peak_bytes()))
     return Forecast(
         len(queries),
         contexts,

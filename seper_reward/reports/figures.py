@@ -134,25 +134,15 @@ def plot_intervals(
     save_figure(figure, path)
 
 
-def plot_tradeoff(rules: Mapping[str, Point], policy: Sequence[Point], path: Path) -> None:
-    """Plot accuracy over searches per question, with the policy's path from its first evaluation to its last.
-
-    Args:
-        rules: (searches per question, accuracy) of fixed rules, by name.
-        policy: The same of a policy during its training.
-        path: Image file.
-    """
+def plot_tradeoff(points: Mapping[str, Point], path: Path) -> None:
+    """Plot points of (searches per question, accuracy), by name."""
     figure = new_figure(7.5, 4)
     axes = figure.subplots()
     # points may coincide: names are in a legend, and hollow markers of different sizes show each other
     markers = itertools.cycle([("s", 10), ("D", 8), ("^", 12), ("v", 12), ("p", 6)])
     hollow = {"linestyle": "none", "markerfacecolor": "none", "clip_on": False}
-    for (name, point), (marker, size) in zip(rules.items(), markers, strict=False):
+    for (name, point), (marker, size) in zip(points.items(), markers, strict=False):
         axes.plot(*point, marker, label=name.replace("_", " "), markersize=size, color="#7f8c8d", **hollow)
-    if policy:
-        axes.plot(*zip(*policy, strict=True), "-o", color="#4c9f70", markersize=4, clip_on=False)
-        for name, place, marker, size in (("before", 0, "o", 9), ("after", -1, "*", 14)) if len(policy) > 1 else ():
-            axes.plot(*policy[place], marker, label=name, markersize=size, color="#2e6b49", zorder=3, **hollow)
     legend_beside(axes)
     axes.set_xlabel("searches per question")
     axes.set_ylabel("accuracy (exact match)")

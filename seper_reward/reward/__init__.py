@@ -2,14 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.reward.environment import RetrievalEnvironment, search_environment
+from seper_reward.reward.environment import (
+    RetrievalEnvironment,
+    prefetch_searches,
+    search_environment,
+    with_tool_template,
+)
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import read_rollouts
 from seper_reward.runtime.imports import lazy_name
 
 if TYPE_CHECKING:
     from seper_reward.reward.configured import delta_seper
-    from seper_reward.reward.prefetch import prefetch_searches
     from seper_reward.reward.trainer import TurnCreditGRPOTrainer
 
 __all__ = [
@@ -21,11 +25,11 @@ __all__ = [
     "prefetch_searches",
     "read_rollouts",
     "search_environment",
+    "with_tool_template",
 ]
 
 _HOMES = {
     "configured": ("delta_seper",),
-    "prefetch": ("prefetch_searches",),
     "trainer": ("TurnCreditGRPOTrainer",),
 }
 

@@ -1,4 +1,4 @@
-"""A search tool for policies: TRL's environment over a retriever."""
+"""A search tool for policies: TRL's environment over a retriever, searches in batches, and a chat template."""
 
 import re
 import time
@@ -12,7 +12,7 @@ from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage
 
 if TYPE_CHECKING:
-    from seper_reward.retrieval import Retriever
+    from seper_reward.retrieval import CachedRetriever, Retriever
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
 
@@ -132,3 +132,60 @@ def _cut(text: str, tokenizer: Any, most: int, control_tokens: ControlTokens) ->
         ids: Sequence[int] = tokenizer(text, add_special_tokens=False).input_ids
         text = text if len(ids) <= most else str(tokenizer.decode(ids[:most]))
     return control_tokens.break_up(text)
+
+
+def prefetch_searches(trainer: Any, retriever: "CachedRetriever") -> None:
+    """Announce the queries of all rollouts to a retriever before TRL runs the first search.
+
+    TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. This function
+    wraps the generation of a ``GRPOTrainer`` before training: after each turn all its queries are announced, and the
+    first search retrieves them in one batch. Rollouts and rewards stay the same.
+
+    Raises:
+        ValueError: The trainer has no tools.
+        RuntimeError: This release of TRL has other internals.
+    """
+    from trl.chat_template_utils import parse_response
+
+    if not trainer.tools:
+        raise ValueError("prefetch_searches needs a trainer with a search tool; give it an environment_factory")
+    for name in ("_generate_single_turn", "_tokenizer"):
+        if not hasattr(trainer, name):
+            raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; prefetch_searches needs trl 1.16")
+    generate = trainer._generate_single_turn
+
+    def announcing(prompt_ids: Sequence[list[int]], *args: Any, **options: Any) -> Any:
+        completion_ids, log_probs = generate(prompt_ids, *args, **options)
+        for prompt, ids in zip(prompt_ids, completion_ids, strict=True):
+            message = parse_response(trainer._tokenizer, ids, prefix=prompt, tools=trainer.tools) if ids else {}
+            for call in message.get("tool_calls") or ():
+                match call:  # the tool itself refuses other arguments
+                    case {"function": {"name": "search", "arguments": {"query": str(query)}}} if is_unicode(query):
+                        retriever.expect([query])
+        return completion_ids, log_probs
+
+    trainer._generate_single_turn = announcing
+
+
+def with_tool_template(tokenizer: Any) -> Any:
+    """Prepare a tokenizer for tool calls in TRL: keep a template that supports them, else set a ChatML template.
+
+    The tokenizer is changed in place, and returned. Raises ``ValueError`` if its template cannot render tool calls,
+    and its vocabulary has no ChatML tokens.
+    """
+    from trl.chat_template_utils import add_response_schema, qwen2_5_chat_template, supports_tool_calling
+
+    from seper_reward.reader.chat import TOOL_TEMPLATE
+
+    if tokenizer.chat_template is not None and supports_tool_calling(tokenizer):
+        return tokenizer
+    missing = {"<|im_start|>", "<|im_end|>"} - set(tokenizer.get_vocab())
+    if missing:
+        raise ValueError(
+            f"the tokenizer's chat template cannot render tool calls, and the ChatML template needs the tokens "
+            f"{', '.join(sorted(missing))}; set tokenizer.chat_template to one of trl/chat_templates"
+        )
+    tokenizer.chat_template = qwen2_5_chat_template
+    add_response_schema(tokenizer)  # TRL recognises only its own template, and then parses <tool_call>
+    tokenizer.chat_template = TOOL_TEMPLATE
+    return tokenizer

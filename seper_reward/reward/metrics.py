@@ -49,12 +49,10 @@ class RewardLog:
     def columns(
         self, name: str, rollouts: Sequence[Rollout], scores: Sequence[Score | None], log: Callable[[str, Any], None]
     ) -> None:
-        """Log the columns of TRL's table of completions with the trainer's method ``log_extra``.
+        """Log the queries with their gains, and the belief before and after them, with the trainer's ``log_extra``.
 
-        ``searches`` are the queries, each with its gain; ``belief`` is the reader's belief before and after all
-        searches. With TRL's own columns there are at most 6, which fit 80 characters.
-
-        Raises ``ValueError`` if another reward of the trainer has the same name.
+        With TRL's own columns there are at most 6, which fit 80 characters. Raises ``ValueError`` if another reward of
+        the trainer has the same name.
         """
         alone = _is_alone(name, log)
         beliefs = [score.beliefs if score is not None else () for score in scores]
@@ -81,7 +79,11 @@ class RewardLog:
         trainer has the same name.
         """
         prefix = "seper" if _is_alone(name, log) else name
-        single = seconds(rollouts, profile) | self._share_of_step(profile.total_seconds)
+        now = time.perf_counter()
+        single = seconds(rollouts, profile)
+        if self._last_call is not None:  # the time since the previous call is that of a step
+            single["share_of_step"] = profile.total_seconds / (now - self._last_call)
+        self._last_call = now
         many: Mapping[str, Sequence[float]] = rollout_metrics(rollouts, scores) | {"reused_beliefs": list(reused)}
         for metric, values in {**{metric: [value] for metric, value in single.items()}, **many}.items():
             for value in values:
@@ -146,17 +148,9 @@ class RewardLog:
             )
 
     def _warn_once(self, text: str, kind: str | None = None) -> None:
-        """Warn once per kind; without a kind, once per text."""
         if (kind or text) not in self._warned:
             self._warned.add(kind or text)
             warnings.warn(text, stacklevel=4)
-
-    def _share_of_step(self, spent: float) -> dict[str, float]:
-        """Return this call's share of the time since the previous call (in training: of a step)."""
-        now = time.perf_counter()
-        share = {} if self._last_call is None else {"share_of_step": spent / (now - self._last_call)}
-        self._last_call = now
-        return share
 
 
 def _is_alone(name: str, log: Callable[..., None]) -> bool:

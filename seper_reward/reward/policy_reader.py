@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from seper_reward.client import SePerClient
 from seper_reward.options import check_choice
-from seper_reward.reward.sharding import whole_policy
+from seper_reward.reward.sharding import BaseWeights, whole_policy
 
 if TYPE_CHECKING:
-    from seper_reward.reward.base_weights import BaseWeights
     from seper_reward.scorer import SePerScorer
 
 Weights = Literal["separate", "policy-base", "policy"]
 
 
 class PolicyReader:
-    """Provides a scorer that reads with its own weights or with the trainer's.
+    """Provides a scorer that reads with its own weights (``"separate"``) or, after ``attach``, with the trainer's.
 
-    Without a scorer, or a client of a scoring server, the embedded models are loaded on first use. The weights
-    ``"separate"`` are the scorer's own, which a client needs; ``"policy-base"`` and ``"policy"`` are the trainer's,
-    without and with its adapter, after ``attach``.
+    Without a scorer, or a client of a scoring server, the embedded models are loaded on first use.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | None", weights: Weights) -> None:
@@ -63,11 +60,9 @@ class PolicyReader:
         """Read with the weights of a trainer of TRL from now on; call it before training.
 
         One prompt is sampled with the trainer's settings, and its log-probabilities are compared with teacher-forced
-        ones: gradient checkpointing and train mode would change them silently, and raise ``RuntimeError``. Sharded
-        weights (FSDP, ZeRO-3) are gathered on every rank while the reader runs, as TRL gathers them for generation. If
-        the trainer merges the adapter into the base to synchronise vLLM (``use_vllm``), ``"policy-base"`` reads from a
-        copy of the adapted base weights, which is made here. Raises ``ValueError`` if the scorer's tokenizer is not
-        the policy's, or its weights cannot be gathered or copied.
+        ones: gradient checkpointing and train mode would change them silently, and raise ``RuntimeError``. With
+        ``use_vllm``, ``"policy-base"`` reads from a copy of the adapted base weights, which is made here. Raises
+        ``ValueError`` if the scorer's tokenizer is not the policy's, or its weights cannot be gathered or copied.
         """
         if self.weights == "separate":
             raise ValueError("reader='separate' has its own weights; attach is for policy-base and policy")
@@ -78,8 +73,6 @@ class PolicyReader:
             )
         self._trainer, self._lent, self._base = trainer, None, None
         if self.weights == "policy-base" and getattr(trainer, "use_vllm", False):
-            from seper_reward.reward.base_weights import BaseWeights  # imported here: needs torch
-
             with whole_policy(trainer) as (policy, _):
                 self._base = BaseWeights(policy)
         with self.scorer():
@@ -90,8 +83,7 @@ class PolicyReader:
         """Yield the scorer; at the end of the block the trainer's model is restored.
 
         If the trainer shards its weights, all ranks must enter the block together; within it, each rank works
-        independently. Raises ``ValueError`` if the trainer's weights are needed, and ``attach`` was not called or they
-        cannot be gathered, or if this is an unpickled copy of an object with a given scorer.
+        independently. Raises ``ValueError`` if the trainer's weights are needed and ``attach`` was not called.
         """
         if self.weights == "separate":
             yield self._own()
@@ -128,12 +120,12 @@ class PolicyReader:
 
 @contextmanager
 def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
-    """Use a model under training, with unsharded weights, as a reader within a block.
+    """Use a model under training, with unsharded weights, as a reader within a block; then restore every module.
 
-    Inside the block there are no gradients, the model is in eval mode, gradient checkpointing (which would silently
-    drop the key-value cache) is off, LoRA adapters are off unless ``adapter`` is true, and the random state of
-    training does not change. At the end, also after an exception, every module is restored. A ``PeftModel`` is yielded
-    as its base model, whose layers contain the adapters; without ``adapter``, another model raises ``ValueError``.
+    There are no gradients, the model is in eval mode, gradient checkpointing (which would silently drop the key-value
+    cache) is off, LoRA adapters are off unless ``adapter`` is true, and the random state of training does not change.
+    A ``PeftModel`` is yielded as its base model, whose layers contain the adapters; without ``adapter``, another model
+    raises ``ValueError``.
     """
     import torch
 

@@ -97,7 +97,7 @@ class SePerReward:
         self.failures: Counter[str] = Counter()
         self.log = RewardLog()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
-        self._beliefs = BeliefMemory()
+        self._beliefs, self._reused = BeliefMemory(), list[float]()
 
     def __repr__(self) -> str:
         """Return the weights and the reader."""
@@ -126,21 +126,13 @@ class SePerReward:
         not: it measures each context once for all its clients.
         """
         share = self._shares(trainer_state)
-
-        def read() -> list[Rollout]:
+        with _agreement(share):
             others = rows_of_others(self.environment, environment, environments)
             if environments is None and passages is None:
                 tools = getattr(getattr(log_metric or log_extra, "__self__", None), "tools", None) or ()
                 self.search_tools.refuse_several([each.__name__ for each in tools if hasattr(each, "__name__")])
             columns = (question, answers, completions, passages, environments, self.passage_tag, others)
-            return read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
-
-        if share:
-            from seper_reward.reward.shared import agreed  # imported here: needs torch, which a client may lack
-
-            rollouts = agreed(read)
-        else:
-            rollouts = read()
+            rollouts = read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
         if environments is None and passages is None:
             self.log.warn_of_unread(completions or (), self.passage_tag)
             if not self.weights.answer_weight:
@@ -155,8 +147,7 @@ class SePerReward:
         if log_extra is not None:
             self.log.columns(self.__name__, rollouts, scores, log_extra)
         if log_metric is not None and profile is not None:
-            reused = self._beliefs.reused
-            self.log.metrics(self.__name__, rollouts, scores, log_metric, profile=profile, reused=reused)
+            self.log.metrics(self.__name__, rollouts, scores, log_metric, profile=profile, reused=self._reused)
         return [None if score is None else score.reward for score in scores]
 
     @property
@@ -177,14 +168,18 @@ class SePerReward:
         return self._scores(rollouts, share=False)
 
     def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
-        """Start to measure the beliefs of a rollout that has not ended, to shorten the wait for its reward.
+        """Let a server or an engine measure a rollout that has not ended, while the policy still generates.
 
-        A server or an engine then works while the policy still generates. A reader in this process would compete with
-        the policy for the processor, so it starts nothing. Rewards are the same; errors are reported when the rollout
-        is scored. Question and answers are as in the columns; ``turns`` are the searches so far.
+        A reader in this process would compete with the policy for the processor, so it starts nothing. Errors are
+        reported when the rollout is scored. ``turns`` are the searches so far.
         """
-        if not self._reader.works_ahead or self._is_shared_engine():
-            return  # which rank queries a shared engine is decided when the reward is called
+        if not self._reader.works_ahead:
+            return
+        if not self._reader.remote:
+            from seper_reward.runtime.distributed import met  # imported here: needs torch, which a client may lack
+
+            if met()[1] > 1:
+                return  # which rank queries a shared engine is decided when the reward is called
         try:
             (rollout,) = read_rollouts([question], [answers])
         except ValueError:
@@ -200,12 +195,8 @@ class SePerReward:
     def turn_rewards(self, rollout: Rollout) -> list[float]:
         """Return the reward of each message of the policy; the sum is exactly the rollout's reward.
 
-        The reward of a message is the gain of its searches minus their price; the last one also has the reward of the
-        answer. The rollout is one of ``read_rollouts`` whose completion is a list of messages.
-
-        Raises:
-            UnscorableError: The rollout cannot be scored, with the reason in ``failures``; or its messages are
-                unknown.
+        The rollout is one of ``read_rollouts`` whose completion is a list of messages. Raises ``UnscorableError`` if
+        it cannot be scored, with the reason in ``failures``, or if its messages are unknown.
         """
         (score,) = self.score([rollout])
         credit = credit_of(rollout, score)
@@ -222,38 +213,59 @@ class SePerReward:
         """Return whether all ranks of a trainer make this call, and have work to share."""
         return trainer_state is not None and not self._reader.remote
 
-    def _is_shared_engine(self) -> bool:
-        if self._reader.remote:
-            return False
-        from seper_reward.runtime.distributed import met  # imported here: needs torch, which a client may lack
-
-        return met()[1] > 1
-
     def _scores(self, rollouts: Sequence[Rollout], share: bool) -> list[Score | None]:
         if self._reader.moves:
             self._beliefs.clear()  # the weights have changed since the last call
-        asked = [self.weights.asks(rollout) if rollout.answers else None for rollout in rollouts]
-        measured = self._beliefs.measure(asked, self._measure, share=share)
-        self.failures.update(str(found)[:200] for found in measured if isinstance(found, UnscorableError))
-        return list(map(self._score, rollouts, measured))
+        asked = [self.weights.asks(rollout) for rollout in rollouts if rollout.answers]
+        found = self._beliefs.recall(asked)
+        self._reused = found.reused
+        if share:
+            from seper_reward.reward.shared import union  # imported here: needs torch, which a client may lack
 
-    def _measure(self, asked: Sequence[Asked]) -> Sequence[Measured | UnscorableError]:
-        with self._reader.scorer() as scorer:
-            return scorer.measure(asked)
+            found.missing = union(found.missing)  # the caches of the ranks may differ
+        found.add(self._measure(found.missing, share))
+        if found.missing:  # the contexts of questions that failed, each alone
+            found.add(self._measure(found.missing, share))
+        self._beliefs.remember(found)
+        measured = map(found.of, asked)
+        scores: list[Score | None] = []
+        for rollout in rollouts:
+            result = next(measured) if rollout.answers else None
+            if isinstance(result, UnscorableError):
+                self.failures[str(result)[:200]] += 1
+            elif not rollout.answers and rollout.problem != OTHERS:
+                self.failures[rollout.problem or "no gold answer"] += 1
+            scores.append(self.weights.score(rollout, result) if isinstance(result, Measured) else None)
+        return scores
 
-    def _score(self, rollout: Rollout, measured: Measured | UnscorableError | None) -> Score | None:
-        if not rollout.answers and rollout.problem != OTHERS:
-            self.failures[rollout.problem or "no gold answer"] += 1
-        return self.weights.score(rollout, measured) if isinstance(measured, Measured) else None
+    def _measure(self, asked: Sequence[Asked], share: bool) -> Sequence[Measured | UnscorableError]:
+        if not share:
+            with self._reader.scorer() as scorer:
+                return scorer.measure(asked)
+        if not asked:
+            return []
+        from seper_reward.reward.shared import gather, scatter
+
+        mine = scatter(asked)
+        with _agreement(share), self._reader.scorer() as scorer:
+            measured = scorer.measure(mine)
+        return gather(asked, measured)
+
+
+def _agreement(share: bool) -> AbstractContextManager[None]:
+    """Return a block that fails on all ranks if it fails on one; with ``share``, all ranks enter it together."""
+    if not share:
+        return nullcontext()
+    from seper_reward.runtime.distributed import agreement  # imported here: needs torch, which a client may lack
+
+    return agreement()
 
 
 class AsyncSePerReward(SePerReward):
-    """A ``SePerReward`` with asynchronous calls, with the same arguments and the same rewards.
+    """A ``SePerReward`` with asynchronous calls, so that the servers of several rewards work in parallel.
 
-    TRL's trainers await their asynchronous rewards together, so the servers of several rewards work in parallel. A
-    call runs in a thread and does not block the trainer's event loop. The scorer is the URL of ``seper-reward serve``,
-    a client of it, or a scorer in front of an engine; with a reader in this process, where rewards would only wait for
-    each other, it raises ``ValueError``.
+    The scorer is the URL of ``seper-reward serve``, a client of it, or a scorer in front of an engine; a reader in
+    this process, where rewards would only wait for each other, raises ``ValueError``.
     """
 
     def __init__(self, scorer: "SePerScorer | SePerClient | str", **settings: Any) -> None:

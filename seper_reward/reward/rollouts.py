@@ -179,7 +179,8 @@ def _rollout(
     row: Sequence[Any], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
 ) -> Rollout:
     question, answers, completion, environment, passages = row
-    question, answers = _known(question, environment, "question"), _known(answers, environment, "answers")
+    question = getattr(environment, "question", None) if question is None else question
+    answers = getattr(environment, "answers", None) if answers is None else answers
     if not _records(environment):
         environment = None
     try:
@@ -208,11 +209,6 @@ def _rollout(
         return rollout if all(map(is_unicode, texts)) else unusable("the rollout contains half a surrogate pair")
     except UnscorableError as error:
         return unusable(str(error))
-
-
-def _known(value: Any, environment: Any, name: str) -> Any:
-    """Return the value of the column, or the environment's attribute if it is ``None``."""
-    return getattr(environment, name, None) if value is None else value
 
 
 def unusable(problem: str) -> Rollout:
@@ -246,9 +242,8 @@ def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
 def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> tuple[list[list[Result]], list[int]]:
     """Return the searches before the policy's first message and after each message, and the number of failed calls.
 
-    Errors of failed calls, and the answer that there are no more searches, are left out. With an environment only its
-    own tools count. A result without a name is a search unless the policy calls another tool. A failed call counts if
-    it is a search, or if its tool does not exist.
+    A result without a name is a search unless the policy calls another tool. A failed call counts if it is a search,
+    or if its tool does not exist.
     """
     results = read_results(messages)
     if environment is not None:  # TRL writes its errors in one form, and passages may begin like others

@@ -1,4 +1,4 @@
-"""Temporary gathering of a sharded policy: each rank gets the full weights within a block.
+"""The weights of a policy in training: a sharded policy as a whole within a block, and a copy of its base.
 
 Under FSDP and ZeRO-3 a forward pass is collective: all ranks must make the same number of forward passes, but ranks
 that read different passages do not. With full weights, and without the hooks that would gather and shard them again,
@@ -94,3 +94,59 @@ def _refuse_pieces(trainer: Any, policy: Any) -> None:
             "and XLA's FSDP cannot): each forward pass is collective, and ranks read different passages; use "
             "reader='separate'"
         )
+
+
+class BaseWeights:
+    """Copy, in CPU memory, of the base weights that have an adapter, from a policy with unsharded weights.
+
+    TRL merges the LoRA into the base to send the policy's weights to vLLM, and subtracts it afterwards. Each merge
+    rounds the base, in bfloat16 most adapted weights, and the differences add up (huggingface/trl#6688). A quantized
+    weight raises ``ValueError``: a copy of its numbers does not undo a merge.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        weights = _adapted(policy)
+        quantized = next((each.dtype for each in weights if not each.is_floating_point()), None)
+        if quantized is not None:
+            raise ValueError(
+                f"reader='policy-base' cannot restore a base of {quantized} after use_vllm merges the adapter "
+                "into it; load the policy without quantization, or use reader='separate'"
+            )
+        self._copies = [_on_host(each) for each in weights]
+
+    @contextmanager
+    def in_place(self, policy: Any) -> Iterator[None]:
+        """Put the copy into the policy with unsharded weights, and restore the current weights when the block ends."""
+        weights = _adapted(policy)
+        merged = [_on_host(each) for each in weights]
+        try:
+            _fill(weights, self._copies)
+            yield
+        finally:
+            _fill(weights, merged)
+
+
+def _adapted(policy: Any) -> list[Any]:
+    """Return the base weights of all layers with an adapter, in the order of the modules."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return [
+        weight.data
+        for layer in policy.modules()
+        if isinstance(layer, BaseTunerLayer)
+        for weight in layer.get_base_layer().parameters(recurse=False)
+    ]
+
+
+def _on_host(weight: Any) -> Any:
+    # copy=True: weights on the CPU would otherwise not be copied
+    return weight.detach().to("cpu", copy=True)
+
+
+def _fill(weights: list[Any], values: list[Any]) -> None:
+    import torch
+
+    with torch.no_grad():
+        # in place: the gathered weights of sharded policies are views
+        for weight, value in zip(weights, values, strict=True):
+            weight.copy_(value)

@@ -1,49 +1,45 @@
-"""Measurement on all ranks of a trainer: questions are cut into parts of similar cost, one part per rank."""
+"""Questions of all ranks of a trainer: questions are cut into parts of similar cost, one part per rank."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from seper_reward.batching import prompt_cost
+from seper_reward.reward.beliefs import merged
 from seper_reward.runtime.distributed import cut_by_cost, gathered, met
-from seper_reward.types import Asked, Measure, Measured, Responses, UnscorableError, all_or_error
+from seper_reward.types import Asked, Measured, Responses, UnscorableError, all_or_error
 
 _UNEVEN = 1.2  # largest part, relative to the mean, without dividing a question
 
-T = TypeVar("T")
+
+def union(asked: Sequence[Asked]) -> list[Asked]:
+    """Return the questions of all ranks, each once; all ranks call it together."""
+    return merged(itertools.chain.from_iterable(gathered(list(asked))))
 
 
-def measure_together(asked: Sequence[Asked], measure: Measure) -> list[Measured | UnscorableError]:
-    """Measure questions on all ranks, each context and text on one of them; every rank gets all results.
-
-    All ranks call it together, with the same questions, and call ``measure`` with their part, which may be empty. As
-    on one rank, a question fails as a whole if one of its contexts or texts cannot be measured. Only the texts of
-    sampled responses are sent to other ranks. Errors are those of ``gathered``.
-    """
-    if not asked:
-        return []
+def scatter(asked: Sequence[Asked]) -> list[Asked]:
+    """Return this rank's part of questions that are the same on all ranks; it may be empty."""
     rank, ranks = met()
-    parts = cut(asked, ranks)
-    mine = parts[rank]
-    found = gathered(lambda: [_drop_tokens(each) for each in measure(list(mine.values()))])
+    return list(cut(asked, ranks)[rank].values())
+
+
+def gather(asked: Sequence[Asked], own: Sequence[Measured | UnscorableError]) -> list[Measured | UnscorableError]:
+    """Return the results of questions on every rank, from the results of each rank's part (``scatter``).
+
+    As on one rank, a question fails as a whole if one of its contexts or texts cannot be measured. Only the texts of
+    sampled responses are sent to other ranks.
+    """
+    parts = cut(asked, met()[1])
+    found = gathered([_drop_tokens(each) for each in own])
     pieces = [dict(zip(part, results, strict=True)) for part, results in zip(parts, found, strict=True)]
     return [_join([part[place] for part in pieces if place in part]) for place in range(len(asked))]
-
-
-def agreed(act: Callable[[], T]) -> T:
-    """Run ``act`` on every rank and return this rank's result; if one rank fails, all raise, as in ``gathered``."""
-    results: list[T] = []
-    gathered(lambda: results.append(act()))
-    return results[0]
 
 
 def cut(asked: Sequence[Asked], parts: int) -> list[dict[int, Asked]]:
     """Cut questions into parts of similar cost, each a contiguous range, by their index in ``asked``.
 
-    Questions are divided only if whole questions make very uneven parts. The contexts of a question share responses,
-    which are judged once. An undivided question also gets the result of a single rank: bit by bit if questions are
-    measured one by one (``SePerScorer.batch_size``), else up to low digits.
+    Questions are divided only if whole questions make very uneven parts: the contexts of a question share responses,
+    which are judged once.
 
     >>> from seper_reward.types import Passage
     >>> found = [(Passage("Ida Voss runs it."),), (Passage("Rain fell on it."),)]

@@ -12,7 +12,7 @@ from trl import GRPOTrainer
 from seper_reward.reward.credit import Credit, advantages_over_reader, credit_of
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
-from seper_reward.reward.rollouts import Rollout, Score, tagged_block
+from seper_reward.reward.rollouts import Rollout, Score
 
 Records = list[tuple[Rollout, Score | None]]
 
@@ -23,9 +23,8 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
     ``credit.py`` has the formula. Advantages have the shape ``(B, T)``, which TRL's losses accept. Reward functions
     other than ``SePerReward`` still count for all tokens. The baseline is the reward of the reader's immediate answer,
     which shows the value of a search even if all rollouts of a group search. A message's tokens are found by TRL's
-    tool mask (of tools, environments, or ``env_mask`` of a ``rollout_func``), else by the reward's ``passage_tag`` in
-    the text; the tokens between the tags then have the advantage 0. If the messages of a rollout cannot be separated,
-    or the rollout was not scored, all its tokens get one advantage, as in ``GRPOTrainer``; the metric
+    tool mask (of tools, environments, or ``env_mask`` of a ``rollout_func``). If the messages of a rollout cannot be
+    separated, or the rollout was not scored, all its tokens get one advantage, as in ``GRPOTrainer``; the metric
     ``credit/whole_rollouts`` is the share of such rollouts.
 
     Args:
@@ -76,39 +75,30 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         for at, rows in records.items():
             reward, weight = self._credited[at], float(self.reward_weights[at])
             earned = [credit_of(*row) for row in rows]
-            by_message = [self._over_reader(reward, credit, row[1]) for credit, row in zip(earned, rows, strict=True)]
             shares = _subtract_group_mean(rewards, at, size)[here]
             for row, credit in enumerate(earned):
-                messages = self._messages_of_tokens(batch, row, credit, reward.passage_tag)
+                messages = self._messages_of_tokens(batch, row, credit)
                 if isinstance(messages, str):
                     undivided[row] = 1
                     self.undivided[messages] += 1
                     continue
-                own = torch.tensor([*by_message[row], 0.0], device=whole.device)[messages]  # -1 is the last place
+                score = rows[row][1]
+                assert score is not None
+                assert not isinstance(credit, str)
+                own_values = advantages_over_reader(credit, reward.weights.answer_values(score))
+                own = torch.tensor([*own_values, 0.0], device=whole.device)[messages]  # -1 is the last place
                 advantages[row] = (advantages[row] + weight * (own - shares[row])).masked_fill(messages < 0, 0.0)
         share_of_rows = self.accelerator.gather(undivided.mean().to(whole.device)).mean().item()
         self._metrics["train" if self.model.training else "eval"]["credit/whole_rollouts"].append(share_of_rows)
         return advantages
 
-    def _over_reader(self, reward: SePerReward, credit: Credit | str, score: Score | None) -> list[float]:
-        """Return a rollout's advantages over the reader; an empty list if its credit is unknown."""
-        if isinstance(credit, str) or score is None:
-            return []
-        return advantages_over_reader(credit, reward.weights.answer_values(score))
-
-    def _messages_of_tokens(
-        self, batch: Mapping[str, Any], row: int, credit: Credit | str, passage_tag: str | None
-    ) -> Tensor | str:
+    def _messages_of_tokens(self, batch: Mapping[str, Any], row: int, credit: Credit | str) -> Tensor | str:
         """Return the index of each token's message, ``(T,)``, or -1 without a message; else the reason for failure."""
         if isinstance(credit, str):
             return credit
         mask = batch["completion_mask"][row].bool()
         if "tool_mask" in batch:
             messages = messages_by_mask(mask & batch["tool_mask"][row].bool())
-        elif passage_tag is not None:
-            ids = batch["completion_ids"][row]
-            pieces = self._tokenizer.batch_decode(ids[:, None].tolist(), skip_special_tokens=True)
-            messages = messages_by_tag(pieces, passage_tag).to(mask.device).masked_fill(~mask, -1)
         else:
             messages = messages_by_mask(mask)
         if bool(mask.any()) and int(messages.max()) + 1 != len(credit.calls):
@@ -141,31 +131,6 @@ def messages_by_mask(mask: Tensor) -> Tensor:
     """
     before = torch.nn.functional.pad(mask[:-1], (1, 0), value=False)
     return ((mask & ~before).cumsum(0) - 1).masked_fill(~mask, -1)
-
-
-def messages_by_tag(pieces: Sequence[str], tag: str) -> Tensor:
-    r"""Return for each token the index of the policy's message, from 0; -1 for tokens of tagged passages.
-
-    A message is text between passages that is not blank. Blank text and tokens without a text, as at the end, belong
-    to the message before them. ``pieces`` are the T texts of single tokens.
-
-    >>> messages_by_tag(["mill ", "<in", "fo>", "Ida", "</info>\n", "Ida", " Voss", ""], "info").tolist()
-    [0, -1, -1, -1, -1, 1, 1, 1]
-    """
-    ends = torch.tensor([len(piece) for piece in pieces]).cumsum(0).tolist()
-    text = "".join(pieces)
-    messages = torch.full((len(pieces),), -1)
-    number, start = -1, 0
-    blocks = [*(found.span() for found in tagged_block(tag).finditer(text)), (len(text), len(text) + 1)]
-    for opens, closes in blocks:
-        if text[start:opens].strip():
-            number += 1
-        for place, end in enumerate(ends):
-            begin = end - len(pieces[place])
-            if start <= begin and end <= opens:  # tokens that overlap a passage belong to it
-                messages[place] = number
-        start = closes
-    return messages
 
 
 def _subtract_group_mean(rewards: Tensor, column: int, size: int) -> Tensor:

@@ -4,7 +4,8 @@ import bisect
 import functools
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -94,25 +95,30 @@ def met() -> tuple[int, int]:
     return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def gathered(act: Callable[[], T]) -> list[T]:
-    """Run ``act`` on all connected processes and return their results by rank; if one fails, all raise.
+@contextmanager
+def agreement() -> Iterator[None]:
+    """Enter a block on all connected processes together; if it fails on one, all raise at its end.
 
     The failed process raises its own error, other processes a ``RuntimeError`` with its rank and error.
     """
-    rank, processes = met()
-    if processes == 1:
-        return [act()]
-    result, failure = None, None
+    failure = None
     try:
-        result = act()
+        yield
     except Exception as error:  # raised below: the other processes wait
         failure = error
-    problem = None if failure is None else f"{type(failure).__name__}: {failure}"
-    outcomes: list[Any] = [None] * processes
-    torch.distributed.all_gather_object(outcomes, (result, problem))  # of a trainer's group, also without Accelerate
+    problems = gathered(None if failure is None else f"{type(failure).__name__}: {failure}")
     if failure is not None:
         raise failure
-    for other, (_, problem) in enumerate(outcomes):
+    for other, problem in enumerate(problems):
         if problem is not None:
-            raise RuntimeError(f"process {other} failed, so process {rank} stops: {problem}")
-    return [found for found, _ in outcomes]
+            raise RuntimeError(f"process {other} failed, so process {met()[0]} stops: {problem}")
+
+
+def gathered(own: T) -> list[T]:
+    """Return the values of all connected processes by rank, each picklable; all must call this together."""
+    processes = met()[1]
+    if processes == 1:
+        return [own]
+    values: list[Any] = [None] * processes
+    torch.distributed.all_gather_object(values, own)  # of a trainer's group, also without Accelerate
+    return values

@@ -151,18 +151,17 @@ class Worker:
     def _measure(self, scorer: SePerScorer, jobs: Sequence[_Job]) -> Sequence[Measured | Exception]:
         """Return the measurements of jobs; only beliefs that are not in memory are measured."""
         wanted = [job.asked for job in jobs]
-
-        def measure(asked: Sequence[Asked]) -> list[Measured | UnscorableError]:
-            found = scorer.measure(asked, len(asked))
-            self.counts.measured += sum(len(each.beliefs) for each in found if isinstance(each, Measured))
-            return found
-
         try:
-            found = [each for each in self._beliefs.measure(wanted, measure) if each is not None]
-            missing = self._beliefs.reused.count(0)
+            found = self._beliefs.recall(wanted)
+            while found.missing:
+                results = scorer.measure(found.missing, len(found.missing))
+                self.counts.measured += sum(len(each.beliefs) for each in results if isinstance(each, Measured))
+                found.add(results)
+            self._beliefs.remember(found)
+            missing = found.reused.count(0)
             self.counts.blocks += bool(missing)
             self.counts.reused += sum(len(each.contexts) for each in wanted) - missing
-            return found
+            return list(map(found.of, wanted))
         except Exception as error:
             if len(jobs) > 1 and not isinstance(error, ConnectionError):
                 _log.exception("a block of %d questions failed; they are measured one by one", len(jobs))

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from seper_reward.baselines import candidates
-from seper_reward.baselines.candidates import Elected, Ensemble, answer_similarities, verdicts
+from seper_reward.baselines.pool import Elected, Ensemble, answer_similarities, verdicts
 from seper_reward.baselines.voting import SIMILARITIES, VoteOptions, VoteWeights
 from seper_reward.judge.judge import Judge
 from seper_reward.types import Passage, Query, Responses, UnscorableError
@@ -79,7 +78,7 @@ def test_where_nobody_says_anything(asking, monkeypatch):
 
 
 def test_the_embedded_encoder_is_the_default(monkeypatch):
-    monkeypatch.setattr(candidates, "load_encoder", lambda name: {"minilm": Encoder()}[name])
+    monkeypatch.setattr("seper_reward.baselines.pool.load_encoder", lambda name: {"minilm": Encoder()}[name])
     asking = Ensemble(Scorer())
     assert asking.candidates("Who?", SHOWN[1:]).texts == ("Ann Lee", "Bob")
     with pytest.raises(UnscorableError, match="too long"):

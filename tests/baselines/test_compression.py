@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from seper_reward.baselines import compressors
 from seper_reward.baselines.compression import (
     CompressionOptions,
     CompressionResult,
@@ -44,7 +43,7 @@ class First:
 
 @pytest.fixture
 def scorer(tiny_sampler, monkeypatch):
-    monkeypatch.setattr(compressors, "COMPRESSORS", {"first": lambda reader, keep: First()})
+    monkeypatch.setattr("seper_reward.baselines.compression.COMPRESSORS", {"first": lambda reader, keep: First()})
     return StubScorer(tiny_sampler.tokenizer, seper, lambda question, ids: "Ann" if "c" in ids else "Bob", 0.01)
 
 

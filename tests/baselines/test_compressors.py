@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from seper_reward.baselines import compressors
-from seper_reward.baselines.compressors import (
+from seper_reward.baselines.compression import (
     LongLLMLingua,
     SelectiveContext,
     above_percentile,
@@ -117,7 +116,7 @@ def scripted(monkeypatch, scores):
         keys = [prompt if prompt in scores else text for prompt, text in zip(prompts, texts, strict=True)]
         return [[scores[key] - 1, scores[key] + 1] for key in keys]
 
-    monkeypatch.setattr(compressors, "token_log_probs", token_log_probs)
+    monkeypatch.setattr("seper_reward.baselines.compression.token_log_probs", token_log_probs)
     return asked
 
 

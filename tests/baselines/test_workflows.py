@@ -6,10 +6,12 @@ from dataclasses import asdict, replace
 import pytest
 
 from seper_reward import SePerScorer
-from seper_reward.baselines.session import Step, Trace, WorkflowOptions
 from seper_reward.baselines.workflows import (
     Answered,
+    Step,
     StepResult,
+    Trace,
+    WorkflowOptions,
     WorkflowResult,
     WorkflowsResult,
     compare_workflows,

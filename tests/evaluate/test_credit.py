@@ -10,8 +10,8 @@ import torch
 from seper_reward.cli import main
 from seper_reward.evaluate import credit
 from seper_reward.evaluate.credit import CreditedSearch, compare_credits, credited_searches, effects
+from seper_reward.evaluate.interventions import ARMS, Case
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reward.interventions import ARMS, Case
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
 from seper_reward.statistics import slope, spearman, statistic_over_questions

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from seper_reward.evaluate.rankings import downstream, gold_relevance, graded_relevance, rank_metrics, rank_values
-from seper_reward.types import LabeledQuery, Passage, Query
+from seper_reward.evaluate.rankings import downstream, gold_relevance, rank_metrics, rank_values
+from seper_reward.types import Passage, Query
 
 A, B, C, D = (Passage(f"text {name}", id=name) for name in "abcd")
 
@@ -56,10 +56,6 @@ def test_no_relevant_passage_at_all():
 def test_relevance():
     query = Query("q", "Who?", ("x",), (Passage("t", id="a", metadata={"relevant": True}), B))
     assert gold_relevance(query) == {"a": 1, "b": 0}
-    labeled = LabeledQuery(Query("q", "Who?", ("x",), (A, B, C)), (0.9, -0.8, 0.4), (0.0, 0.0, 0.0))
-    assert graded_relevance(labeled) == {"a": 3, "b": 0, "c": 1}
-    people = LabeledQuery(labeled.query, (4.0, 0.0, 1.0), (0.0, 0.0, 0.0), graded=True)
-    assert graded_relevance(people) == {"a": 4, "b": 0, "c": 1}
 
 
 def test_downstream_sees_the_top(tiny_scorer):

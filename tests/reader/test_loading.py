@@ -23,7 +23,7 @@ from seper_reward.reader.loading import (
     refuse_other_kinds,
     save_reader_defaults,
 )
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import with_tool_template
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.json_files import write_json
 from tests.helpers import run

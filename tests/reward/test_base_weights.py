@@ -9,8 +9,8 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 from trl.generation.vllm_generation import VLLMGeneration
 
-from seper_reward.reward.base_weights import BaseWeights
 from seper_reward.reward.reward import SePerReward
+from seper_reward.reward.sharding import BaseWeights
 
 COLUMNS = {"question": ["Who?"] * 3, "answers": [["Ida Voss"]] * 3, "passages": [["Ida Voss."], ["Bob."], []]}
 

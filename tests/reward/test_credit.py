@@ -23,7 +23,7 @@ from seper_reward.reward.credit import (
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.rollouts import Rollout, read_rollouts
-from seper_reward.reward.trainer import messages_by_mask, messages_by_tag
+from seper_reward.reward.trainer import messages_by_mask
 from seper_reward.reward.turns import Turn
 from seper_reward.types import Belief, Estimate, Measured, Passage, UnscorableError
 from tests.helpers import ENVIRONMENT
@@ -152,11 +152,7 @@ def test_where_there_is_no_reward_per_turn(tiny_scorer, rollout, reason):
         SePerReward(tiny_scorer, price=0.0).turn_rewards(rollout)
 
 
-def test_messages_in_tagged_text():
-    pieces = ["<s>mill</s>", "<info>", "Ida runs it", "</info>", "\n", "<s>Ida", "</s>", "<info>x</info>", "\n", ""]
-    assert messages_by_tag(pieces, "info").tolist() == [0, -1, -1, -1, 1, 1, 1, -1, 1, 1]
-    assert messages_by_tag(["<info>x</info>", "Ida"], "info").tolist() == [-1, 0]
-    assert messages_by_tag(["Ida", " <info>x"], "info").tolist() == [0, 0]
+def test_messages_by_mask():
     assert messages_by_mask(torch.tensor([False, True, True, False, False, True])).tolist() == [-1, 0, 0, -1, -1, 1]
 
 
@@ -310,9 +306,16 @@ def test_a_rollout_whose_messages_are_not_found_has_one_advantage(tmp_path, tiny
 SAID = "<search>house 0</search><information>House 0 belongs to Owner 0.</information>Owner 0"
 
 
+def passage_mask(tokenizer):
+    """Return for each token of ``SAID`` and the end whether the policy wrote it: no token that overlaps a passage."""
+    start, end = SAID.index("<information>"), SAID.index("</information>") + len("</information>")
+    offsets = tokenizer(SAID, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    return [*(int(last <= start or first >= end) for first, last in offsets), 1]
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
-    """Texts of a rollout function, as Search-R1's; with a mask of what the policy did not write, and without."""
+    """Texts of a rollout function, as Search-R1's; without a mask of what the policy wrote they are not divided."""
     reader = make_reader(tmp_path / "reader", whole=True)  # one of its tokens is the end of a tag and the next start
 
     def rollouts(prompts, trainer):
@@ -325,8 +328,9 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
             "logprobs": [[0.0] * len(row) for row in ids],
         }
         if masked:
-            found = [messages_by_tag([tokenizer.decode([one]) for one in row], "information") for row in ids]
-            made["env_mask"] = [(row >= 0).long().tolist() for row in found]
+            made["env_mask"] = [
+                passage_mask(tokenizer) if place % 2 else [1] * len(ids[place]) for place in range(len(ids))
+            ]
         return made
 
     reward = SePerReward(tiny_scorer, price=0.1, passage_tag="information")
@@ -336,6 +340,9 @@ def test_transcripts_with_passage_tags(tmp_path, tiny_scorer, masked):
         trainer.train()
     assert [rollout.calls for rollout, _ in recorded] == [(0,), (1, 0)] * 4
     assert {rollout.passages for rollout, _ in recorded[1::2]} == {(Passage("House 0 belongs to Owner 0."),)}
+    if not masked:
+        assert trainer.undivided == {"the completion's tokens do not show the policy's messages": 4}
+        return
     assert not trainer.undivided
     (batch,) = trainer.batches
     rollout, score = recorded[1]
@@ -385,11 +392,10 @@ import pytest, torch
 from accelerate.utils import gather_object
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
-from seper_reward.reader.sampler import ReaderOptions
+from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reward import SePerReward
 from seper_reward.reward.credit import credit_of
 from seper_reward.reward.environment import search_environment
-from seper_reward.runtime.pretrained import LoadOptions
 from seper_reward.scorer import SePerScorer
 from tests.reward.test_credit import Finds, scripted, slowly, trainer_of
 
@@ -409,8 +415,9 @@ assert len(recorded) == 2
 group = gather_object([credit_of(*row) for row in recorded])  # two rollouts of each rank
 assert [credit.calls for credit in group] == [(0,), (1, 0)] * 2
 rank = trainer.accelerator.process_index
-for row, advantages in enumerate(slowly(group)[2 * rank : 2 * rank + 2]):
-    assert batch["advantages"][row, 0].item() == pytest.approx(advantages[0], abs=1e-5)
+for row, (rollout, score) in enumerate(recorded):
+    (first, *_) = slowly(credit_of(rollout, score), [belief.seper for belief in score.beliefs])
+    assert batch["advantages"][row, 0].item() == pytest.approx(first, abs=1e-5)
 print(f"rank {rank} is right\\n", end="")  # in one piece, as two ranks write
 """
 

@@ -15,8 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.trainer.utils import is_async_callable
 
 from seper_reward.retrieval import BM25Retriever, CachedRetriever, DenseRetriever
-from seper_reward.reward import AsyncSePerReward, prefetch_searches, search_environment
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import AsyncSePerReward, prefetch_searches, search_environment, with_tool_template
 from seper_reward.reward.reward import SePerReward
 from tests.reward.async_grpo import trainer_class, worker_module
 from tests.reward.async_worker import ScriptedLoop, async_rollout_worker

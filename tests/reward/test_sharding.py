@@ -254,10 +254,3 @@ def test_what_cannot_be_gathered_is_refused(tmp_path):
             pass
 
     on_two_ranks(rank, tmp_path)
-
-
-@pytest.mark.parametrize(("fsdp", "stage", "expected"), [(False, 2, False), (False, 3, True), (True, None, True)])
-def test_which_trainers_shard(fsdp, stage, expected):
-    plugin = None if stage is None else SimpleNamespace(zero_stage=stage)
-    accelerator = SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin))
-    assert is_sharded(SimpleNamespace(is_fsdp_enabled=fsdp, accelerator=accelerator)) is expected

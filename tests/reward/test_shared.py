@@ -10,7 +10,7 @@ from seper_reward.batching import prompt_cost
 from seper_reward.reward.beliefs import BeliefMemory
 from seper_reward.reward.reward import AsyncSePerReward, SePerReward
 from seper_reward.reward.rollouts import Rollout
-from seper_reward.reward.shared import cut, measure_together
+from seper_reward.reward.shared import cut, gather, scatter
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime import distributed
 from seper_reward.runtime.distributed import gathered
@@ -60,18 +60,14 @@ def lengths(asked):
 
 
 def in_turn(monkeypatch, asked, measure, ranks):
-    """Return what rank 0 gets, with the other ranks' parts measured by this process, too; and who measured what."""
-    parts = cut(asked, ranks)
-    measured = []
-
-    def all_parts(act):
-        for part in parts:
-            measured.append(list(part.values()))
-        return [act(), *(measure(list(part.values())) for part in parts[1:])]
-
-    monkeypatch.setattr("seper_reward.reward.shared.met", lambda: (0, ranks))
-    monkeypatch.setattr("seper_reward.reward.shared.gathered", all_parts)
-    return measure_together(asked, measure), measured
+    """Return what every rank gets, if this process measures the parts of all ranks in turn; and the parts."""
+    parts, results = [], []
+    for rank in range(ranks):
+        monkeypatch.setattr("seper_reward.reward.shared.met", lambda rank=rank: (rank, ranks))
+        parts.append(scatter(asked))
+        results.append(measure(parts[-1]))
+    monkeypatch.setattr("seper_reward.reward.shared.gathered", lambda own: results)
+    return gather(asked, results[-1]), parts
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
@@ -88,6 +84,13 @@ def test_results_come_back_in_order(monkeypatch, ranks):
     )
 
 
+def through_memory(asked, measure):
+    found = BeliefMemory().recall(asked)
+    while found.missing:
+        found.add(measure(found.missing))
+    return list(map(found.of, asked))
+
+
 def test_a_context_that_cannot_be_measured_takes_no_other_with_it():
     asked, unread = Asked("Who?", ("Ann",), ((), (CORPUS[0],), (Passage("x" * 7),)), ("Ann",)), []
 
@@ -96,12 +99,12 @@ def test_a_context_that_cannot_be_measured_takes_no_other_with_it():
         return lengths(rows)
 
     rollouts = [Asked("Who?", ("Ann",), asked.contexts[:count], ("Ann",)) for count in (1, 2, 3)]
-    without, good, bad = BeliefMemory().measure(rollouts, measure)
+    without, good, bad = through_memory(rollouts, measure)
     assert [without, good] == lengths(rollouts[:2])
     assert isinstance(bad, UnscorableError)
     assert unread == [asked, Asked("Who?", ("Ann",), asked.contexts[2:])]  # with the others, and alone
     alone = [Asked("Who?", ("Ann",), asked.contexts[2:])]
-    assert isinstance(BeliefMemory().measure(alone, measure)[0], UnscorableError)
+    assert isinstance(through_memory(alone, measure)[0], UnscorableError)
     assert len(unread) == 3
 
 
@@ -226,8 +229,9 @@ def test_ranks_that_know_different_beliefs_agree(tiny_scorer, tmp_path):
 def test_only_calls_with_a_state_of_the_trainer_wait_for_other_ranks(tiny_scorer, monkeypatch):
     """Neither those of AsyncGRPOTrainer, which passes none, nor those of threads or in front of a server."""
     met = []
-    monkeypatch.setattr("seper_reward.reward.shared.agreed", lambda act: met.append(1) or act())
-    monkeypatch.setattr("seper_reward.reward.beliefs.BeliefMemory.measure", lambda self, asked, *_, **__: [None] * 4)
+    agreement = distributed.agreement
+    monkeypatch.setattr(distributed, "agreement", lambda: met.append(1) or agreement())
+    monkeypatch.setattr("seper_reward.client.SePerClient.measure", tiny_scorer.measure)
     columns = columns_of(0, slice(0, 4))
     SePerReward(tiny_scorer)(**columns)
     SePerReward("http://127.0.0.1:9")(**columns, **STATE)
@@ -241,7 +245,7 @@ def test_a_process_without_a_group_shares_with_nobody(tiny_scorer):
     """As the one that a trainer starts beside its ranks: it must not wait for them."""
     assert not torch.distributed.is_initialized()
     assert distributed.met() == (0, 1)
-    assert gathered(lambda: 5) == [5]
+    assert gathered(5) == [5]
     columns = columns_of(0, slice(0, 8))
     assert SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns, **STATE) == pytest.approx(
         SePerReward(tiny_scorer, answer_weight=0.0, price=0.0)(**columns)

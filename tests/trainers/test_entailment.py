@@ -110,8 +110,8 @@ def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys)
     assert scores["dev"].keys() == {"n", "accuracy", "ece"}
     assert scores["dev"]["n"] == len(ROWS)
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert f"on {8 * len(ROWS)} pairs: 2 steps of 8, peak learning rate\n0.001, seed 0." in card
-    assert f"divided by {round(scores['temperature'], 3)}" in card
+    assert f"Trained on {8 * len(ROWS)} pairs; the logits are divided by {scores['temperature']:.3f}." in card
+    assert "max_steps: 2\nseed: 0" in card
     assert f"Accuracy on 5 dev pairs, entailed or not: {scores['dev']['accuracy']} %." in card
     assert not (folder / "checkpoints").exists()
     assert "next: seper-reward evaluate judge --judge" in capsys.readouterr().err

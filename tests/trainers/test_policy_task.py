@@ -1,8 +1,18 @@
 """The task of a policy: its search tool, its queries, its settings read from a policy's file; closed-book beliefs."""
 
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import yaml
 
+from seper_reward.data.answers import normalize_answer
+from seper_reward.data.demo import CORPUS as CORPUS_OF_THE_DEMO
+from seper_reward.data.demo import QUESTIONS
+from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.splits import shared_keys
 from seper_reward.reader.prompts import STYLES
 from seper_reward.reward.environment import search_environment
 from seper_reward.reward.rollouts import read_rollouts
@@ -10,7 +20,21 @@ from seper_reward.reward.turns import NO_MORE, NOTHING_FOUND
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
-from trainers.policy_task import SearchTool, closed_book_beliefs, read_policy_task, read_scorer_config, simple_query
+from tests.benchmarks.adapters.entailment_data import common_facts
+from tests.benchmarks.adapters.substitution import states
+from tests.benchmarks.judge import EQUIVALENCE
+from trainers.policy_task import (
+    PolicyTaskConfig,
+    SearchTool,
+    closed_book_beliefs,
+    read_policy_questions,
+    read_policy_task,
+    read_scorer_config,
+    simple_query,
+    trained_on,
+)
+
+ROOT = Path(__file__).parents[2]
 
 A, B = Passage("Ann runs it.", id="a"), Passage("Bob {rows}.", id="b")
 
@@ -89,7 +113,7 @@ def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp
     again = scorer()
     beliefs = closed_book_beliefs(again, queries)
     assert [belief is None for belief in beliefs] == [False, True, False, False]
-    assert "question id='long' left out: question has no room" in capsys.readouterr().err
+    assert "question id='long' is left out: question has no room" in capsys.readouterr().err
     whole = SePerScorer(tiny_sampler, tiny_judge, prompt="brief")
     assert beliefs[3].seper == whole.beliefs("Who runs mill 2?", ("Ann",), [()])[0].seper
     resumed = scorer()
@@ -99,3 +123,91 @@ def test_closed_book_beliefs_resume_from_the_cache(tiny_sampler, tiny_judge, tmp
     # a reward that compares a passage with none takes the baseline from there
     resumed.beliefs("Who runs mill 2?", ("Ann",), [(), (A,)])
     assert resumed.cache.hits > again.cache.hits
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def rows_with(letter, count, **more):
+    return [
+        {"id": f"{letter}{at}", "question": f"Who is {letter}{at}?", "answers": ["Ann"],
+         "passages": [f"Fog {letter}{at}."], **more}
+        for at in range(count)
+    ]  # fmt: skip
+
+
+def test_inputs_are_mixed(tmp_path, capsys):
+    one = write(tmp_path / "one.jsonl", [*rows_with("a", 30), {"question": "No answer?"}])
+    two = write(tmp_path / "two.jsonl", rows_with("b", 20, group="islands"))
+    task = PolicyTaskConfig(input=[one, two], test_share=0.3, dev_share=0.2)
+    questions = read_policy_questions(task)
+    assert "1 rows cannot be used" in capsys.readouterr().err
+    ids = [{query.id for query in rows} for rows in questions[1:]]
+    assert sum(map(len, ids)) == len(set.union(*ids)) == 50
+    assert len(questions.corpus) == 50
+    groups = Counter(query.metadata["group"] for rows in questions[1:] for query in rows)
+    assert groups == {"one": 30, "islands": 20}
+    some = read_policy_questions(replace(task, limit_each=10, limit=4, eval_limit=2))
+    assert (len(some.train), len(some.test), len(some.corpus)) == (4, 2, 50)
+    of_group = read_policy_questions(replace(task, groups=["islands"]))
+    assert {query.metadata["group"] for query in of_group.train} == {"islands"}
+    with pytest.raises(ValueError, match=r"expected questions, got none with groups=\['moon'\]"):
+        read_policy_questions(replace(task, groups=["moon"]))
+    with pytest.raises(ValueError, match="question id 'a0' is used in an earlier input; rename one"):
+        read_policy_questions(replace(task, input=[one, two, one]))
+
+
+def test_a_corpus_is_searched_instead_of_the_questions_passages(tmp_path):
+    path = write(tmp_path / "q.jsonl", [{key: row[key] for key in ("id", "question", "answers")} for row in
+                                        rows_with("a", 30)])  # fmt: skip
+    corpus = write(tmp_path / "corpus.jsonl", [{"id": "x", "text": "All of it."}])
+    questions = read_policy_questions(PolicyTaskConfig(input=[path], corpus=corpus))
+    assert list(questions.corpus) == ["x"]
+    assert questions.train
+    assert not questions.train[0].passages
+
+
+def test_questions_that_the_adapter_was_trained_on_are_left_out(tmp_path):
+    """Of NQ its train split, and all common facts; whatever is left is divided anew."""
+    nq = write(tmp_path / "nq.jsonl", rows_with("n", 200, source="nq-open oracle (lost-in-the-middle)"))
+    facts = write(tmp_path / "facts.jsonl", [{**row, "question": f"{fact['question'].upper()} "} for row, fact in
+                                             zip(rows_with("f", 20), common_facts(), strict=False)])  # fmt: skip
+    task = PolicyTaskConfig(input=[nq, facts], unseen=True, test_share=0.5, dev_share=0.0)
+    questions = read_policy_questions(task)
+    kept = [query.id for query in (*questions.train, *questions.test)]
+    assert all(name.startswith("n") for name in kept)
+    assert 30 < len(kept) < 70  # a quarter
+    assert 10 < len(questions.test) < 40
+
+
+def test_the_facts_of_our_own_are_usable_and_apart_from_what_the_reader_learned():
+    facts = read_queries(ROOT / "trainers/unseen_facts.jsonl")
+    assert not facts.rejected
+    assert Counter(query.metadata["group"] for query in facts.queries) == {"common": 158, "obscure": 74}
+    others = [fact["question"] for fact in common_facts()]
+    others += [query.question for query in read_queries(QUESTIONS, read_corpus(CORPUS_OF_THE_DEMO)).queries]
+    others += [json.loads(line)["question"] for line in EQUIVALENCE.read_text(encoding="utf-8").splitlines()]
+    asked = [normalize_answer(query.question) for query in facts.queries]
+    assert len(set(asked)) == len(asked)
+    assert set(asked).isdisjoint(map(normalize_answer, others))
+    for query in facts.queries:
+        (passage,) = query.passages
+        assert states(passage.text, query.answers), query.id
+
+
+@pytest.mark.parametrize("name", ["demo", pytest.param("real", marks=pytest.mark.slow), "two-hop"])
+def test_held_out_questions_of_the_shipped_policies_are_apart(name, shared_data, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    task = read_policy_task(f"configs/policy/{name}.yaml")
+    task = replace(task, input=[each.replace("../shared/data", str(shared_data)) for each in task.input])
+    questions = read_policy_questions(task)
+    assert len(questions.test) > 10
+
+    def keys(rows):
+        return set().union(*(shared_keys(query, task.split_by) for query in rows))
+
+    assert not keys(questions.test) & keys([*questions.train, *questions.dev])
+    assert not any(map(trained_on, questions.test)) or not task.unseen
+    assert {query.metadata["group"] for query in questions.test} == set(task.groups)

@@ -126,7 +126,7 @@ def test_command_and_distillation(retriever_settings, tmp_path, tiny_encoder, mo
     ranked = CrossEncoder(str(folder), device="cpu").rank(MILL.question, [p.text for p in MILL.passages])
     assert len(ranked) == 3
 
-    distilled = ["--labeler", str(folder), "--teacher_temperature", "1.0", "--eval_gains", "false"]
+    distilled = ["--labeler", str(folder), "--teacher_temperature", "1.0"]
     distilled += ["--output_dir", str(tmp_path / "distilled")]
     assert retriever.main([*retriever_settings, *distilled]) == 0
     assert len(embedded) == 4  # by the untrained one once, and by the trained one after its epoch and at the end

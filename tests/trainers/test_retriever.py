@@ -58,7 +58,7 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
     assert retriever.main([*settings, "--rounds", "2"]) == 0
     folder = tmp_path / "run"
     results = json.loads((folder / "results.json").read_text())
-    assert set(results["before"]) >= {"ndcg@5", "mrr", "recall@1", "ndcg@5_gain", "seper@1", "exact_match@1"}
+    assert set(results["before"]) >= {"ndcg@5", "mrr", "recall@1", "seper@1", "exact_match@1"}
     assert "seper@1_held_out" in results["before"]
     for reader in (str(tiny_reader), str(tmp_path / "held_out")):
         moved = results["questions"][reader]
@@ -70,17 +70,17 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
     assert not same(weights(tiny_encoder), weights(folder / "model"))
     assert same(weights(folder / "round-2" / "model"), weights(folder / "model"))
     text = (folder / "model" / "README.md").read_text()
-    assert "Bi-encoder trained on seper_gain labels" in text
+    assert "Retriever trained on seper_gain labels" in text
     assert measures_table({side: results[side] for side in ("before", "after")}) in text
     assert (folder / "results.svg").stat().st_size > 1000
     assert "SePer by question" in capsys.readouterr().out
-    # the second round asked only for what it newly retrieved, and the held-out questions' gains are labels, too
+    # the second round asked only for what it newly retrieved
     assert len(asked) == len(set(asked))
     labels = read_labels(folder)  # rows as `seper-reward label` writes them
-    assert {(row.query.id, passage.id) for row in labels for passage in row.query.passages} < set(asked)
+    assert {(row.query.id, passage.id) for row in labels for passage in row.query.passages} == set(asked)
     # a finished run is measured again without training: by another reader, from another folder of weights
     (tmp_path / "other").symlink_to(tmp_path / "held_out")
-    again = [*settings, "--rounds", "2", "--eval_readers", str(tmp_path / "other"), "--eval_gains", "false"]
+    again = [*settings, "--rounds", "2", "--eval_readers", str(tmp_path / "other")]
     monkeypatch.setattr(retriever, "train_once", None)
     assert retriever.main(again) == 0
     assert "seper@1_other" in json.loads((folder / "results.json").read_text())["after"]
@@ -103,7 +103,7 @@ def counting(monkeypatch, dies_at=None):
 
 @pytest.mark.slow
 def test_a_run_killed_while_labelling_resumes_from_the_cache(settings, tmp_path, monkeypatch):
-    settings = [*settings, "--eval_gains", "false", "--max_steps", "1", "--eval_strategy", "no"]
+    settings = [*settings, "--max_steps", "1", "--eval_strategy", "no"]
     with monkeypatch.context() as patch:
         counting(patch, dies_at=10)
         with pytest.raises(KeyboardInterrupt):
@@ -161,7 +161,7 @@ class Dies(TrainerCallback):
 @pytest.mark.slow
 @pytest.mark.parametrize("lora", ["0", "4"])
 def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatch, lora):
-    settings = [*settings, "--eval_gains", "false", "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
+    settings = [*settings, "--rounds", "2", "--lora_r", lora, "--save_strategy", "steps"]
     settings += ["--save_steps", "1", "--eval_strategy", "no", "--labeler", "gold"]
     assert retriever.main(settings) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "again")
@@ -184,7 +184,7 @@ def test_a_killed_run_resumes_to_the_same_weights(settings, tmp_path, monkeypatc
 
 
 def test_other_settings_are_refused(settings, lane_questions):
-    settings += ["--labeler", "gold", "--eval_gains", "false"]
+    settings += ["--labeler", "gold"]
     assert retriever.main(settings) == 0
     with pytest.raises(
         ValueError, match=r"other settings; changed: loss was 'reverse_kl', is 'contrastive'\. Name another folder"
@@ -251,7 +251,7 @@ def test_settings_are_checked(options, message):
     ["kl_regularized", pytest.param("contrastive", marks=pytest.mark.slow)],
 )
 def test_every_loss_trains(settings, loss, tmp_path):
-    settings += ["--labeler", "gold", "--eval_gains", "false", "--eval_strategy", "no", "--num_train_epochs", "4"]
+    settings += ["--labeler", "gold", "--eval_strategy", "no", "--num_train_epochs", "4"]
     assert retriever.main([*settings, "--loss", loss]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     losses = [row["loss"] for row in results["rounds"][0]["log"] if "loss" in row]
@@ -291,7 +291,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
     kept = [*split.train[:16], *split.dev, *split.test]  # 16 are one batch, or half a batch of each process
     wanted = {query.id for query in kept}
     lane_questions.write_text("\n".join(row for row in rows if json.loads(row)["id"] in wanted))
-    settings += ["--eval_gains", "false", "--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
+    settings += ["--max_steps", "3", "--eval_strategy", "no", "--model", str(still)]
     settings += ["--resolution", "0"]
     assert retriever.main([*settings, "--per_device_train_batch_size", "16"]) == 0
     settings[settings.index("--output_dir") + 1] = str(tmp_path / "two")
@@ -315,7 +315,7 @@ def test_two_processes_make_the_same_labels_and_nearly_the_same_losses(
 @pytest.mark.slow
 def test_wandb_offline(settings, tmp_path):
     pytest.importorskip("wandb")
-    settings += ["--labeler", "gold", "--eval_gains", "false", "--report_to", "wandb"]
+    settings += ["--labeler", "gold", "--report_to", "wandb"]
     # a process of its own: wandb remembers the folder of the first run
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "trainers.retriever", *settings]
@@ -493,9 +493,6 @@ def test_wins_by_hand():
     found = changes(before, after)
     assert (found["wins"], found["losses"], found["ties"]) == (2, 1, 1)
     assert [row["id"] for row in found["most_changed"]] == [0, 2, 3, 1]
-    # wrong before: the first, which is right after; wrong after: the third, which was right before
-    assert (found["win_ratio"], found["lose_ratio"]) == (1.0, 1.0)
-    assert (changes(after, after)["win_ratio"], changes(after[:2], before[:2])["win_ratio"]) == (0.0, None)
 
 
 def test_more_tokens_than_the_model_has_positions_for_are_refused(tiny_encoder):
@@ -573,7 +570,7 @@ def test_marks_teach_hops_and_two_hops_are_measured(settings, tmp_path, lane_que
     for row in rows:
         row["passages"][1]["relevant"] = True
     lane_questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings += ["--labeler", "gold", "--eval_gains", "false", "--learn_from", "paths", "--hops", "2"]
+    settings += ["--labeler", "gold", "--learn_from", "paths", "--hops", "2"]
     assert retriever.main([*settings, "--eval_top_k", "2"]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert set(results["after"]) >= {"recall@2", "seper@2", "exact_match@2", "seper@2_held_out"}

@@ -75,8 +75,8 @@ def test_a_few_steps_move_the_adapter_and_it_goes_on(tiny_reader, tmp_path):
     assert not list(folders[0].glob("*.bin"))
     assert not (folders[1] / "merged").exists()
     card = (folders[1] / "README.md").read_text()
-    assert "16 rows of" in card
-    assert "3 steps of 4 examples" in card
+    assert "16 examples: " in card
+    assert "max_steps: 3\n" in card
     assert float(cells(card, ["mean"])[0]) > 0
     run_block(card, folders[1])
 

@@ -87,9 +87,6 @@ class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, LimitOption
         None, "Folder for a corpus's embeddings, by the bi-encoder's weights (default: one in output_dir)."
     )
     eval_top_k: int = setting(1, "Number of top passages in the reader's prompt when a ranking is measured, >= 1.")
-    eval_gains: bool = setting(
-        True, "Whether to measure nDCG also with ΔSePer as gains; this labels the top 5 passages of test questions."
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,46 +2,34 @@
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, graded_relevance, rank_metrics
-from seper_reward.evaluate.win_ratios import relative_win_ratios
-from seper_reward.labels.labelers import DeltaSePerLabeler
-from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.evaluate.rankings import MEASURES, downstream, gold_relevance, rank_metrics
 from seper_reward.options import ReaderOptions, pick
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import reader_defaults
 from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
-from seper_reward.runtime.hashing import content_key
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import rounded_or_none
 from seper_reward.types import Passage, Query
 
 from .data import RankingConfig
-from .label_store import LabelStore
 
 DEPTH = 10  # passages per question in a ranking
-_GRADED = 5  # number of top passages measured with ΔSePer gains
 _TIE = 0.05  # greatest change of SePer that counts as none
-_RIGHT = 0.5  # share of the sampled answers that match
 
 Rankings = Sequence[tuple[Passage, ...]]
 
 
 @dataclass(frozen=True)
 class RankingReaders:
-    """The readers for measuring rankings with ``top_k`` passages; only the first was also used for labelling.
-
-    ``gains`` is a store of ΔSePer labels used as gains of nDCG; ``None`` leaves this measure out.
-    """
+    """The readers for measuring rankings with ``top_k`` passages; only the first was also used for labelling."""
 
     scorers: Mapping[str, SePerScorer]
-    gains: LabelStore | None
     top_k: int = 1
 
     def suffix(self, reader: str) -> str:
@@ -49,11 +37,10 @@ class RankingReaders:
         return f"@{self.top_k}" + (f"_{Path(reader).name}" if reader != next(iter(self.scorers)) else "")
 
 
-def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data: str) -> RankingReaders:
+def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
     """Load the readers that were not used for labelling, with their own default prompt and sampling options.
 
-    All readers share the entailment model and the cache of the labelling reader. Labels for gains are in the folder,
-    by the hash of the data (``data_key``).
+    All readers share the entailment model and the cache of the labelling reader.
     """
     sampling = scorer.sampler.options
     scorers = {config.reader: scorer}
@@ -76,11 +63,7 @@ def load_readers(config: RankingConfig, scorer: SePerScorer, folder: Path, data:
             estimator=scorer.estimator,
             cache=scorer.cache,
         )
-    gains = None
-    if config.eval_gains:
-        path = folder / f"evaluation_rows-{content_key(scorer.fingerprint, data)[:8]}.jsonl"
-        gains = LabelStore(path, DeltaSePerLabeler(scorer), DELTA_SEPER)
-    return RankingReaders(scorers, gains, config.eval_top_k)
+    return RankingReaders(scorers, config.eval_top_k)
 
 
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
@@ -97,17 +80,11 @@ def measure_rankings(
     """Measure several rankings for the same questions, by name; all processes must call this together.
 
     Questions have gold answers, and marks of relevance in the metadata of their passages. The measures are those of
-    ``rank_metrics`` with marks (``ndcg@5``, ...) and with ΔSePer gains (``ndcg@5_gain``, ..., of the top 5),
-    ``seper@k`` and ``exact_match@k`` for k passages (with the suffix ``_READER`` for readers not used for labelling),
-    and ``questions``: the rows of ``downstream`` by reader.
+    ``rank_metrics`` (``ndcg@5``, ...), ``seper@k`` and ``exact_match@k`` for k passages (with the suffix ``_READER``
+    for readers not used for labelling), and ``questions``: the rows of ``downstream`` by reader.
     """
     gold = [gold_relevance(query) for query in queries]
     measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
-    if readers.gains is not None:
-        gains = _gains(rankings, queries, readers.gains)
-        for name, rows in rankings.items():
-            graded = rank_metrics([row[:_GRADED] for row in rows], gains)
-            measures[name] |= {f"{key}_gain": value for key, value in graded.items() if key != "ndcg@10"}
     for reader, scorer in readers.scorers.items():
         suffix = readers.suffix(reader)
         for name, rows in rankings.items():
@@ -119,31 +96,12 @@ def measure_rankings(
     return measures
 
 
-def _gains(rankings: Mapping[str, Rankings], queries: Sequence[Query], store: LabelStore) -> list[dict[str, int]]:
-    """Return ΔSePer gains by passage id, per query: for its own passages and the top passages of every ranking."""
-    pooled = []
-    for number, query in enumerate(queries):
-        tops = [passage for rows in rankings.values() for passage in rows[number][:_GRADED]]
-        own = {passage.id: passage for passage in query.passages}
-        pooled.append(replace(query, passages=tuple({**{top.id: top for top in tops}, **own}.values())))
-    labeled = {row.query.id: row for row in store.label(pooled)}
-    return [graded_relevance(labeled[query.id]) if query.id in labeled else {} for query in queries]
-
-
 def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compare SePer before and after by question, from rows of ``downstream`` in the same order.
 
-    Questions that are not scored on both sides are left out; a change of at most 0.05 is a tie.
-    ``win_ratio`` is the share of questions wrong before that are right after, ``lose_ratio`` the share of questions
-    wrong after that were right before (``relative_win_ratios``; right is an exact match of at least 0.5; ``None`` if
-    there are no such questions). ``most_changed`` are the 20 questions with the greatest change, with the passages in
-    the reader's prompt.
+    Questions that are not scored on both sides are left out; a change of at most 0.05 is a tie. ``most_changed`` are
+    the 20 questions with the greatest change, with the passages in the reader's prompt.
     """
-    both = [
-        (old, new)
-        for old, new in zip(before, after, strict=True)
-        if old["seper"] is not None and new["seper"] is not None
-    ]
     rows = [
         {
             "id": new["id"],
@@ -153,17 +111,14 @@ def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, An
             "passages_before": old["passages"],
             "passages_after": new["passages"],
         }
-        for old, new in both
+        for old, new in zip(before, after, strict=True)
+        if old["seper"] is not None and new["seper"] is not None
     ]
     differences = [row["after"] - row["before"] for row in rows]
-    right = [[row["exact_match"] >= _RIGHT for row, _ in both], [row["exact_match"] >= _RIGHT for _, row in both]]
-    ratios = relative_win_ratios(right)
     return {
         "wins": sum(difference > _TIE for difference in differences),
         "losses": sum(difference < -_TIE for difference in differences),
         "ties": sum(abs(difference) <= _TIE for difference in differences),
-        "win_ratio": rounded_or_none(float(ratios[1, 0])),
-        "lose_ratio": rounded_or_none(float(ratios[0, 1])),
         "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
 

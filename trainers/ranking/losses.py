@@ -5,7 +5,6 @@ The losses are pure functions of scores and labels; ``ListLoss`` calls them in s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -135,11 +134,6 @@ class ListLoss(nn.Module):
             before = references[0] @ references[1].T
             given += [own_scores(before), before.masked_fill(own_text, -torch.inf)]
         return self.loss(*given)
-
-    def get_config_dict(self) -> dict[str, Any]:
-        """Return the loss and its arguments, for the model card of sentence-transformers."""
-        function = self.loss.func if isinstance(self.loss, partial) else self.loss
-        return {"loss": function.__name__, **(self.loss.keywords if isinstance(self.loss, partial) else {})}
 
 
 @dataclass

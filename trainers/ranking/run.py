@@ -18,17 +18,19 @@ from seper_reward.labels.rows import DELTA_SEPER, recommended_label
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
 from seper_reward.options import REPORT_TO_HELP, FormatOptions, setting
 from seper_reward.reports.figures import plot_ranking
-from seper_reward.reports.tables import cell, measures_table
+from seper_reward.reports.tables import measures_table
 from seper_reward.reports.tracking import Run
 from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import read_lines, write_json
+from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID
 from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import LabeledQuery, Query
 
+from ..cards import write_card
 from ..runs import SETTINGS, ThisMachine, decisive
 from .data import Questions, RankingConfig, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
@@ -37,7 +39,7 @@ RESULTS = "results.json"
 Config = TypeVar("Config", bound=RankingConfig)
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {
-    "eval_readers", "eval_top_k", "eval_gains", "cache", "device", "embeddings_dir",
+    "eval_readers", "eval_top_k", "cache", "device", "embeddings_dir",
     "engine",  # the labeler's fingerprint has the served model
     *FormatOptions.__dataclass_fields__,
 }  # fmt: skip
@@ -96,7 +98,7 @@ def begin(
         )
     questions = read(config)
     scorer = load_scorer(config, arguments.seed)
-    return RankingRun(folder, questions, scorer, load_readers(config, scorer, folder, data_key(questions)))
+    return RankingRun(folder, questions, scorer, load_readers(config, scorer))
 
 
 def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
@@ -176,14 +178,45 @@ def compare(before: Rankings, after: Rankings, queries: Sequence[Query], readers
     return {**measures, "questions": by_reader, "test_questions": len(queries)}
 
 
-def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, name: str) -> None:
+def publish(
+    folder: Path,
+    results: Mapping[str, Any],
+    tracked: Run,
+    name: str,
+    config: RankingConfig,
+    arguments: BaseTrainingArguments,
+    questions: Questions,
+    *,
+    model: str,
+    **card: str,
+) -> None:
     """Write model card, results and plot into the folder, log them with the saved model, and print a table.
 
-    The folder contains the saved ``model/`` and ``labels.jsonl``; ``name`` is the model's name in W&B.
+    The folder contains the saved ``model/`` and ``labels.jsonl``; ``name`` is the model's in W&B, and ``card`` has the
+    fields of its card.
     """
-    (folder / "model" / "README.md").write_text(card, encoding="utf-8")
-    write_json(folder / RESULTS, results)
     sides = {side: results[side] for side in ("before", "after")}
+    by_question = [
+        f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same"
+        for reader, moved in results["questions"].items()
+    ]
+    train, dev, test = map(len, questions[1:])
+    counts = f"{train} questions for training, {dev} for evaluation during training, {test} for testing."
+    explained = (
+        f"`seper`, `exact_match`: a reader's answers with the top {config.eval_top_k} passages; the suffix names "
+        "readers that were not used for labelling."
+    )
+    if config.hops > 1:
+        explained += " After the first hop, the query is `QUESTION [SEP] PASSAGE` (`retrieval.next_query`)."
+    label = config.labeler
+    if label == DELTA_SEPER:
+        label = config.label or recommended_label(list(read_lines(folder / LABELS)))
+    write_card(
+        [folder / "model"], f"{name.capitalize()} trained on {label} labels", name, config, arguments,
+        base=ENCODER_HUB_ID if model == EMBEDDED else model, library="sentence-transformers",
+        results="\n\n".join([counts, measures_table(sides), explained, *by_question]), **card,
+    )  # fmt: skip
+    write_json(folder / RESULTS, results)
     plot_ranking(sides, folder / "results.svg")
     tracked.log({f"test/{side}/{key}": value for side, row in sides.items() for key, value in row.items()})
     for reader, moved in results["questions"].items():
@@ -193,39 +226,5 @@ def publish(folder: Path, results: Mapping[str, Any], card: str, tracked: Run, n
     print(f"{measures_table(sides)}\n")
     if results["after"]["ndcg@10"] is None:
         print(f"{NO_MARKS}\n")
-    for reader, moved in results["questions"].items():
-        print(
-            f"SePer by question, reader {reader}: {moved['wins']} rose, {moved['losses']} fell, {moved['ties']} same; "
-            f"{cell(moved['win_ratio'])} of the answers wrong before are right after, {cell(moved['lose_ratio'])} of "
-            "the answers wrong after were right before"
-        )
+    print("\n".join(by_question))
     print(f"model: {folder / 'model'}")
-
-
-def card_fields(
-    config: RankingConfig, arguments: Any, questions: Questions, results: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the common fields of the model cards of retriever and reranker."""
-    from importlib.metadata import version
-
-    label = config.labeler
-    if label == DELTA_SEPER:
-        label = config.label or recommended_label(list(read_lines(Path(arguments.output_dir) / LABELS)))
-    return {
-        **asdict(config),
-        "labeler": label,
-        "train": len(questions.train),
-        "dev": len(questions.dev),
-        "test": len(questions.test),
-        "version": version("seper-reward"),
-        "seed": arguments.seed,
-        "learning_rate": arguments.learning_rate,
-        "epochs": arguments.num_train_epochs,
-        "batch": arguments.per_device_train_batch_size,
-        "table": measures_table({side: results[side] for side in ("before", "after")}),
-        "by_question": "; ".join(
-            f"for `{reader}` it rose in {moved['wins']}, fell in {moved['losses']} and stayed in {moved['ties']} (win "
-            f"ratio of after over before {cell(moved['win_ratio'])}, lose ratio {cell(moved['lose_ratio'])})"
-            for reader, moved in results["questions"].items()
-        ),
-    }

@@ -35,7 +35,7 @@ from tests.benchmarks.adapters.answer_traps import (
 from tests.benchmarks.adapters.answer_types import TYPES, confusable_pairs
 from tests.benchmarks.adapters.substitution import answer_type, words_of
 from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair
-from trainers.policy_data import COMMON_FACTS
+from trainers.policy_task import COMMON_FACTS
 
 Row = dict[str, Any]
 LICENCES = {

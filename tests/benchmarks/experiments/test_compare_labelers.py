@@ -77,7 +77,7 @@ def test_the_choice_of_each_labeler(tmp_path):
 
 def test_the_label_table_by_hand(tmp_path):
     worth = {"q0": 0.2, "q2": 0.9, "r0": 0.1, "r1": 0.4, "r2": 0.6, "s0": 0.3}
-    judges = RankingReaders({"one": Reads(worth), "a/two": Reads({**worth, "s0": None})}, None, 1)
+    judges = RankingReaders({"one": Reads(worth), "a/two": Reads({**worth, "s0": None})}, 1)
     table = label_table(QUESTIONS, QUESTIONS, stores(tmp_path), judges)
     assert table["questions"] == 3
     means = {
@@ -192,7 +192,7 @@ def test_the_command_compares_labelers_and_resumes(retriever_settings, tmp_path,
     monkeypatch.setattr(
         DeltaSePerLabeler, "label_batch", lambda self, queries: asked.extend(queries) or label(self, queries)
     )
-    words = "--eval_gains false --eval_strategy no --max_steps 1 --dev_share 0 --seeds 0 1 --labelers delta_seper erag"
+    words = "--eval_strategy no --max_steps 1 --dev_share 0 --seeds 0 1 --labelers delta_seper erag"
     settings = [*retriever_settings, *words.split()]  # the tiny reader never answers as the reference does
     folder = tmp_path / "run"
     assert compare_labelers.main([*settings, "--table_only", "true"]) == 0
@@ -222,7 +222,7 @@ def test_the_command_compares_labelers_and_resumes(retriever_settings, tmp_path,
 
 @pytest.mark.slow
 def test_labels_of_sets_are_compared_with_those_of_single_passages(retriever_settings, tmp_path):
-    words = "--eval_gains false --eval_strategy no --max_steps 2 --dev_share 0 --seeds 0 --hops 2 --eval_top_k 2"
+    words = "--eval_strategy no --max_steps 2 --dev_share 0 --seeds 0 --hops 2 --eval_top_k 2"
     words += " --labelers conditional_delta_seper gold --given_top 1"
     assert compare_labelers.main([*retriever_settings, *words.split()]) == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())

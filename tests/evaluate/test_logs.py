@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from seper_reward.reward.logs import passages_of, read_rollout_log
+from seper_reward.evaluate.logs import passages_of, read_rollout_log
 from seper_reward.types import Passage
 
 MILL, INN = Passage("Ida Voss runs it.", "Mill"), Passage("It burnt down.", "Inn")

@@ -11,7 +11,7 @@ from trl.chat_template_utils import (
 )
 
 from seper_reward.reader.loading import embedded_reader_folder
-from seper_reward.reward.chat_template import with_tool_template
+from seper_reward.reward import with_tool_template
 from seper_reward.reward.environment import RetrievalEnvironment
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 

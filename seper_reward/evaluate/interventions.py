@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from seper_reward.evaluate.search_agent import SearchAgent, Turns
 from seper_reward.reward.rollouts import Rollout
-from seper_reward.reward.search_agent import SearchAgent, Turns
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Asked, Passage, Query, Responses
 
