@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -312,3 +313,11 @@ def run_block(card, folder):
     block = card.partition("```python\n")[2].partition("```")[0]
     assert 'from_pretrained("PATH")' in block
     exec(block.replace("PATH", str(folder)), {})
+
+
+def until(true):
+    """Wait until a condition holds, at most 30 seconds."""
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end, "it does not become true"
+        time.sleep(0.01)

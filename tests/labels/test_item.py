@@ -246,7 +246,7 @@ def test_without_a_chat_template_turns_have_names(tiny_sampler, tiny_judge):
 
 def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, tiny_judge, serve):
     def judged(body):
-        if body.get("echo") or body["max_tokens"] < 100:
+        if body["max_tokens"] < 100:
             return None
         ids = tiny_sampler.tokenizer("[1]").input_ids
         log_probs = {"tokens": [f"token_id:{each}" for each in ids], "token_logprobs": [0.0] * len(ids)}
@@ -258,7 +258,7 @@ def test_a_reader_on_a_server_is_asked_for_many_questions_at_once(tiny_sampler, 
     labeler = ItemLabeler(scorer, JudgmentOptions("vanilla"))
     found = labeler.label_batch([replace(QUERY, id=str(at), question=f"Who built mill {at}?") for at in range(4)])
     assert [each.labels for each in found] == [(1.0, 0.0, 0.0)] * 4
-    asked = [body for body in server.requests if not body.get("echo") and body["max_tokens"] == 128]
+    asked = [body for body in server.requests if body["max_tokens"] == 128]
     assert len(asked) == 4
     assert {(body["n"], body["temperature"]) for body in asked} == {(1, 0.0)}
 

@@ -28,7 +28,7 @@ from seper_reward.labels.run import LabelRun, _Work
 from seper_reward.options import InputOptions, LoadOptions, ReaderOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.types import UnscorableError
-from tests.helpers import labels_of, launch, write_rows
+from tests.helpers import labels_of, launch, until, write_rows
 
 FILES = ["labels.jsonl", "placebo.jsonl", "provenance.json", "rejected.jsonl", "summary.json"]
 
@@ -548,10 +548,16 @@ def test_wandb_offline_logs_examples_and_the_label_file(label, tmp_path, monkeyp
     source = write_rows(tmp_path / "data.jsonl", rows(2))
     assert main([*label(source, "out"), "--report_to", "wandb"]) == 0
     identity = json.loads((tmp_path / "out" / "tracking.json").read_text())["wandb"]
+
     # some versions of accelerate start an offline run twice, in two folders if a second passes
-    files = [path for path in (tmp_path / "wandb").glob(f"offline-run-*{identity}/**/*") if path.is_file()]
-    stored = b"".join(path.read_bytes() for path in files)
+    def files():
+        return [path for path in (tmp_path / "wandb").glob(f"offline-run-*{identity}/**/*") if path.is_file()]
+
+    def stored():
+        return b"".join(path.read_bytes() for path in files())
+
+    until(lambda: b"labels.jsonl" in stored())  # wandb's service writes in its own time
     for logged in (b"histogram/delta_seper", b"labels.jsonl", b"baseline_seper", b"num_samples", b"examples"):
-        assert logged in stored
-    (table,) = (path for path in files if path.match("examples*.table.json"))
+        assert logged in stored()
+    (table,) = (path for path in files() if path.match("examples*.table.json"))
     assert json.loads(table.read_text())["data"][0][0] == "q0"

@@ -57,7 +57,7 @@ def test_a_template_writes_its_special_tokens_itself(framing, source, starts):
 
 def test_a_server_that_adds_special_tokens_has_the_same_tokenizer(tiny_sampler, framing, serve):
     sampler = ResponseSampler(tiny_sampler._model, framing, num_samples=2, max_new_tokens=4)
-    assert engine(sampler, serve(sampler))._encode("Who?") == prompt_ids(sampler, "Who?")
+    assert engine(sampler, serve(sampler)).encode("Who?") == prompt_ids(sampler, "Who?")
 
 
 def test_stop_strings_that_end_in_a_space():

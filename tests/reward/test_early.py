@@ -1,7 +1,5 @@
 """A server or an engine is told early what a rollout under way will be scored with; only the time changes."""
 
-import time
-
 import pytest
 
 from seper_reward.client import SePerClient
@@ -11,20 +9,13 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Measured, Passage
-from tests.helpers import VARIANTS, engine
+from tests.helpers import VARIANTS, engine, until
 from tests.serving.helpers import ServerThread
 
 QUESTION, ANSWERS = "Who runs the mill in Hallow?", ["Ida Voss"]
 MILL, SHEEP = Passage("Ida Voss runs Hallow's mill.", id="mill"), Passage("Sheep graze on the hill.", id="sheep")
 ROW = {"question": QUESTION, "answers": ANSWERS}
 TURNS = [Turn("mill", (MILL,)), Turn("sheep", (SHEEP,))]
-
-
-def until(true):
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end, "it does not become true"
-        time.sleep(0.01)
 
 
 def group_of(reward, size=2):
@@ -68,7 +59,7 @@ def test_an_engine_samples_while_the_policy_writes(tiny_sampler, tiny_judge, ser
     )
 
     def sampled():
-        return len([body for body in server.requests if not body.get("echo")])
+        return len([body for body in server.requests if body.get("prompt_logprobs") is None])
 
     before = sampled()
     environments = group_of(reward)
