@@ -531,9 +531,9 @@ class LabelerOptions(Options):
     label: Literal["delta_seper", "delta_seper_hard", "delta_belief", "seper_gain", "question_gain"] | None = setting(
         None,
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
-        "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_seper plus the "
+        "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_belief plus the "
         "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns. "
-        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from delta_belief "
+        "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from seper_gain "
         "if all rows have it, and from delta_seper in labels of sets).",
     )
     labeler_preset: Literal["default", "paper", "official"] = setting(
@@ -933,7 +933,7 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
     label: str | None = setting(
         None,
         "Field of the labels, such as delta_seper, delta_seper_hard, delta_belief or seper_gain (default: "
-        "delta_belief if the labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or "
+        "seper_gain if the labeler is delta_seper, without sets, and all rows have it; else the labeler's name, or "
         "the sets' label).",
     )
     margin: float = setting(

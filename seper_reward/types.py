@@ -332,7 +332,7 @@ class Utility:
         hard: The same for hard SePer.
         combined: Mean of ΔSePer and the relative change of the gold answer's likelihood, word for word, in [-1, 1]
             (``utility.combined``); ``None`` if the likelihood is unknown.
-        seper_gain: ΔSePer plus the weighted ``question_gain``, unbounded (``utility.with_question_gain``); ``None`` if
+        seper_gain: ``combined`` plus the weighted ``question_gain``, unbounded (``utility.with_question_gain``); ``None`` if
             the question's likelihood is unknown.
         belief: Belief with the passage.
         baseline: Belief without any passage.

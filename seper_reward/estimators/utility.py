@@ -5,9 +5,9 @@ import math
 from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
 
-#: Weight of the question's gain, in nats per token, in ``seper_gain``. ΔSePer is in [-1, 1]; with this weight, a gain
-#: of 2 nats counts as much as a belief that rises from 0 to 1. It was chosen on dev splits (docs/results.md).
-QUESTION_WEIGHT = 0.5
+#: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 4 nats counts as much as a belief and a
+#: likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
+QUESTION_WEIGHT = 0.25
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
@@ -19,11 +19,12 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     unmoved = Estimate(0.0, 0.0, 0.0, 0.0)
     same = belief is baseline
     soft = unmoved if same else difference(belief.soft, baseline.soft)
+    both = combined(soft, belief.answer_log_prob, baseline.answer_log_prob)
     return Utility(
         soft=soft,
         hard=unmoved if same else difference(belief.hard, baseline.hard),
-        combined=combined(soft, belief.answer_log_prob, baseline.answer_log_prob),
-        seper_gain=with_question_gain(soft, belief.question_log_prob, baseline.question_log_prob),
+        combined=both,
+        seper_gain=with_question_gain(both, belief.question_log_prob, baseline.question_log_prob),
         belief=belief,
         baseline=baseline,
         passage_id=passage_id,
@@ -54,19 +55,19 @@ def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: f
 
 
 def with_question_gain(
-    soft: Estimate, question_log_prob: float | None, baseline_log_prob: float | None
+    answer: Estimate | None, question_log_prob: float | None, baseline_log_prob: float | None
 ) -> Estimate | None:
-    """Return ΔSePer plus ``QUESTION_WEIGHT`` times the change of the question's mean log-probability per token.
+    """Return ``combined`` plus ``QUESTION_WEIGHT`` times the change of the question's mean log-probability per token.
 
-    By the chain rule, a passage can make the answer likely given the question, which ΔSePer measures, and the question
-    itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an answer of the
-    right kind from a passage about another entity; the question is then not likelier. The log-probabilities are
-    ``None`` if unknown, as is then the result. They are computed exactly, so only ΔSePer contributes an error.
+    By the chain rule, a passage can make the answer likely given the question, which ``combined`` measures, and the
+    question itself, which likelihoods of questions measure (UPR, arXiv:2204.07496). A reader also believes an answer of
+    the right kind from a passage about another entity; the question is then not likelier. The arguments are ``None`` if
+    unknown, as is then the result. Log-probabilities are computed exactly, so they contribute no error.
 
     >>> with_question_gain(Estimate(0.5, 0.1, 0.3, 0.7), -1.0, -3.0)
-    Estimate(value=1.5, std_error=0.1, low=1.3, high=1.7)
+    Estimate(value=1.0, std_error=0.1, low=0.8, high=1.2)
     """
-    if question_log_prob is None or baseline_log_prob is None:
+    if answer is None or question_log_prob is None or baseline_log_prob is None:
         return None
     change = QUESTION_WEIGHT * (question_log_prob - baseline_log_prob)
-    return Estimate(soft.value + change, soft.std_error, soft.low + change, soft.high + change)
+    return Estimate(answer.value + change, answer.std_error, answer.low + change, answer.high + change)

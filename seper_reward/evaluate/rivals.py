@@ -67,7 +67,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
                 "delta_belief": belief,
                 "delta_seper": soft,
                 "delta_seper_hard": hard,
-                "seper_gain": soft + QUESTION_WEIGHT * gain,
+                "seper_gain": belief + QUESTION_WEIGHT * gain,
                 **{
                     f"{label} + {weight:g} {name}": value + weight * change
                     for weight in weights

@@ -239,10 +239,8 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
 
 def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
     """Return the standard error of a label's baseline from a row's ``baseline``; 0 if there is none."""
-    if label == "delta_belief":  # half of the label is ΔSePer; the other half has no error
+    if label in ("delta_belief", "seper_gain"):  # half of ΔSePer, and likelihoods, which have no error
         return float(baseline.get("std_error", 0.0)) / 2
-    if label == "seper_gain":  # the question's likelihood has no error
-        return float(baseline.get("std_error", 0.0))
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
 
@@ -259,8 +257,8 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
 def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     """Return the field of label rows to train on.
 
-    This is ``delta_belief`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of
-    the sets if sets were labelled, and else the field of the labeler.
+    This is ``seper_gain`` (docs/results.md) if the labeler is ``delta_seper`` and all passages have it, the label of the
+    sets if sets were labelled, and else the field of the labeler.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:
@@ -268,8 +266,8 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     if any("sufficient_set" in row for row in rows):
         sets = (each for row in rows for each in row.get("sets") or ())
         return next((name for each in sets for name in SUFFIXES if name in each), labeler)
-    known = all(passage.get("delta_belief") is not None for row in rows for passage in row.get("passages", ()))
-    return "delta_belief" if rows and known else labeler
+    known = all(passage.get("seper_gain") is not None for row in rows for passage in row.get("passages", ()))
+    return "seper_gain" if rows and known else labeler
 
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, Any]:

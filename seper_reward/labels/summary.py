@@ -116,7 +116,7 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     if summary.get("long_answers", 0) > _WARN_FROM * summary["questions"]:
         warnings.append(
             f"the answers of {summary['long_answers']} questions are longer than a response can be, so responses "
-            "state less than the answers and ΔSePer is low; train on delta_belief, as exports and trainers do where "
+            "state less than the answers and ΔSePer is low; train on seper_gain, as exports and trainers do where "
             "it is known, or raise max_new_tokens"
         )
     if contexts and summary["all_equal"] == contexts:

@@ -93,10 +93,10 @@ def quantize(labels: Tensor, margin: float) -> Tensor:
 
 
 def grade(label: float, margin: float = 0.1) -> int:
-    """Return the graded relevance of a label in [-1, 1], for qrels: harm and uselessness have different grades.
+    """Return the graded relevance of a label, for qrels: harm and uselessness have different grades.
 
     It is -1 for a passage that harms (``label <= -margin``), 0 for one that neither harms nor helps, else 1 to 3 by
-    thirds of (0, 1]. A label nearer to 0 than ``margin``, in [0, 1], neither harms nor helps.
+    thirds of (0, 1], and 3 above 1. A label nearer to 0 than ``margin``, in [0, 1], neither harms nor helps.
 
     >>> [grade(label) for label in (-0.4, -0.05, 0.0, 0.1, 0.34, 0.9)]
     [-1, 0, 0, 1, 2, 3]

@@ -27,7 +27,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         scorer: Scorer that measures the beliefs.
         label: Number in the rows that is the label, and name of the labels: ``"delta_seper"`` (soft),
             ``"delta_seper_hard"``, ``"delta_belief"``, the mean of ΔSePer and the change of the answer's likelihood
-            (``utility.combined``), ``"seper_gain"``, ΔSePer plus the weighted gain of the question's likelihood
+            (``utility.combined``), ``"seper_gain"``, this mean plus the weighted gain of the question's likelihood
             (``utility.with_question_gain``), or ``"question_gain"``, this gain alone.
 
     Raises:
@@ -38,9 +38,9 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
     def __init__(self, scorer: SePerScorer, label: str = DELTA_SEPER) -> None:
         check_choice("label", label, tuple(SUFFIXES))
-        if label == "delta_belief" and not scorer.knows_answers:
+        if label in ("delta_belief", "seper_gain") and not scorer.knows_answers:
             raise ValueError(
-                "delta_belief needs the probabilities of the answers: use a reader that does not think, in this "
+                f"{label} needs the probabilities of the answers: use a reader that does not think, in this "
                 "process or on an engine with echo, temperature 1 and top_p 1, and weighting=mass; or take delta_seper"
             )
         if label in _OF_QUESTION and scorer.sampler.backend == "engine":
@@ -84,7 +84,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         return gain
 
     def error(self, reading: Belief) -> float:
-        """Return the standard error of the belief; half of it for ``delta_belief``, whose other half has no error."""
+        """Return the standard error of the belief; half of it for labels whose other parts have no error."""
         return baseline_error(self.baseline_fields(reading), self.name)
 
     def baseline_fields(self, reading: Belief) -> dict[str, Any]:
