@@ -2,7 +2,7 @@
 
 from seper_reward.options import ExportOptions
 
-_WITHOUT_GRADES = {"likelihood", "cross_encoder", "question_gain"}  # labels without bounds
+_WITHOUT_GRADES = {"likelihood", "cross_encoder", "question_gain"}  # labels on another scale than a belief
 
 _AFTER_EXPORT = {
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",

@@ -140,7 +140,8 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
         print(placebo_line(summary["placebo"], labeler))
     first, *others = label_files(folder)
     print(f"labels: {first}" + (f" and {len(others)} more files" if others else ""))
-    if (trained := recommended_label(list(islice(read_lines(first), 1)))) != labeler:
+    rows = list(islice(read_lines(first), 1))  # empty if all questions were rejected
+    if rows and (trained := recommended_label(rows)) != labeler:
         print(f"exports and trainers learn from {trained}")
     for warning in summary_warnings(summary):
         print(f"warning: {warning}", file=sys.stderr)
