@@ -12,7 +12,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 TABLES = DOCS.parent / "runs" / "tables"
 # Paragraphs of a long file that the page shows, counted from 0; a table is one paragraph.
-SHOWN = {"correlation": (0,), "repeats": (0, 8)}
+SHOWN = {"correlation": (0,)}
 
 
 def refreshed(page: str, folder: Path) -> str:
