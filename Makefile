@@ -62,7 +62,7 @@ baselines-demo: setup  ## compare sources of passages and votes of EoR on the de
 
 # Two jobs with one thread each are faster on two cores than one job with two threads. Existing tables are not rebuilt, so a
 # stopped run resumes.
-TABLES := retrievers compression correlation workflows repeats
+TABLES := retrievers compression correlation workflows
 tables: setup  ## make the paper's tables on slices of ../shared/data, into runs/tables; JOBS=8 for more cores
 	OMP_NUM_THREADS=1 $(MAKE) --jobs $(JOBS) $(TABLES:%=runs/tables/%.md)
 
@@ -74,11 +74,6 @@ runs/tables/%.md: configs/tables/%.yaml
 runs/tables/compression.md runs/tables/workflows.md: runs/tables/%.md: configs/tables/%.yaml
 	mkdir -p $(@D)
 	$(BIN)/seper-reward baseline $* --config $< > $@.part
-	mv $@.part $@
-
-runs/tables/repeats.md: $(EXPERIMENTS)/repeats.yaml
-	mkdir -p $(@D)
-	$(BIN)/python -m tests.benchmarks.experiments.repeats --config $< > $@.part
 	mv $@.part $@
 
 # one rule for training and table: as two rules, make would start this table last
@@ -98,7 +93,6 @@ RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_
 RESULT_false_negatives := $(BENCH).false_negatives
 RESULT_people          := seper-reward evaluate judge --file ../shared/data/evouna/NQ.json.gz
 RESULT_traps           := $(BENCH).judge.texts
-RESULT_attack          := $(BENCH).answer_attack --seeds 4
 RESULT_estimators      := $(BENCH).estimators
 RESULT_noise           := $(BENCH).label_noise
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3
@@ -106,7 +100,7 @@ RESULT_many            := $(BENCH).many_questions --questions 10000 100000 10000
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
 RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
-RESULTS := planted false_negatives people traps attack estimators noise speed many pairs other_domain gain
+RESULTS := planted false_negatives people traps estimators noise speed many pairs other_domain gain
 
 # a measured set is not measured again
 marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader

@@ -104,7 +104,7 @@ def config_class(path):
     from seper_reward.commands import label
     from seper_reward.evaluate import correlation, retrievers
     from seper_reward.options import RewardOptions
-    from tests.benchmarks.experiments import compare_labelers, repeats
+    from tests.benchmarks.experiments import compare_labelers
     from trainers import policy_task, reranker, retriever, sft
 
     named = {
@@ -115,7 +115,6 @@ def config_class(path):
         "tables/retriever": retriever.RetrieverConfig,
         "tables/retrievers": retrievers.RetrieversOptions,
         "tables/workflows": workflows.WorkflowsOptions,
-        "experiments/repeats": repeats.RepeatsConfig,
     }
     folders = {
         "compare": compare_labelers.CompareConfig,
