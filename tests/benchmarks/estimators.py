@@ -160,7 +160,7 @@ def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> d
     found: dict[str, Any] = {}
     for count, name in tqdm(list(itertools.product(counts, ESTIMATORS)), desc="estimating"):
         random = np.random.default_rng(0)
-        errors, held, delta_held, width, claimed, pearson = [], [], [], [], [], []
+        errors, held, delta_held, width, pearson = [], [], [], [], []
         for _ in range(repeats):
             deltas, marks = [], []
             for contexts in spaces:
@@ -169,7 +169,6 @@ def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> d
                     errors.append(one.value - space.truth)
                     held.append(one.low <= space.truth + 1e-9 and space.truth - 1e-9 <= one.high)
                     width.append(one.high - one.low)
-                    claimed.append(one.std_error)
                 for space, one in others:
                     delta, truth = difference(one, baseline[1]), space.truth - baseline[0].truth
                     delta_held.append(delta.low <= truth + 1e-9 and truth - 1e-9 <= delta.high)
@@ -178,13 +177,10 @@ def compare(spaces: list[list[Space]], counts: Sequence[int], repeats: int) -> d
             pearson.append(np.corrcoef(deltas, marks)[0, 1])
         found.setdefault(str(count), {})[name] = {
             "mse": float(np.mean(np.square(errors))),
-            "bias": round(float(np.mean(errors)), 4),
             "coverage_seper": round(float(np.mean(held)), 3),
             "coverage_delta_seper": round(float(np.mean(delta_held)), 3),
             "width": round(float(np.mean(width)), 3),
-            "claimed_error": round(float(np.sqrt(np.mean(np.square(claimed)))), 4),
             "pearson": round(float(np.mean(pearson)), 4),
-            "pearson_sd": round(float(np.std(pearson)), 4),
         }
     return found
 

@@ -24,10 +24,9 @@ from seper_reward.labels.audit import Label, false_negative
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.run import LabelRun
 from seper_reward.statistics import interval_over_questions, rounded
-from seper_reward.types import KNOWN, Passage, Query
+from seper_reward.types import Passage, Query
 from tests.benchmarks.common import NQ, finish, parser
 
-MARGINS = {"2 errors": 0.0, "2 errors, .05": 0.05, "2 errors, .2": 0.2}
 LABELS: tuple[Label, ...] = ("delta_seper", "delta_seper_hard")
 
 
@@ -68,7 +67,7 @@ def chosen(questions: int, clean: int, split: str) -> list[Query]:
     ]
 
 
-def shares(rows: Sequence[Mapping[str, Any]], label: Label, margin: float) -> dict[str, Any]:
+def shares(rows: Sequence[Mapping[str, Any]], label: Label) -> dict[str, Any]:
     """Return the share of passages that are flagged by role, and their number, with intervals over questions."""
     import numpy as np
     from scipy.stats import binomtest
@@ -76,7 +75,7 @@ def shares(rows: Sequence[Mapping[str, Any]], label: Label, margin: float) -> di
     found = {}
     for role in ("gold", "planted", "wrong", "mined"):
         own = [[each for each in row["passages"] if role_of(each) == role] for row in rows]
-        rule = partial(false_negative, label=label, margin=margin)
+        rule = partial(false_negative, label=label)
         flagged = np.array([sum(map(rule, few)) for few in own])
         counts = np.array(list(map(len, own)))
 
@@ -109,18 +108,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     run = LabelRun(options.output_dir, DeltaSePerLabeler(scorer), queries)
     run.run()
     rows = run.labels()
-    groups = {
-        "all": rows,
-        "unknown": [row for row in rows if row["baseline"]["seper"] < KNOWN],
-        "known": [row for row in rows if row["baseline"]["seper"] >= KNOWN],
-    }
     result = {
-        "questions": {name: len(own) for name, own in groups.items()},
-        "flagged": {
-            name: {label: {rule: shares(own, label, margin) for rule, margin in MARGINS.items()} for label in LABELS}
-            for name, own in groups.items()
-            if own
-        },
+        "questions": len(rows),
+        "flagged": {label: shares(rows, label) for label in LABELS},
         "settings": {name: str(value) for name, value in vars(options).items()},
     }
     finish(result, options.json)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from num2words import num2words
 
-from tests.benchmarks.adapters.vocabulary import vocabulary
+from tests.benchmarks.adapters import vocabulary
 
 _words = vocabulary("forms")
 

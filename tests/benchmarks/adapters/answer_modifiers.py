@@ -9,8 +9,8 @@ and names that become others by a word ("New Orleans"). All are generated, for t
 import random
 from collections.abc import Iterator
 
+from tests.benchmarks.adapters import vocabulary
 from tests.benchmarks.adapters.answer_forms import Form
-from tests.benchmarks.adapters.vocabulary import vocabulary
 
 _words = vocabulary("modifiers")
 

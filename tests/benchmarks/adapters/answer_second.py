@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tests.benchmarks.adapters.answer_forms import Fact, Form
-from tests.benchmarks.adapters.near_names import NEAR, Said, topic
-from tests.benchmarks.adapters.second_words import MAKERS, person, words
+from tests.benchmarks.adapters.near_names import MAKERS, NEAR, Said, person, topic, words
 
 _ACCENTS = {"a": "áàâä", "e": "éèêë", "i": "íîï", "o": "óôöø", "u": "úûü", "c": "čç", "s": "šś", "z": "žź", "n": "ñń"}
 

@@ -9,8 +9,8 @@ import random
 import string
 from collections.abc import Callable, Iterator, Sequence
 
+from tests.benchmarks.adapters import vocabulary
 from tests.benchmarks.adapters.answer_forms import Fact, Form, any_of
-from tests.benchmarks.adapters.vocabulary import vocabulary
 
 _words = vocabulary("traps")
 LONGEST = 78  # words of a generated text: about the 96 tokens that the model is fed at most

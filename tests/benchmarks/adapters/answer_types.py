@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.benchmarks.adapters.vocabulary import vocabulary
+from tests.benchmarks.adapters import vocabulary
 
 Member = tuple[str, ...]  # the spellings of one answer
 

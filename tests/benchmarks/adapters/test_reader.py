@@ -1,6 +1,7 @@
 """The factory of the reader adapter that ships: its data, and how its reader is asked and scored."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -9,11 +10,12 @@ from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
 from seper_reward.reader.loading import load_tokenizer, reader_defaults
+from seper_reward.types import Passage, Query
 from tests.benchmarks.adapters import reader
 from tests.benchmarks.adapters import reader_data as data
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.reader_scores import _shares
-from tests.benchmarks.adapters.substitution import states
+from tests.benchmarks.adapters.substitution import misleads, states, substituted
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +79,21 @@ def test_shares_by_hand():
     assert shares["withheld"] == 2 / 8
     assert shares["wrong"] == 4 / 8
     assert shares["largest_wrong"] == 2 / 8
+
+
+OWNER = Query("q", "Who owned the inn?", ("Ann Lee",))
+
+
+def test_every_spelling_of_the_answer_is_replaced():
+    passage = Passage("Ann Lee ran. Later ANN rested; Annette did not.", "Ann Lee (runner)")
+    changed = substituted(passage, ["Ann", "Ann Lee"], r"Bo\b Ray")
+    assert changed.title == r"Bo\b Ray (runner)"
+    assert changed.text == r"Bo\b Ray ran. Later Bo\b Ray rested; Annette did not."
+
+
+def test_what_names_or_shares_the_answer_misleads_nobody():
+    assert misleads(OWNER, "Bo Ray")
+    assert not misleads(OWNER, "Lee Ray")  # a word of the right answer
+    assert not misleads(OWNER, "yes")
+    assert not misleads(replace(OWNER, answers=("no",)), "Ray")
+    assert not misleads(replace(OWNER, question="Who was Ann Lee of the inn?"), "Bo Ray")

@@ -1,1 +1,1 @@
-"""Experiments: which labels train the better retriever, and whether to use a passage at all (docs/results.md)."""
+"""Experiments: which labels train the better retriever (docs/results.md)."""

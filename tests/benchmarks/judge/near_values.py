@@ -7,11 +7,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-_ONES = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+from num2words import num2words
+
 _SHORT = {"kilometres": "km", "metres": "m", "kilograms": "kg", "grams": "g"}
 _SMALLER = {"kilometres": "metres", "kilograms": "grams"}  # a thousandth
 
@@ -57,32 +54,8 @@ def near_values(seed: int, golds: int) -> Iterator[NearValue]:
 
 
 def number_words(number: int) -> str:
-    """Return a number below 10,000 in words.
-
-    >>> number_words(2340), number_words(78)
-    ('two thousand three hundred and forty', 'seventy-eight')
-    """
-    if number < 20:
-        return _ONES[number]
-    if number < 100:
-        return _TENS[number // 10] + (f"-{_ONES[number % 10]}" if number % 10 else "")
-    size, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
-    rest = number % size
-    link = " and " if rest < 100 else " "
-    return f"{number_words(number // size)} {name}" + (link + number_words(rest) if rest else "")
-
-
-def year_words(year: int) -> str:
-    """Return a year between 1100 and 2099 in words.
-
-    >>> year_words(1989), year_words(1907), year_words(1800), year_words(2003)
-    ('nineteen eighty-nine', 'nineteen oh seven', 'eighteen hundred', 'two thousand and three')
-    """
-    century, rest = divmod(year, 100)
-    if century == 20 and rest < 10:
-        return number_words(year)
-    tail = "hundred" if not rest else f"oh {_ONES[rest]}" if rest < 10 else number_words(rest)
-    return f"{number_words(century)} {tail}"
+    """Return a number in words, without commas."""
+    return num2words(number).replace(",", "")
 
 
 def _off_by(*distances: int) -> dict[str, Callable[[Any, int], Any]]:
@@ -153,7 +126,7 @@ KINDS = {
     "years": _Kind(
         tuple(question.replace("When", "In what year") for question in _DATES),
         lambda random: random.randint(1650, 2023),
-        lambda year: [str(year), year_words(year), f"the year {year}", f"{year} AD"],
+        lambda year: [str(year), num2words(year, to="year").replace("oh-", "oh "), f"the year {year}", f"{year} AD"],
         _off_by(1, 2, 5, 10, 50),
     ),
     "two digits": _Kind(

@@ -47,11 +47,10 @@ def test_rates_by_hand():
         Judged(case("z", False), 0.1, 0.02),
         Judged(case("Ann", True), 0.4, 0.6),
     ]
-    assert rates(rows).as_dict() == {
-        "wrong": 3, "false_support": 0.3333, "false_pay": 0.3333, "mean_pay": 0.32,
-        "right": 1, "false_refusal": 1.0, "unpaid": 0.0,
+    assert rates(rows) == {
+        "wrong": 3, "false_support": 0.3333, "false_pay": 0.3333, "right": 1, "false_refusal": 1.0, "unpaid": 0.0,
     }  # fmt: skip
-    assert rates(rows[:3]).as_dict().keys() == {"wrong", "false_support", "false_pay", "mean_pay"}
+    assert rates(rows[:3]).keys() == {"wrong", "false_support", "false_pay"}
 
 
 def test_labels_judge_the_text_and_rewards_what_it_states():
@@ -166,7 +165,7 @@ def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):
     words += ["--json", tmp_path / "out.json"]
     texts.command(list(map(str, words)))
     result = json.loads((tmp_path / "out.json").read_text())
-    assert {"kinds", "near", "guesses", "qualifiers", "wordings", "traps", "support"} < result.keys()
+    assert {"kinds", "near", "guesses", "qualifiers", "wordings", "traps"} < result.keys()
     assert result["settings"]["seed"] == 3
     out = capsys.readouterr().out
     assert "| not gold" in out

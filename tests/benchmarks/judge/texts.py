@@ -8,7 +8,7 @@ response, and rewards the mutual support of the answer that a completion states 
 
 import itertools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,16 +27,18 @@ from seper_reward.statistics import mean
 from seper_reward.types import Pair
 from tests.benchmarks.judge.cases import SHIFTS, Case, fact_cases, near_cases, own_cases
 
+Rates = Mapping[str, float]  # numbers of wrong and right texts, and shares of errors; without texts, without them
+
 _NAME = "judge texts"
 GOLDS = 60  # gold answers per kind of value
 SUPPORTED, PAID, HALF_PAID = 0.5, 0.05, 0.5
 _CHUNK = 256  # texts that are judged together
 _TRAPS = ("gibberish", "echo", "shotgun", "not_gold")
+_FACTS = ("guesses", "qualifiers", "wordings")
 _COLUMNS = {
     "wrong": "wrong texts",
     "false_support": "supported (labels)",
     "false_pay": "paid (rewards)",
-    "mean_pay": "mean pay",
     "right": "right texts",
     "false_refusal": "refused (labels)",
     "unpaid": "unpaid (rewards)",
@@ -57,32 +59,6 @@ class Judged:
     case: Case
     support: float
     reward: float
-
-
-@dataclass(frozen=True)
-class Rates(Record):
-    """Error rates of a judge on texts; fields are ``None`` without a wrong or a right text."""
-
-    optional = tuple(_COLUMNS)
-    wrong: int | None = None  # number of wrong texts
-    false_support: float | None = None  # share of wrong texts with a support above 0.5
-    false_pay: float | None = None  # share of wrong texts with a reward above 0.05
-    mean_pay: float | None = None  # mean reward of wrong texts
-    right: int | None = None  # number of right texts
-    false_refusal: float | None = None  # share of right texts with a support below 0.5
-    unpaid: float | None = None  # share of right texts with a reward below 0.5
-
-    def cell(self, name: str) -> str:
-        """Return a field as a cell of a table, empty if it is ``None``."""
-        value = getattr(self, name)
-        if value is None:
-            return ""
-        if isinstance(value, int):
-            return str(value)
-        if name == "mean_pay":
-            return cell(value)
-        count = f" ({round(value * (self.wrong or 0))})" if name == "false_pay" else ""
-        return f"{100 * value:.0f} %{count}"
 
 
 @dataclass(frozen=True)
@@ -112,40 +88,23 @@ class Traps:
 class JudgeErrors(Record):
     """The errors of a judge by kind of text."""
 
-    optional = Rates.optional
     kinds: Mapping[str, Rates]  # on the project's own rows by kind, and of `all`
     guesses: Mapping[str, Rates]  # on several answers at once by form, and of `all`
     qualifiers: Mapping[str, Rates]  # on the gold answer next to a word that changes it by form, and of `all`
     wordings: Mapping[str, Rates]  # on right wordings by kind, and of `all`
-    near: Mapping[str, Mapping[str, Rates]]  # on near values by kind and distance of the value
+    near: Mapping[str, Rates]  # on near values by kind and distance of the value, and of `all`
     traps: Traps
-    # by section the mean support by `wrong` and `right` texts: the range of labels in practice
-    support: Mapping[str, Mapping[str, float]]
 
     def table(self) -> str:
         """Return the errors by kind of text."""
-        near = {
-            f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}": row
-            for kind, distances in self.near.items()
-            for distance, row in distances.items()
-        }
         return "\n\n".join(
             [
-                _rates_table("own rows", self.kinds),
                 markdown_table(
                     ["trap", "support or shift"], [[trap, cell(value)] for trap, value in self.traps.rows()]
                 ),
-                _rates_table("near values", near),
-                _rates_table("guesses", self.guesses),
-                _rates_table("qualifiers", self.qualifiers),
-                _rates_table("right wordings", self.wordings),
-                markdown_table(
-                    ["mean support of the gold answer", "by wrong texts", "by right texts"],
-                    [[name, cell(row.get("wrong")), cell(row.get("right"))] for name, row in self.support.items()],
-                ),
+                *(_rates_table(name, getattr(self, name)) for name in ("kinds", *_FACTS, "near")),
                 "Labels use the forward entailment, rewards the mutual support. Supported: above .5; refused: below "
-                ".5; paid: above .05; unpaid: below .5 (in brackets: number of texts). The best value is 0, except 1 "
-                "for stated and for support by right texts.",
+                ".5; paid: above .05; unpaid: below .5. The best value is 0, except 1 for stated.",
             ]
         )
 
@@ -162,16 +121,17 @@ def command(arguments: list[str]) -> str:
 def measure_judge(judge: Judge, *, seed: int = 0) -> JudgeErrors:
     """Measure a judge on own rows, near values, guesses, qualifiers and right wordings; processes share the texts."""
     found = judged(judge, itertools.chain(own_cases(), near_cases(seed, GOLDS), fact_cases()))
-    sections = _parts(found, 0)
-    del sections["plain"]  # for the shifts only
-    by_kind = {section: _parts(rows, 1) for section, rows in sections.items()}
-    near = {kind: _rates_by_name(_parts(rows, 2)) for kind, rows in by_kind.pop("near").items()}
+    sections = _parts(found, lambda group: group[0])
     return JudgeErrors(
-        near=near,
+        near=_rates_by_name(sections["near"], _near_name),
         traps=_trap_means([row.case for row in found], [row.support for row in found]),
-        support={section: _mean_support(rows) for section, rows in sections.items()},
-        **{section: _rates_by_name(parts) | {"all": rates(sections[section])} for section, parts in by_kind.items()},
+        **{name: _rates_by_name(sections[name], lambda group: group[1]) for name in ("kinds", *_FACTS)},
     )
+
+
+def _near_name(group: tuple[str, ...]) -> str:
+    _, kind, distance = group
+    return f"{kind}, {'other spelling' if distance == '0' else f'off by {distance}'}"
 
 
 def traps(judge: Judge) -> Traps:
@@ -202,13 +162,12 @@ def supports(judge: Judge, cases: Sequence[Case]) -> list[float]:
 def rates(rows: Sequence[Judged]) -> Rates:
     """Return the error rates of a judge on texts."""
     wrong, right = [row for row in rows if not row.case.right], [row for row in rows if row.case.right]
-    found: dict[str, Any] = {}
+    found: dict[str, float] = {}
     if wrong:
         found |= {
             "wrong": len(wrong),
             "false_support": mean([row.support > SUPPORTED for row in wrong]),
             "false_pay": mean([row.reward > PAID for row in wrong]),
-            "mean_pay": mean([row.reward for row in wrong]),
         }
     if right:
         found |= {
@@ -216,19 +175,19 @@ def rates(rows: Sequence[Judged]) -> Rates:
             "false_refusal": mean([row.support < SUPPORTED for row in right]),
             "unpaid": mean([row.reward < HALF_PAID for row in right]),
         }
-    return Rates(**found)
+    return found
 
 
-def _parts(rows: Iterable[Judged], place: int) -> dict[str, list[Judged]]:
-    """Return judged texts by one part of their groups' names, in order of appearance."""
+def _parts(rows: Iterable[Judged], name_of: Callable[[tuple[str, ...]], str]) -> dict[str, list[Judged]]:
+    """Return judged texts by a name made of their groups, in order of appearance."""
     parts: dict[str, list[Judged]] = {}
     for row in rows:
-        parts.setdefault(row.case.group[place], []).append(row)
+        parts.setdefault(name_of(row.case.group), []).append(row)
     return parts
 
 
-def _rates_by_name(parts: Mapping[str, Sequence[Judged]]) -> dict[str, Rates]:
-    return {name: rates(rows) for name, rows in parts.items()}
+def _rates_by_name(rows: Sequence[Judged], name_of: Callable[[tuple[str, ...]], str]) -> dict[str, Rates]:
+    return {name: rates(part) for name, part in _parts(rows, name_of).items()} | {"all": rates(rows)}
 
 
 def _trap_means(cases: Sequence[Case], support: Sequence[float]) -> Traps:
@@ -245,21 +204,15 @@ def _trap_means(cases: Sequence[Case], support: Sequence[float]) -> Traps:
     return Traps(**means, stated=mean(stated))
 
 
-def _mean_support(rows: Sequence[Judged]) -> dict[str, float]:
-    return {
-        name: mean([row.support for row in rows if row.case.right == right])
-        for name, right in (("wrong", False), ("right", True))
-        if any(row.case.right == right for row in rows)
-    }
-
-
 def _rates_table(title: str, rows: Mapping[str, Rates]) -> str:
-    """Return rates by name, without columns that are empty in all rows."""
-    columns = {
-        key: text for key, text in _COLUMNS.items() if any(getattr(row, key) is not None for row in rows.values())
-    }
+    """Return rates by name, in per cent, without columns that are empty in all rows."""
+    columns = {key: text for key, text in _COLUMNS.items() if any(key in row for row in rows.values())}
+
+    def shown(row: Rates, key: str) -> str:
+        return "" if key not in row else str(row[key]) if key in ("wrong", "right") else f"{100 * row[key]:.1f}"
+
     return markdown_table(
-        [title, *columns.values()], [[name, *(row.cell(key) for key in columns)] for name, row in rows.items()]
+        [title, *columns.values()], [[name, *(shown(row, key) for key in columns)] for name, row in rows.items()]
     )
 
 
