@@ -8,7 +8,7 @@ from tests.benchmarks import false_negatives, label_noise, many_questions, sampl
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
-def test_contexts_are_ten_different_sets_of_about_a_hundred_words():
+def test_contexts_are_ten_different_sets_of_about_a_hundred_words(shared_data):
     (query,) = questions(1)
     assert all(60 <= len(passage.text.split()) <= 100 for passage in query.passages)
     for passages in (1, 5):
@@ -38,7 +38,7 @@ def test_the_benchmark_of_many_questions_writes_its_numbers(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_sampling_benchmark_writes_its_numbers(tiny_reader, tiny_entailment, tmp_path):
+def test_the_sampling_benchmark_writes_its_numbers(shared_data, tiny_reader, tiny_entailment, tmp_path):
     words = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--json", str(tmp_path / "out.json")]
     sampling.main([*words, "--passages", "1", "--reference_contexts", "1"])
     found = json.loads((tmp_path / "out.json").read_text())

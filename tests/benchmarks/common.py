@@ -5,7 +5,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
-from seper_reward.data.demo import CORPUS, QUESTIONS
-from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.queries import read_queries
 from seper_reward.types import Passage, Query
 
 SHARED = Path(os.environ.get("SEPER_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -69,33 +69,18 @@ def now() -> float:
 
 
 def questions(count: int, words: int = 100) -> list[Query]:
-    """Return questions with ``CONTEXTS`` passages of about ``words`` words: of NQ, or without it of the demo."""
-    if NQ.is_file():
-        fit = [query for query in read_queries(NQ).queries if len(query.passages) == CONTEXTS]
-        fit = [query for query in fit if all(len(each.text.split()) >= 0.9 * words for each in query.passages)]
-        return [_cut(query, query.passages, words) for query in fit[:: max(len(fit) // count, 1)][:count]]
-    corpus = read_corpus(CORPUS)
-    text = " ".join(passage.text for passage in corpus.values()).split()
-    long = [Passage(" ".join(text[at : at + words])) for at in range(0, len(text) - words, words)]
-    asked = read_queries(QUESTIONS, corpus).queries[::20][:count]
+    """Return questions of NQ with ``CONTEXTS`` passages of about ``words`` words."""
+    fit = [query for query in read_queries(NQ).queries if len(query.passages) == CONTEXTS]
+    fit = [query for query in fit if all(len(each.text.split()) >= 0.9 * words for each in query.passages)]
     return [
-        _cut(query, _lengthened(query.passages, long[len(long) * number // count :]), words)
-        for number, query in enumerate(asked)
+        replace(
+            query, passages=tuple(Passage(" ".join(each.text.split()[:words]), each.title) for each in query.passages)
+        )
+        for query in fit[:: max(len(fit) // count, 1)][:count]
     ]
-
-
-def _lengthened(passages: Sequence[Passage], long: Sequence[Passage]) -> list[Passage]:
-    """Return ``CONTEXTS`` passages: the first of them with other text behind them, then others."""
-    own = [Passage(f"{passage.text} {more.text}") for passage, more in zip(passages, long, strict=False)]
-    return [*own, *long][:CONTEXTS]
 
 
 def contexts(query: Query, passages: int) -> list[tuple[Passage, ...]]:
     """Return ``CONTEXTS`` sets of so many passages: neighbours on the ring of the query's passages."""
     ring = [*query.passages, *query.passages]
     return [tuple(ring[at : at + passages]) for at in range(CONTEXTS)]
-
-
-def _cut(query: Query, passages: Any, words: int) -> Query:
-    cut = tuple(Passage(" ".join(passage.text.split()[:words]), passage.title) for passage in passages)
-    return Query(query.id, query.question, query.answers, cut)
