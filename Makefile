@@ -93,6 +93,7 @@ RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_
 RESULT_false_negatives := $(BENCH).false_negatives
 RESULT_people          := seper-reward evaluate judge --file ../shared/data/evouna/NQ.json.gz
 RESULT_traps           := $(BENCH).judge.texts
+RESULT_attack          := $(BENCH).answer_attack --seeds 4
 RESULT_estimators      := $(BENCH).estimators
 RESULT_noise           := $(BENCH).label_noise
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3
@@ -100,7 +101,7 @@ RESULT_many            := $(BENCH).many_questions --questions 10000 100000 10000
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
 RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
-RESULTS := planted false_negatives people traps estimators noise speed many pairs other_domain gain
+RESULTS := planted false_negatives people traps attack estimators noise speed many pairs other_domain gain
 
 # a measured set is not measured again
 marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader

@@ -1,0 +1,98 @@
+"""What a search for texts that earn the answer's reward without any word of the answer finds, by judge.
+
+python -m tests.benchmarks.answer_attack [--judge embedded FOLDER ...] [--budget 1000] [--seeds 4] [--processes 2]
+"""
+
+import argparse
+import multiprocessing
+import random
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from seper_reward import SePerScorer
+from seper_reward.judge.extract import extract_answer
+from seper_reward.judge.support import Stated, mutual_supports
+from seper_reward.options import LoadOptions
+from seper_reward.reports.tables import markdown_table
+from tests.reward.test_answer_attack import TARGETS, attack
+
+ANSWERS = [
+    *TARGETS,
+    ("Who painted the ceiling of the Sistine Chapel?", "Michelangelo"),
+    ("Who was the first woman in space?", "Valentina Tereshkova"),
+    ("who sang the title song of the film", "Hendrik Maas"),
+    ("What is Ruth Okoro's occupation?", "politician"),
+    ("What is the capital of Australia?", "Canberra"),
+    ("Where was the treaty signed?", "New York City"),
+    ("in which country is the lake of osk", "Veland"),
+    ("Which planet is the largest?", "Jupiter"),
+    ("Which novel opens with a shipwreck?", "The Salt Road"),
+    ("What is the chemical symbol of gold?", "Au"),
+    ("What does the company make?", "bicycles"),
+    ("When did the Berlin Wall fall?", "1989"),
+    ("When was Ida Voss born?", "14 March 1702"),
+    ("How old was Ida Voss when she died?", "87"),
+    ("How tall is Mount Orrin?", "2,340 metres"),
+    ("What share of the soil is sand?", "78%"),
+    ("Is the Tern longer than the Osk?", "yes"),
+    ("Did Jon Sayer win the race in Hallow?", "yes"),
+    ("are both writers from the same country", "no"),
+    ("Was the mill ever rebuilt?", "no"),
+]
+MOST = 0.05  # of the reward, that a text without the answer may earn
+Search = tuple[str, str, str, int, int]  # judge, question, answer, seed, budget
+_scorers: dict[str, SePerScorer] = {}  # by judge, one in each process
+
+
+def search(task: Search) -> tuple[Search, float, str]:
+    """Return the task, the most that one of the texts found is paid, and that text."""
+    judge, question, answer, seed, budget = task
+    torch.set_num_threads(1)
+    if judge not in _scorers:
+        # small batches hold texts of one length
+        _scorers[judge] = SePerScorer.from_pretrained(judge=judge, judge_options=LoadOptions(max_batch_tokens=1024))
+    scorer = _scorers[judge]
+    found = attack(scorer, question, answer, budget, random.Random(f"{answer}-{seed}"))
+    paid = mutual_supports(scorer.judge, [Stated(question, extract_answer(text), [answer]) for _, text in found])
+    best = max(range(len(found)), key=lambda at: (paid[at], found[at][0]))
+    return task, paid[best], found[best][1]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print, by judge and question, the most that each seed's search found; return 0."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.answer_attack", description=__doc__)
+    parser.add_argument("--judge", nargs="+", default=["embedded"], help="Names or folders of the judges.")
+    parser.add_argument("--budget", type=int, default=1000, help="Number of texts that a search may try.")
+    parser.add_argument("--seeds", type=int, default=4, help="Number of searches for each answer.")
+    parser.add_argument("--processes", type=int, default=1, help="Number of searches at a time (default: 1).")
+    arguments = parser.parse_args(argv)
+    tasks = [
+        (judge, question, answer, seed, arguments.budget)
+        for judge in arguments.judge
+        for question, answer in ANSWERS
+        for seed in range(arguments.seeds)
+    ]
+    found: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
+    with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
+        for (judge, question, answer, *_), paid, text in tqdm(
+            pool.imap_unordered(search, tasks), total=len(tasks), unit="search"
+        ):
+            found.setdefault((judge, question, answer), []).append((paid, text))
+    rows: list[list[Any]] = []
+    for (judge, question, answer), own in found.items():
+        own.sort(reverse=True)
+        rows.append([judge, question, answer, ", ".join(f"{paid:.2f}" for paid, _ in own), own[0][1][:60]])
+    rows.sort(key=lambda row: (row[0], -float(row[3].split(",")[0])))
+    print(markdown_table(["judge", "question", "answer", "paid, by seed", "what was paid most"], rows))
+    for judge in arguments.judge:
+        most = [paid for (name, *_), own in found.items() if name == judge for paid, _ in own]
+        print(f"{judge}: {sum(paid > MOST for paid in most)} of {len(most)} searches found a text paid above {MOST}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""Milliseconds of the host's processor per context, by stage, without the models' forward passes.
+
+    python -m tests.benchmarks.host --json host.json
+
+The host decides how many contexts per second one process can label if the accelerator costs nothing. Seconds are the
+processor's, of this thread. With ``--recorded`` the responses of the reader come from a cache, which is filled first.
+"""
+
+import argparse
+import functools
+import json
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from tabulate import tabulate
+
+import seper_reward.judge.judge
+import seper_reward.scorer
+from seper_reward import Passage, Query, SePerScorer
+from seper_reward.judge import equality, values
+from seper_reward.judge.entailment import EntailmentScorer
+from seper_reward.judge.judge import Judge
+from seper_reward.labels import rows
+from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
+from seper_reward.options import LoadOptions, ReaderOptions
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
+from seper_reward.reader.prompts import PromptBuilder
+from seper_reward.types import unwrap
+from tests.benchmarks.common import questions
+from tests.tiny_models import make_entailment, make_reader
+
+#: Stages of the host, and of the models.
+PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
+    "prompts": ((PromptBuilder, "fit"),),
+    "reader": ((ResponseSampler, "sample"),),
+    "rules": ((seper_reward.judge.judge, "decide"),),
+    "judge": ((EntailmentScorer, "probs"),),
+    "belief": ((seper_reward.scorer, "belief"), (seper_reward.scorer, "pairs_of")),
+    "lengths": ((rows, "passage_lengths"),),
+    "rows": ((rows, "label_row"),),
+}
+MODELS = "models"
+SHAPES = {
+    "default": {},
+    **{f"passages {count}": {"passages": count} for count in (1, 20)},
+    **{f"samples {count}": {"samples": count} for count in (5, 20)},
+    "block 1": {"block": 1},
+    **{f"aliases {count}": {"aliases": count} for count in (10, 100)},
+}
+
+
+class Stages:
+    """Milliseconds by stage; time in a nested stage counts only for the nested one."""
+
+    def __init__(self) -> None:
+        self.milliseconds: defaultdict[str, float] = defaultdict(float)
+        self._running = ["rest"]
+        self._since = time.thread_time()
+
+    def _switch(self) -> None:
+        now = time.thread_time()
+        self.milliseconds[self._running[-1]] += (now - self._since) * 1000
+        self._since = now
+
+    def timed(self, stage: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(act)
+        def wrapped(*args: Any, **options: Any) -> Any:
+            self._switch()
+            self._running.append(stage)
+            try:
+                return act(*args, **options)
+            finally:
+                self._switch()
+                self._running.pop()
+
+        return wrapped
+
+
+@contextmanager
+def stages(scorer: Any) -> Iterator[Stages]:
+    """Measure the stages of a scorer within the block."""
+    found = Stages()
+    with ExitStack() as stack:
+        for stage, places in PLACES.items():
+            for owner, name in places:
+                stack.enter_context(mock.patch.object(owner, name, found.timed(stage, getattr(owner, name))))
+        for model in (scorer.sampler._model, scorer.entailment._model):
+            stack.enter_context(mock.patch.object(model, "forward", found.timed(MODELS, model.forward)))
+        yield found
+        found._switch()
+
+
+def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str, float]:
+    """Return milliseconds per context by stage, of labelling ``count`` questions after another one."""
+    passages, block = shape.get("passages", 5), shape.get("block", 16)
+    scorer = scorer.with_sampling(num_samples=shape.get("samples", 10))
+    scorer.judge = Judge(scorer.entailment)  # no cache of its scores
+    names = [f"{first} {second}" for first in ("Ida", "Peter", "Ann", "Bob") for second in map(str, range(25))]
+    asked = questions(10)
+    texts = [passage for query in asked for passage in query.passages]
+    queries = [
+        Query(
+            str(number),
+            query.question,
+            (*query.answers[:1], *names)[: shape.get("aliases", 1)],
+            tuple(Passage(f"{texts[(number + at) % len(texts)].text} {at}", id=str(at)) for at in range(passages)),
+        )
+        for number, query in enumerate(asked[: count + 1])
+    ]
+    values._registry()  # reading it takes half a second, once
+    label(scorer, queries[:1], block)
+    if scorer.cache:  # the reader's responses are read from it
+        scorer.responses(queries[1:])
+    for each in (equality, values):  # what an earlier shape has left
+        for function in vars(each).values():
+            if hasattr(function, "cache_clear") and function is not values._registry:
+                function.cache_clear()
+    with stages(scorer) as found:
+        label(scorer, queries[1:], block)
+    contexts = sum(len(query.contexts) for query in queries[1:])
+    per_context = {stage: spent / contexts for stage, spent in found.milliseconds.items()}
+    own = {stage: per_context.get(stage, 0.0) for stage in (*PLACES, "rest")}
+    return {"host": sum(own.values()), **own, MODELS: per_context.get(MODELS, 0.0)}
+
+
+def label(scorer: SePerScorer, queries: Sequence[Query], block: int) -> None:
+    """Label queries, and write their rows to nowhere."""
+    labeler = DeltaSePerLabeler(scorer)
+    for start in range(0, len(queries), block):
+        batch = queries[start : start + block]
+        for query, labeled in zip(batch, labeler.label_batch(batch), strict=True):
+            json.dumps(rows.label_row(unwrap(labeled), labeler.name, rows.passage_lengths(scorer, query)))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--reader", help="a reader's folder or name (default: a tiny random one)")
+    made.add_argument("--judge", help="likewise the judge")
+    made.add_argument("--recorded", type=Path, help="cache of the reader's responses, filled first if it has none")
+    made.add_argument("--questions", type=int, default=8)
+    made.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    made.add_argument("--json", type=Path, help="write the numbers here")
+    options = made.parse_args(arguments)
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        scorer = SePerScorer.from_pretrained(
+            options.reader or str(make_reader(Path(folder) / "reader")),
+            options.judge or str(make_entailment(Path(folder) / "judge")),
+            cache=options.recorded,
+            reader_options=ReaderOptions(dtype="float32", device="cpu"),
+            judge_options=LoadOptions(dtype="float32", device="cpu"),
+        )
+        found = {name: measure(scorer, SHAPES[name], options.questions) for name in options.shapes}
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    columns = list(next(iter(found.values())))
+    table = [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in found.items()]
+    print(tabulate(table, ["ms per context", *columns], disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
