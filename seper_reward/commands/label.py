@@ -24,7 +24,7 @@ def command(config: LabelOptions) -> str:
     from seper_reward.reports.tables import forecast_lines
     from seper_reward.retrieval import has_own_passages, load_retriever
     from seper_reward.runtime.distributed import process_state, together
-    from seper_reward.runtime.messages import say
+    from seper_reward.runtime.messages import say_once
 
     # fail early: loading the corpus is slow
     parse_labeler(config.labeler)
@@ -51,8 +51,8 @@ def command(config: LabelOptions) -> str:
         labeler = load()
         summary = together(lambda: finished_summary(folder, labeler, key, config.block))
         if summary is not None:
+            say_once(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
             if process_state().is_main_process:
-                say(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
                 show_summary(summary, labeler.name, folder)
             return after_labels(folder, labeler.name)
     read = load_input(config, needs)
@@ -67,16 +67,14 @@ def command(config: LabelOptions) -> str:
     run = LabelRun(
         folder, labeler, queries, rejected, {**settings, INPUT_KEY: key}, block=config.block, dry_run=config.dry_run
     )
-    if process_state().is_main_process:
-        finished = len(queries) if run.complete else run.finished
-        say(_start_line(config, len(queries), run.passages, finished))
+    say_once(_start_line(config, len(queries), run.passages, len(queries) if run.complete else run.finished))
     if config.dry_run:
         found = run.forecast()
         if process_state().is_main_process:
             print(forecast_lines(found, process_state().num_processes))
         return "the same command without --dry_run"
     _label(run, labeler, config, settings)
-    return after_labels(run.folder, labeler.name)
+    return after_labels(folder, labeler.name)
 
 
 def _start_line(config: LabelOptions, questions: int, passages: int, finished: int) -> str:
