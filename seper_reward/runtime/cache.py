@@ -89,20 +89,15 @@ class Cache:
         self._database.close()
 
     def _get(self, keys: Sequence[str]) -> dict[str, str]:
-        values: dict[str, str] = {}
-        for start in range(0, len(keys), 500):  # SQLite bounds the number of parameters
-            batch = keys[start : start + 500]
-            parameters = ",".join("?" * len(batch))
-            try:
-                with self._lock:
-                    rows = self._database.execute(
-                        f"SELECT * FROM entries WHERE key IN ({parameters})", batch
-                    ).fetchall()
-            except sqlite3.Error as error:
-                self._warn("read", error)
-                continue
-            values.update({key: value for key, value, checksum in rows if checksum == _checksum(key, value)})
-        return values
+        try:
+            with self._lock:
+                rows = self._database.execute(
+                    "SELECT * FROM entries WHERE key IN (SELECT value FROM json_each(?))", [json.dumps(keys)]
+                ).fetchall()
+        except sqlite3.Error as error:
+            self._warn("read", error)
+            return {}
+        return {key: value for key, value, checksum in rows if checksum == _checksum(key, value)}
 
     def _put(self, values: Mapping[str, str]) -> None:
         try:
