@@ -41,7 +41,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 # initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
-.PHONY: setup demo marks results two-hop-comparison baselines-demo tables policy-demo policy-real policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test ray-test adapters-test lint figure lock docs adapters clean
+.PHONY: setup demo marks results two-hop-comparison baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test ray-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -134,9 +134,6 @@ runs/weak/modules.json:
 policy-demo: setup runs/policy-warm/$(WARM)  ## train a policy that learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
 
-policy-real: setup runs/policy-real-warm/$(WARM)  ## train a policy on PopQA, NQ and known facts, into runs/policy-real; POLICY="--seed 1 --output_dir runs/policy-real-1"
-	$(BIN)/python -m trainers.policy --config configs/policy/real.yaml $(POLICY)
-
 policy-qwen: runs/policy-qwen-warm/$(WARM)  ## train a policy of Qwen2.5-Coder-0.5B-Instruct, into runs/policy-qwen
 	$(BIN)/python -m trainers.policy --config configs/policy/qwen.yaml $(POLICY)
 
@@ -144,7 +141,6 @@ policy-two-hop: setup runs/policy-two-hop-warm/$(WARM)  ## compare credit per tu
 	for credit in turn rollout; do $(BIN)/python -m trainers.policy --config configs/policy/two-hop.yaml --credit $$credit --output_dir runs/policy-two-hop-$$credit || exit 1; done
 
 runs/policy-warm/$(WARM): POLICY_CONFIG := demo
-runs/policy-real-warm/$(WARM): POLICY_CONFIG := real
 runs/policy-qwen-warm/$(WARM): runs/qwen-text-tags/config.json
 runs/policy-qwen-warm/$(WARM): POLICY_CONFIG := qwen
 runs/policy-qwen-warm/$(WARM): WARM_UP := --lora_layers 8 --learning_rate 5e-4

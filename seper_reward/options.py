@@ -90,6 +90,12 @@ def check_share(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be in (0, 1], got {value}")
 
 
+def check_positive(name: str, value: Any) -> None:
+    """Raise ``ValueError`` if a number is not above 0."""
+    if not value > 0:
+        raise ValueError(f"{name} must be above 0, got {value}")
+
+
 def required(meaning: str) -> Callable[[str, Any], None]:
     """Return the check of an option, named in its type, that must be given."""
 
@@ -103,6 +109,7 @@ def required(meaning: str) -> Callable[[str, Any], None]:
 Count = Annotated[int, least(1)]
 NotNegative = Annotated[float, least(0)]
 Share = Annotated[float, check_share]
+Positive = Annotated[float, check_positive]
 
 
 def setting(default: Any, text: str) -> Any:
@@ -359,13 +366,11 @@ class EngineOptions(ServedOptions):
     """
 
     engine_requests: Count = setting(64, "Number of concurrent requests per server, >= 1.")
-    timeout: float = 300.0
+    timeout: Positive = 300.0
     retries: Annotated[int, least(0)] = setting(4, "Number of further attempts, >= 0.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.timeout > 0:
-            raise ValueError(f"timeout must be above 0, got {self.timeout}")
         if len({model for model, _ in map(split_address, self.engine)}) > 1:
             raise ValueError(f"engine must name one model for all servers, got {', '.join(self.engine)}")
 
@@ -699,7 +704,7 @@ class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
     url: str | None = setting(
         None, "Address of `seper-reward serve`, whose models are then used (default: models in this process)."
     )
-    timeout: float = setting(600.0, "Longest wait for the server, in seconds, > 0.")
+    timeout: Positive = setting(600.0, "Longest wait for the server, in seconds, > 0.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -946,7 +951,7 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
 class InitOptions(Options):
     """Write the bundled configurations into a folder: those used in the documentation, and recipes to adapt."""
 
-    to: str = setting("configs", "Folder to write into; existing files of the same names must have the same content.")
+    output_dir: str = setting("configs", "Folder to write into; existing files must have the same content.")
 
 
 @dataclass(frozen=True)
@@ -992,14 +997,12 @@ class ServeOptions(CompletionOptions, WeightOptions, CommandOptions):
         "Number of sets of passages in one batch, over all clients, >= 1; more fill a large device, but single "
         "requests wait longer (default: the capacity of the engines, 256 on an accelerator, 16 on a CPU).",
     )
-    deadline: float = setting(
+    deadline: Positive = setting(
         600.0, "Time limit of a request in seconds, > 0; clients can set less (SePer-Deadline). Late requests get 504."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.deadline > 0:
-            raise ValueError(f"deadline must be above 0, got {self.deadline}")
         if not 1 <= self.port <= 65535:
             raise ValueError(f"port must be in [1, 65535], got {self.port}")
 
@@ -1095,11 +1098,10 @@ class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOp
     )
     compressions: list[str] = setting(
         ["none", "selective_context", "longllmlingua"],
-        "Prompt compression by the reader's log-probabilities: none, selective_context (keeps words that the reader "
-        "could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none is "
-        "always measured.",
+        "Prompt compression to half by the reader's log-probabilities: none, selective_context (keeps words that the "
+        "reader could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none "
+        "is always measured.",
     )
-    keep: Share = setting(0.5, "Share of the words or tokens to keep, in (0, 1].")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -1117,9 +1119,6 @@ class EoROptions(PlotOptions, RetrievalOptions):
         "number of its passages, as in bm25@5; see --help of evaluate retrievers for names. They are reranked by @RR "
         "(bm25@RR@5: of 20), cut by @NUMBER, joined by & and compressed by @CP, which bind in this order.",
     )
-    folds: int = setting(
-        5, "Number of folds of the questions, >= 2: weights of a vote for each fold are searched on all other folds."
-    )
     pooling: Literal["mean", "max", "majority", "plurality"] = setting(
         "mean",
         "How EoR pools an answer's similarities to the other answers: mean, max, or 1 if at least half of the other "
@@ -1133,17 +1132,16 @@ class EoROptions(PlotOptions, RetrievalOptions):
     )
     load: str | None = setting(
         None,
-        "Folder of save, whose ensemble answers the questions of file, without need for gold answers; sources, "
-        "pooling, metric and prompts are the saved ones (default: votes are compared).",
+        "Folder of save, whose ensemble answers the questions of file by the paper's vote, without need for gold "
+        "answers; sources, pooling, metric and prompts are the saved ones (default: votes are compared).",
     )
-    vote: Literal["eor_paper", "eor_official", "eor_default"] = setting("eor_paper", "Vote for the answers with load.")
     answers: str = setting("runs/answers.jsonl", "JSON lines file for the answers with load.")
     reranker: str = setting("minilm", "Reranker of @RR: minilm, or a cross-encoder's folder or hub id.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.folds < 2 or len(set(self.sources)) < 2:
-            raise ValueError(f"expected at least two folds and sources, got {self.folds} and {self.sources}")
+        if len(set(self.sources)) < 2:
+            raise ValueError(f"expected at least two sources, got {self.sources}")
         if self.load and self.save:
             raise ValueError("load uses saved weights, and save searches new ones; set only one of them")
 

@@ -6,6 +6,8 @@ In the repository they are next to the package, in ``configs/`` and ``trainers/`
 from importlib import import_module
 from pathlib import Path
 
+from seper_reward.runtime.imports import advice
+
 _PACKAGE = Path(__file__).parent
 RECIPES = {
     "retriever": "fine-tune a bi-encoder on labels of the passages that it retrieves",
@@ -30,7 +32,7 @@ def copy_configs(folder: Path) -> list[Path]:
     copies = {source: folder / source.relative_to(configs_folder()) for source in sources}
     for source, copy in copies.items():
         if copy.is_file() and copy.read_bytes() != source.read_bytes():
-            raise ValueError(f"{copy} exists and differs from ours; name another folder with --to, or move it")
+            raise ValueError(f"{copy} exists and differs from ours; name another folder with --output_dir, or move it")
     for source, copy in copies.items():
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(source.read_bytes())
@@ -48,7 +50,7 @@ def run_recipe(name: str, arguments: list[str]) -> str:
     try:
         recipe = import_module(f"{package}.{name}")
     except ImportError as error:
-        raise OSError(f"a recipe needs more libraries ({error}); run: pip install 'seper-reward[train]'") from error
+        raise OSError(f"a recipe needs more libraries ({error}); {advice('train', error.name or '')}") from error
     recipe.main(arguments)
     return ""
 

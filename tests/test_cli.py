@@ -169,7 +169,7 @@ def test_configurations_are_copied_once_and_not_over_others(tmp_path, monkeypatc
     capsys.readouterr()
     assert cli.main(["init"]) == 2
     assert (
-        "configs/label/demo.yaml exists and differs from ours; name another folder with --to"
+        "configs/label/demo.yaml exists and differs from ours; name another folder with --output_dir"
         in capsys.readouterr().err
     )
     assert Path("configs/label/demo.yaml").read_text() == "limit: 1\n"
@@ -222,7 +222,7 @@ def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
 def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "trainers.entailment", None)
     assert cli.main(["train", "entailment"]) == 2
-    assert capsys.readouterr().err.endswith("run: pip install 'seper-reward[train]'\n")
+    assert capsys.readouterr().err.endswith("run: pip install trainers.entailment (extra: train)\n")
 
 
 def test_a_damaged_label_file_is_named(tmp_path, capsys):

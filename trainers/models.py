@@ -11,11 +11,7 @@ from seper_reward import retrieval
 from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, save_reader
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.runtime.pretrained import (
-    EMBEDDED,
-    base_of_adapter,
-    no_accelerator,
-)
+from seper_reward.runtime.pretrained import EMBEDDED, base_of_adapter
 
 MERGED = "merged"  # in a run's folder: the trained model, if PEFT alone cannot load its adapter
 
@@ -26,10 +22,7 @@ def new_lora(task: TaskType, r: int, **more: Any) -> LoraConfig:
 
 
 def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfig:
-    """Return LoRA settings for all linear layers in a causal model's blocks.
-
-    With ``last_layers`` only the last blocks are adapted: no gradient flows below them.
-    """
+    """Return LoRA settings for all linear layers in a causal model's blocks, or only in the last ones."""
     depth = model.config.get_text_config().num_hidden_layers
     if last_layers is None:
         return new_lora(TaskType.CAUSAL_LM, r)
@@ -47,10 +40,8 @@ def causal_lora(model: Any, r: int, last_layers: int | None = None) -> LoraConfi
 
 
 def name_base(folder: Path, reader: str) -> None:
-    """Write the reader's name into a saved adapter; PEFT writes a path, which is meaningless on other machines.
-
-    This must happen after saving, since PEFT would look up the name on the hub.
-    """
+    """Write the reader's name into a saved adapter; PEFT writes a path, which is meaningless on other machines."""
+    # not before saving: PEFT would look up the name on the hub
     path = folder / "adapter_config.json"
     write_json(path, {**read_json(path), "base_model_name_or_path": public_name(reader)})
 
@@ -83,8 +74,3 @@ def load_encoder(name: str, max_seq_length: int | None = None) -> SentenceTransf
             )
         encoder.max_seq_length = max_seq_length
     return encoder
-
-
-def model_device() -> str | None:
-    """Return ``"cpu"`` if there is no accelerator, else ``None``: the library then chooses."""
-    return "cpu" if no_accelerator() else None

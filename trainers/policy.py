@@ -1,12 +1,9 @@
 """Train a policy that decides per question to answer from memory or to search first: GRPO with ΔSePer as reward.
 
-    seper-reward train sft --config configs/sft/policy.yaml          # warm-up: teaches the format of both actions
-    seper-reward train policy --config configs/policy/demo.yaml
-
-Settings: the fields below and those of TRL's ``GRPOConfig``; ``scorer`` is a YAML file with the reader's settings.
+seper-reward train sft --config configs/sft/policy.yaml          # warm-up: teaches the format of both actions
+seper-reward train policy --config configs/policy/demo.yaml
 """
 
-import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -32,16 +29,16 @@ from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.sharding import is_sharded
 from seper_reward.reward.trainer import TurnCreditGRPOTrainer, refuse_credit
 from seper_reward.reward.turns import Turn
-from seper_reward.runtime.distributed import process_state, together
-from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.hashing import content_key, file_hash
 from seper_reward.runtime.json_files import write_json, write_lines
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
-from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import KNOWN, Belief, Query
 
+from . import runs
 from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
 from .policy_task import (
@@ -56,19 +53,6 @@ from .policy_task import (
     simple_searches,
 )
 from .ranking.data import Questions, data_key
-from .runs import (
-    SETTINGS,
-    ThisMachine,
-    checkpoint_step,
-    decisive,
-    evaluated,
-    last_checkpoint,
-    locked,
-    project_completions_only,
-    suggest,
-    tracked_run,
-    train_from_checkpoint,
-)
 
 _LENGTH = {"max_steps", "num_train_epochs"}
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
@@ -83,7 +67,6 @@ class PolicyConfig(PolicyTaskConfig, WeightOptions):
         "runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none' starts with a new one."
     )
     lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
-    lora_layers: int | None = setting(None, "Number of last blocks that a new adapter adapts (default: all).")
     credit: Literal["rollout", "turn"] = setting(
         "rollout",
         "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
@@ -106,14 +89,11 @@ class PolicyConfig(PolicyTaskConfig, WeightOptions):
 
 
 @dataclass
-class PolicyArguments(ThisMachine, GRPOConfig):
+class PolicyArguments(runs.ThisMachine, GRPOConfig):
     """TRL's GRPOConfig with short completions; without an accelerator, the CPU is used."""
 
     output_dir: str = setting("runs/policy", "Folder of the run; the same command resumes there.")
     max_completion_length: int = setting(128, "Maximum number of tokens of a rollout, including tool results.")
-    max_tool_calling_iterations: int | None = setting(
-        None, "Maximum number of rounds of tool calls (default: max_turns)."
-    )
     report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
@@ -141,27 +121,20 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
     """Return a dataset for TRL: prompts in the reader's wording, and the columns needed by the reward."""
     return Dataset.from_list(
         [
-            {
-                "prompt": messages_of(query.question, style),
-                "question": query.question,
-                "answers": query.answers,
-            }
-            for query in queries
+            {"prompt": messages_of(each.question, style), "question": each.question, "answers": each.answers}
+            for each in queries
         ]
     )
 
 
 def new_policy(config: PolicyConfig, network: Any) -> Any:
-    """Return the policy: the network with the warmed-up or a new adapter, or with all weights trainable.
-
-    With ``lora_r=0`` a warmed-up adapter is merged into the weights.
-    """
+    """Return the network with the warmed-up or a new adapter, or with all weights trainable, the adapter merged."""
     if config.init_adapter != "none":
         policy = PeftModel.from_pretrained(network, config.init_adapter, is_trainable=True)
         return policy if config.lora_r else policy.merge_and_unload().requires_grad_(True)
     if not config.lora_r:
         return network.requires_grad_(True)
-    return get_peft_model(network, causal_lora(network, config.lora_r, config.lora_layers))
+    return get_peft_model(network, causal_lora(network, config.lora_r))
 
 
 def new_trainer(
@@ -188,27 +161,23 @@ def new_trainer(
     )
 
 
-def claim_policy_folder(
-    folder: Path, config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer, questions: Questions
+def claim_policy_run(
+    config: PolicyConfig, arguments: PolicyArguments, scorer: SePerScorer, questions: Questions
 ) -> None:
-    """Write everything that decides the result into the folder, or compare it with the folder's content.
-
-    A run may be resumed with more steps if its steps do not depend on their number.
-    """
+    """Call ``claim_run``; a run may be resumed with more steps if its steps do not depend on their number."""
     of_all_steps = 0 < arguments.warmup_steps < 1
     open_ended = arguments.lr_scheduler_type.startswith("constant") and not of_all_steps
-    adapter = Path(config.init_adapter) / "adapter_model.safetensors"
-    settings = {
-        **{name: value for name, value in asdict(config).items() if name not in _INCIDENTAL},
-        **{name: value for name, value in decisive(arguments).items() if not (open_ended and name in _LENGTH)},
-        "adapter": hashlib.sha256(adapter.read_bytes()).hexdigest()[:16] if adapter.is_file() else None,
-        "scorer": content_key(scorer.fingerprint),
-        "data": data_key(questions),
-        "processes": process_state().num_processes,
-    }
-    together(lambda: claim_settings(folder / SETTINGS, settings))
-    checkpoint = last_checkpoint(folder)
-    done = 0 if checkpoint is None else checkpoint_step(Path(checkpoint))
+    runs.claim_run(
+        config,
+        arguments,
+        _INCIDENTAL | (_LENGTH if open_ended else set()),
+        adapter=file_hash(Path(config.init_adapter) / "adapter_model.safetensors"),
+        scorer=content_key(scorer.fingerprint),
+        data=data_key(questions),
+    )
+    folder = Path(arguments.output_dir)
+    checkpoint = runs.last_checkpoint(folder)
+    done = 0 if checkpoint is None else runs.checkpoint_step(Path(checkpoint))
     if 0 < arguments.max_steps < done:
         raise ValueError(f"{folder} has done {done} steps, got max_steps={arguments.max_steps}; set at least {done}")
 
@@ -216,29 +185,18 @@ def claim_policy_folder(
 def play(
     trainer: GRPOTrainer, reward: SePerReward, queries: Sequence[Query], closed_book: Mapping[str, Belief]
 ) -> list[Episode | None]:
-    """Roll out the policy on the trainer's evaluation set; all processes must call this together.
-
-    ``closed_book`` has the reader's beliefs without a search, by id of the question.
-    """
+    """Roll out the policy on the trainer's evaluation set; all processes must call this together."""
     with reward.recording() as records:
-        evaluated(trainer)
-    by_key = {(query.question, query.answers): query for query in queries}
+        runs.evaluated(trainer)
+    ids = {(query.question, query.answers): query.id for query in queries}
     mine: list[tuple[str, Episode | None]] = []
     for rollout, score in records:
-        query = by_key.get((rollout.question, rollout.answers))
-        if query is None or score is None:
-            mine.append(("" if query is None else query.id, None))
-            continue
-        episode = Episode(
-            query.id,
-            closed_book[query.id].seper < KNOWN,
-            tuple(turn.query for turn in rollout.turns),
-            rollout.answer,
-            exact_match(rollout.answer, rollout.answers),
-            score.answer,
-            score.reward,
-        )
-        mine.append((query.id, episode))
+        identity, searches = ids.get((rollout.question, rollout.answers), ""), [turn.query for turn in rollout.turns]
+        episode = None
+        if identity and score is not None:
+            needed, right = closed_book[identity].seper < KNOWN, exact_match(rollout.answer, rollout.answers)
+            episode = Episode(identity, needed, tuple(searches), rollout.answer, right, score.answer, score.reward)
+        mine.append((identity, episode))
     count: Counter[str] = Counter()
     episodes = []
     for identity, each in gather_object(mine):
@@ -267,17 +225,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_task_scorer(config, folder, loaded)
     questions = read_policy_questions(config)
-    with locked(folder):
+    # projected also to measure, by the loss
+    with runs.tracked_run(config, arguments, "policy"), runs.project_completions_only():
         if not config.evaluate_only:
-            claim_policy_folder(folder, config, arguments, scorer, questions)
-        with tracked_run(config, arguments, "policy"), project_completions_only():  # also to measure, by the loss
-            learn(config, arguments, loaded, scorer, questions)
+            claim_policy_run(config, arguments, scorer, questions)
+        learn(config, arguments, loaded, scorer, questions)
     if not config.evaluate_only:
         model = folder / "model"
         start = f"--init_adapter {model}" if config.lora_r else f"--init_adapter none --model {model}"
         # the default group of a file's questions is its name
         own = "--input YOURS.jsonl --groups YOURS --output_dir runs/yours"
-        suggest(f"the same command with {start} --evaluate_only true {own}")
+        runs.suggest(f"the same command with {start} --evaluate_only true {own}")
     return 0
 
 
@@ -317,14 +275,8 @@ def learn(
     def measure(policy: str) -> dict[str, dict[str, Any]]:
         played[policy] = play(trainer, reward, questions.test, closed_book)
         results = compare_policies({**played, **rules}, thresholds, policy)
-        trainer.log(
-            {
-                f"{name}/{key}": value
-                for name, row in results.items()
-                for key, value in row.items()
-                if isinstance(value, float)
-            }
-        )
+        values = ((f"{name}/{key}", value) for name, row in results.items() for key, value in row.items())
+        trainer.log({name: value for name, value in values if isinstance(value, float)})
         return results
 
     results = measure("before")
@@ -335,7 +287,7 @@ def learn(
             "the tags of tool calls are trained tokens, see docs/rewards.md"
         )
     if not config.evaluate_only:
-        train_from_checkpoint(trainer, folder)
+        runs.train_from_checkpoint(trainer, folder)
         trainer.save_model(str(folder / "model"))
         if config.lora_r and process_state().is_main_process:
             name_base(folder / "model", config.model)

@@ -1,52 +1,50 @@
-"""The task of a policy and of its warm-up: settings, reader, questions, messages and search tool."""
+"""The task of a policy: settings, reader, questions, messages, search tool, and the examples of its warm-up."""
 
-import functools
+import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pprint import pformat
 from typing import Any
 
+from tqdm.auto import tqdm
+from transformers import TrainingArguments
 from transformers.utils import get_json_schema
 
-from seper_reward.data.answers import normalize_answer
 from seper_reward.data.queries import pool_passages
-from seper_reward.data.rows import read_valid_rows
-from seper_reward.data.splits import names_in, split_of, spread
+from seper_reward.data.splits import names_in, spread
 from seper_reward.evaluate.measuring import measured
 from seper_reward.options import (
     INPUT_HELP,
     CommandOptions,
+    Count,
     FormatOptions,
-    LimitOptions,
     RetrieverOptions,
     ScorerOptions,
-    SplitByOptions,
     setting,
 )
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
-from seper_reward.retrieval import Retriever
+from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
 from seper_reward.reward.policy_reader import Weights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.types import Belief, Passage, Query
+from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableError
 
-from .ranking.data import Questions, read_source, split_questions
+from .ranking.data import Questions, SharesConfig, read_source, split_questions
 
-#: Training facts of the embedded reader's adapter, rows of ``{question, answers}``.
-COMMON_FACTS = Path(__file__).with_name("common_facts.jsonl")
-# prefixes of the field ``source`` of its other training sets
-_SOURCES = ("nq-open oracle", "hotpotqa", "2wikimultihopqa")
+CALL_END = "<|im_end|>"  # ends each message in ChatML
+_RIGHT = 0.5  # minimum support of a right response
 
 
 @dataclass(frozen=True)
-class PolicyTaskConfig(FormatOptions, RetrieverOptions, LimitOptions, SplitByOptions):
+class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
     """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
 
     model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
@@ -60,21 +58,15 @@ class PolicyTaskConfig(FormatOptions, RetrieverOptions, LimitOptions, SplitByOpt
         "Groups of questions to use, by their field group (or the name of their file, without the field) (default: "
         "all questions).",
     )
-    unseen: bool = setting(
-        False,
-        "Whether to leave out training questions of the embedded reader's adapter: train splits of NQ, HotpotQA and "
-        "2WikiMultihopQA as in ../shared/data, and the common facts.",
-    )
-    limit_each: int | None = setting(
+    limit_each: Count | None = setting(
         None, "Number of questions to use from each input, evenly spread over it (default: all)."
     )
-    eval_limit: int | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
+    eval_limit: Count | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
     test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
-    dev_share: float = setting(
-        0.125, "Share of questions for tuning the thresholds of the rules; 0 uses the training questions instead."
+    max_turns: Count = setting(1, "Maximum number of searches per question, >= 1.")
+    max_passage_tokens: Count = setting(
+        64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut."
     )
-    max_turns: int = setting(1, "Maximum number of searches per question, >= 1.")
-    max_passage_tokens: int = setting(64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut.")
     reader: Weights = setting(
         "separate", "Weights of the reader: separate, policy-base (the policy's without its adapter) or policy."
     )
@@ -90,24 +82,17 @@ class PolicyTaskConfig(FormatOptions, RetrieverOptions, LimitOptions, SplitByOpt
 
 def read_policy_task(path: str) -> PolicyTaskConfig:
     """Read the task from a YAML file of ``trainers.policy``."""
-    task: PolicyTaskConfig
-    (task,) = parse_options((PolicyTaskConfig,), ["--config", path], path, others=True)
-    return task
+    return parse_options((PolicyTaskConfig,), ["--config", path], path, others=True)[0]  # type: ignore[no-any-return]
 
 
 def read_scorer_config(path: str | None) -> CommandOptions:
     """Read the settings of the reader from a YAML file (default: default settings)."""
-    settings: CommandOptions
-    (settings,) = parse_options((CommandOptions,), ["--config", path] if path else [], "scorer")
-    return settings
+    words = ["--config", path] if path else []
+    return parse_options((CommandOptions,), words, "scorer")[0]  # type: ignore[no-any-return]
 
 
 def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedModel) -> SePerScorer:
-    """Load the reader and the entailment model, with a cache; all processes must call this together.
-
-    The policy's loaded model is the reader unless ``task.reader`` is ``"separate"``; a scorer's file that names
-    another reader then raises ``ValueError``.
-    """
+    """Load the scorer, by the policy's loaded model unless ``reader="separate"``; all processes must call this."""
     settings = read_scorer_config(task.scorer)
     if task.reader != "separate" and (settings.engine or settings.reader not in (ScorerOptions().reader, task.model)):
         raise ValueError(
@@ -119,24 +104,23 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
 
 
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:
-    """Return the reader's belief in each answer without a passage; ``None``, with a message, if it cannot be scored.
-
-    All processes must call this together; they share the work. With a cache, measurements of a killed run are reused.
-    """
+    """Return the reader's belief in each answer without a passage as ``measured``."""
     found = measured(scorer, queries, [[()]] * len(queries), title="closed-book beliefs")
     return [None if beliefs is None else beliefs[()] for beliefs in found]
 
 
 def read_policy_questions(task: PolicyTaskConfig) -> Questions:
-    """Read the questions of a policy from all inputs, and split them by SHA-1 of their ids.
-
-    ``train`` is for training, ``dev`` for thresholds, ``test`` for evaluation. The metadata have ``group``, by default
-    the name of the file. Two inputs with the same id raise ``ValueError``.
-    """
+    """Read and split the questions of all inputs, with ``group`` in the metadata, by default the name of the file."""
     queries: dict[str, Query] = {}
     corpus: dict[str, Passage] = {}
     for source in task.input:
-        found, passages = _read(source, task)
+        found, passages = read_source(source, task.corpus, task)
+        if passages is None:  # also of unused questions, which must not make searching easier
+            passages, found = pool_passages(found)
+        name = Path(source).name.partition(".")[0]
+        found = [replace(query, metadata={"group": name, **query.metadata}) for query in found]
+        found = [query for query in found if not task.groups or query.metadata["group"] in task.groups]
+        found = spread(found, task.limit_each)
         taken = [f"question id {query.id!r}" for query in found if query.id in queries]
         taken += [f"passage id {name!r}" for name, each in passages.items() if corpus.get(name, each) != each]
         if taken:
@@ -145,52 +129,15 @@ def read_policy_questions(task: PolicyTaskConfig) -> Questions:
         corpus |= passages
     sources = ", ".join(task.input)
     if not queries:
-        raise ValueError(f"{sources}: expected questions, got none with groups={task.groups}, unseen={task.unseen}")
-    split = split_questions(
-        list(queries.values()),
-        task.split_by,
-        source=sources,
-        test_share=task.test_share,
-        dev_share=task.dev_share,
-        salt="unseen " if task.unseen else "",  # without salt it is the hash that chose the reader's own train split
-    )
+        raise ValueError(f"{sources}: expected questions, got none with groups={task.groups}")
+    split = split_questions(list(queries.values()), task, sources)
     return Questions(corpus, spread(split["train"], task.limit), split["dev"], spread(split["test"], task.eval_limit))
 
 
-def _read(source: str, task: PolicyTaskConfig) -> tuple[list[Query], dict[str, Passage]]:
-    """Return the questions of one input selected by the task, and its corpus."""
-    queries, corpus = read_source(source, task.corpus, task)
-    if corpus is None:  # also of unused questions, which must not make searching easier
-        corpus, queries = pool_passages(queries)
-    name = Path(source).name.partition(".")[0]
-    queries = [replace(query, metadata={"group": name, **query.metadata}) for query in queries]
-    wanted = [
-        query
-        for query in queries
-        if (not task.groups or query.metadata["group"] in task.groups) and not (task.unseen and trained_on(query))
-    ]
-    return spread(wanted, task.limit_each), corpus
-
-
-def trained_on(query: Query) -> bool:
-    """Return whether the bundled adapter was trained on a question of ``../shared/data/qa`` or of our facts.
-
-    A set is recognised by the field ``source`` of its rows, and a question by its id in the set.
-    """
-    of_set = str(query.metadata.get("source", "")).startswith(_SOURCES)
-    return (of_set and split_of(query.id) == "train") or normalize_answer(query.question) in _asked_facts()
-
-
-@functools.cache
-def _asked_facts() -> frozenset[str]:
-    return frozenset(normalize_answer(fact["question"]) for _, fact in read_valid_rows(COMMON_FACTS))
-
-
 class SearchTool:
-    """The search tool of one rollout, whose results have the wording of the reader's prompts with passages.
+    """The search tool of one rollout, whose results are the reader's prompt with the passages of all searches.
 
-    So a policy initialised from the reader answers after a search like the reader. After several searches, a result
-    contains the passages of all of them.
+    So a policy initialised from the reader answers after a search like the reader.
     """
 
     def __init__(self, environment: RetrievalEnvironment, style: PromptStyle) -> None:
@@ -234,10 +181,7 @@ SEARCH = get_json_schema(SearchTool.search)
 def new_tool(
     task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle, reward: SePerReward | None = None
 ) -> Callable[[], SearchTool]:
-    """Return the function that creates the policy's search tool, one for each rollout.
-
-    With a ``reward``, its beliefs are prefetched.
-    """
+    """Return the function that creates each rollout's search tool; a ``reward`` prefetches its beliefs."""
     environment = search_environment(
         retriever,
         top_k=1,
@@ -294,3 +238,83 @@ def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str
         rest = rest.replace(name, "")
     new = [name for name in names_in(found[-1].text) if name not in question]
     return " ".join([*rest.split(), *new])
+
+
+def policy_rows(
+    path: str, limit: int | None, arguments: TrainingArguments, loaded: LoadedModel, tokenizer: Any
+) -> list[dict[str, Any]]:
+    """Return the warm-up rows of the policy in a YAML file; all processes must call this together."""
+    task = read_policy_task(path)
+    scorer, questions = load_task_scorer(task, Path(arguments.output_dir), loaded), read_policy_questions(task)
+    tool = new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style)
+    asked = spread(questions.train, limit)
+    return warm_up_rows(asked, scorer, tool, tokenizer, max_turns=task.max_turns, seed=arguments.seed)
+
+
+def warm_up_rows(
+    queries: Sequence[Query],
+    scorer: SePerScorer,
+    tool: Callable[[], SearchTool],
+    tokenizer: Any,
+    *,
+    max_turns: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Return ``{prompt, completion, kind}`` rows that teach the format of both actions without preferring one.
+
+    Every question has adjacent examples of answering from memory and of searching (``simple_query``). Answers are the
+    reader's own: from memory its likeliest right one if it knows the answer, else the likeliest; after a search its
+    likeliest right one, if any. All processes must call this together.
+    """
+    queries = random.Random(seed).sample(queries, len(queries))
+    known = closed_book_beliefs(scorer, queries)
+    asked = [(query, belief) for query, belief in zip(queries, known, strict=True) if belief is not None]
+    mine = shard(asked)
+    bar = tqdm(mine, "answers after a search", unit="question", disable=not process_state().is_main_process)
+    rows = []
+    for query, belief in bar:
+        messages = messages_of(query.question, scorer.reader.prompts.style)
+        own = []
+        from_memory = _likeliest(belief, right=belief.seper >= KNOWN) or _likeliest(belief)
+        if from_memory is not None:
+            own.append(row_of(tokenizer, messages, _answer(from_memory), "memory"))
+        searching = tool()
+        for turn, (words, result) in enumerate(simple_searches(searching, query.question, max_turns)):
+            call = {"type": "function", "function": {"name": "search", "arguments": {"query": words}}}
+            reply = {"role": "assistant", "content": "", "tool_calls": [call]}
+            own.append(row_of(tokenizer, messages, reply, "another search" if turn else "search"))
+            messages = [*messages, reply, {"role": "tool", "name": "search", "content": result}]
+            found = dict.fromkeys(passage for turn in searching.turns for passage in turn.passages)
+            (read,) = scorer.measure([Asked(query.question, query.answers, (tuple(found),))])
+            answer = None if isinstance(read, UnscorableError) else _likeliest(read.beliefs[0], right=True)
+            if answer is not None:
+                own.append(row_of(tokenizer, messages, _answer(answer), "after a search"))
+        rows.append(own)
+    return [row for rows_of_question in gather_in_order(rows) for row in rows_of_question]
+
+
+def _likeliest(belief: Belief, right: bool = False) -> str | None:
+    """Return the likeliest sampled response; if ``right``, among those that support the answer, or ``None``."""
+    places = [
+        place
+        for place, text in enumerate(belief.responses)
+        if belief.counts[place] and text.strip() and not (right and belief.best_support[place] < _RIGHT)
+    ]
+    return belief.responses[max(places, key=belief.weights.__getitem__)] if places else None
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return a ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
+    prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
+    whole = tokenizer.apply_chat_template([*messages, reply], tools=[SEARCH], tokenize=False)
+    if not whole.startswith(prompt):
+        raise ValueError("the chat template is not prefix-preserving; use with_tool_template, or one of TRL's")
+    completion = whole[len(prompt) :].rstrip().removesuffix(CALL_END)  # the trainer adds this token
+    begin = tokenizer.bos_token
+    if begin and tokenizer(prompt).input_ids[:2] == [tokenizer.bos_token_id] * 2:
+        prompt = prompt.removeprefix(begin)  # and this one, too
+    return {"prompt": prompt, "completion": completion, "kind": kind}

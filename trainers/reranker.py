@@ -1,54 +1,45 @@
 """Fine-tune a cross-encoder on labels of a retriever's candidates.
 
-    seper-reward train reranker --config configs/reranker/demo.yaml
-
-To distil the reranker, `seper-reward train retriever --labeler runs/reranker/model --teacher_temperature 1 ...` trains
-a bi-encoder on its scores.
+seper-reward train reranker --config configs/reranker/demo.yaml
+seper-reward train retriever --labeler runs/reranker/model --teacher_temperature 1 ...   # distils it
 """
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from datasets import Dataset
 from sentence_transformers import CrossEncoder
 from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 from sentence_transformers.cross_encoder.losses import RankNetLoss
-from torch import nn
 
 from seper_reward.command import corpus_flag
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.labels.integrity import LABELS
-from seper_reward.labels.summary import label_statistics
-from seper_reward.options import LoadOptions, check_least, setting
-from seper_reward.retrieval import retrieve_hops
+from seper_reward.options import LoadOptions, least, setting
+from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.retrieval.reranking import CrossEncoderReranker
-from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import EMBEDDED
+from seper_reward.runtime.pretrained import EMBEDDED, no_accelerator
 from seper_reward.types import LabeledQuery, Passage, Query
 
-from .models import load_encoder, model_device
-from .ranking.candidates import propose, retriever_of
+from .models import load_encoder
 from .ranking.data import RankingConfig
 from .ranking.evaluation import Rankings, rank_by
-from .ranking.label_store import LabelStore
+from .ranking.labelling import propose
 from .ranking.run import (
     ListArguments,
     begin,
-    claim_ranking_folder,
-    compare,
-    in_folder,
+    claim_ranking_run,
+    label_pool,
     labeler_for,
     publish,
     teacher_rows,
-    training_label,
 )
-from .runs import locked, stopwatch, suggest, tracked_run, train_from_checkpoint
+from .runs import stopwatch, suggest, tracked_run, train_from_checkpoint
 
 _USE = """\
 from sentence_transformers import CrossEncoder
@@ -64,15 +55,11 @@ class RerankerConfig(RankingConfig):
         EMBEDDED,
         "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
     )
-    pair_tokens: int | None = setting(
+    pair_tokens: Annotated[int, least(2)] | None = setting(
         None, "Maximum number of tokens of a question with a passage, >= 2 (default: the model's limit)."
     )
     dev_share: float = setting(0.0, "Share of questions to leave out of training (for other experiments).")
     retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_least(self, pair_tokens=2)
 
 
 @dataclass
@@ -85,7 +72,8 @@ class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
     """Load a cross-encoder with one score per pair, cut to ``pair_tokens``; ``"embedded"`` has a new head."""
-    options: dict[str, Any] = {"num_labels": 1, "device": model_device(), "max_length": pair_tokens}
+    device = "cpu" if no_accelerator() else None
+    options: dict[str, Any] = {"num_labels": 1, "device": device, "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
     entailment = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
@@ -103,14 +91,8 @@ def train(
     arguments: CrossEncoderTrainingArguments,
 ) -> list[dict[str, float]]:
     """Train the model in place, from the last checkpoint in ``output_dir`` if there is one; return the log."""
-    return fit(model, teacher_rows(labeled, config), RankNetLoss(model, mini_batch_size=-1), arguments)
-
-
-def fit(
-    model: CrossEncoder, rows: list[dict[str, Any]], loss: nn.Module, arguments: CrossEncoderTrainingArguments
-) -> list[dict[str, float]]:
-    """Train the model in place on rows of ``{query, passages, labels}``; return the log."""
-    trainer = CrossEncoderTrainer(model=model, args=arguments, train_dataset=Dataset.from_list(rows), loss=loss)
+    rows, loss = Dataset.from_list(teacher_rows(labeled, config)), RankNetLoss(model, mini_batch_size=-1)
+    trainer = CrossEncoderTrainer(model=model, args=arguments, train_dataset=rows, loss=loss)
     train_from_checkpoint(trainer, Path(arguments.output_dir))
     return [row for row in trainer.state.log_history if "loss" in row]
 
@@ -122,17 +104,13 @@ class Reranked:
         self._reranker, self._candidates = CrossEncoderReranker(model), candidates
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the candidates by the model's scores, best first; questions must match the lists of candidates."""
+        """Return the candidates of all questions by the model's scores, best first."""
         asked = zip(questions, self._candidates, strict=True)
         return [self._reranker.rerank(question, passages)[:top_k] for question, passages in asked]
 
 
 def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], hops: int = 1) -> Rankings:
-    """Order each question's passages by the model's scores, best first.
-
-    With several ``hops``, the remaining passages are scored again with the question and the best passage as the query,
-    and so on (``retrieve_hops``).
-    """
+    """Order each question's passages by the model's scores, hop by hop (``retrieve_hops``)."""
     longest = max(map(len, rankings), default=1)
     return retrieve_hops(Reranked(model, rankings), [query.question for query in queries], hops, longest)
 
@@ -141,36 +119,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Label candidates, train the reranker, compare rankings before and after, and save; return 0."""
     kinds = (RerankerConfig, RerankerArguments)
     config, arguments = parse_options(kinds, argv, "seper-reward train reranker")
-    config = in_folder(config, Path(arguments.output_dir))
-    folder, questions, scorer, readers = begin(config, arguments)
-    labeler = labeler_for(config, scorer)
+    run = begin(config, arguments)
+    folder, questions, labeler = run.folder, run.questions, labeler_for(config, run.scorer)
     encoder = load_encoder(config.retriever)
     torch.manual_seed(arguments.seed)  # for the new head: the trainer sets its seed only later
     model = load_cross_encoder(config.model, config.pair_tokens)
-    with locked(folder), tracked_run(config, arguments, "reranker") as tracked:
-        claim_ranking_folder(folder, config, arguments, questions, labeler, [encoder, model])
-        seconds: dict[str, float] = {}
-        pool = propose(encoder, config, questions)
+    seconds: dict[str, float] = {}
+    with tracked_run(config, arguments, "reranker") as tracked:
+        claim_ranking_run(config, arguments, questions, labeler, encoder, model)
+        retriever = DenseRetriever(encoder, questions.corpus, share=True, cache_dir=run.embeddings)
+        pool = propose(config, questions.train, lambda: retriever)
         with stopwatch(seconds, "labelling"):
-            labeled = LabelStore(folder / LABELS, labeler, training_label(config)).label(pool)
-        statistics = label_statistics(labeled, config.margin)
+            labeled, statistics = label_pool(run, config, labeler, pool)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
-        retriever = retriever_of(encoder, config, questions.corpus, keep=True)
         before = rank_by(retriever, questions.test, config.eval_top_k, config.hops)
-        results: Mapping[str, Any] = {
-            **compare(before, rerank(model, before, questions.test, config.hops), questions.test, readers),
-            "labels": statistics,
-            "seconds": seconds,
-            "log": history,
-        }
-        if process_state().is_main_process:
-            model.save_pretrained(str(folder / "model"), create_model_card=False)
-            publish(
-                folder, results, tracked, "reranker", config, arguments, questions,
-                model=config.model, pipeline="text-ranking", use=_USE,
-            )  # fmt: skip
+        publish(
+            run, config, arguments, tracked, model, (before, rerank(model, before, questions.test, config.hops)),
+            {"labels": statistics, "seconds": seconds, "log": history},
+            name="reranker", base=config.model, pipeline="text-ranking", use=_USE,
+        )  # fmt: skip
     source = f"--input {config.input}{corpus_flag(config.corpus)}"
     suggest(f"seper-reward train retriever --labeler {folder / 'model'} {source}")
     return 0

@@ -2,8 +2,7 @@
 
 import sys
 import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from transformers.integrations import get_available_reporting_integrations
 from seper_reward.reports.tracking import Run
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.pretrained import fast_dtype, no_accelerator, resolve_device
-from seper_reward.runtime.run_folder import lock_folder
+from seper_reward.runtime.run_folder import claim_settings, lock_folder
 
 SETTINGS = "settings.json"  # in a run's folder: settings at its start
 # prefixes of training arguments without effect on the result
@@ -29,39 +28,23 @@ _INCIDENTAL = (
 
 
 class ThisMachine:
-    """Mixin for training arguments, before their class: CPU without an accelerator, bf16 autocast if it is fast.
-
-    A given ``bf16`` is not changed. Several GPUs in one process raise ``ValueError``: losses and rewards need one
-    process each.
-    """
+    """Mixin for training arguments, before their class: CPU without an accelerator, bf16 autocast if it is fast."""
 
     use_cpu: bool
     fp16: bool
     bf16: bool | None
     n_gpu: int
+    disable_tqdm: bool | None
 
     def __post_init__(self) -> None:
+        self.disable_tqdm = self.disable_tqdm or not sys.stderr.isatty()
         self.use_cpu = self.use_cpu or no_accelerator()
         if self.bf16 is None:
             device = resolve_device("cpu" if self.use_cpu else None)
             self.bf16 = not self.fp16 and fast_dtype(device) == torch.bfloat16
         super().__post_init__()  # type: ignore[misc]
-        if self.n_gpu > 1:
+        if self.n_gpu > 1:  # losses and rewards need a process each
             raise ValueError("several GPUs need torchrun or accelerate launch; or set CUDA_VISIBLE_DEVICES=0")
-
-
-def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Run:
-    """Return a recipe's run in W&B; a trainer created in its ``with`` block logs to the same run."""
-    settings = {**asdict(config), **arguments.to_dict()}
-    # before hours of labelling: transformers notices this only when training starts
-    if missing := set(arguments.report_to) - {"wandb", *get_available_reporting_integrations()}:
-        raise OSError(f"--report_to {' '.join(sorted(missing))}: not installed, or unknown to transformers")
-    return Run(arguments.report_to, kind, settings, Path(arguments.output_dir), arguments.run_name)
-
-
-def decisive(arguments: TrainingArguments) -> dict[str, Any]:
-    """Return the training arguments that may decide the result; a run is resumed only if they are unchanged."""
-    return {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
 
 
 @contextmanager
@@ -74,6 +57,25 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         for lock in locks:
             lock.close()
+
+
+@contextmanager
+def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Iterator[Run]:
+    """Lock a run's folder, and log to its run in W&B, as does a trainer created in the block."""
+    settings, folder = {**asdict(config), **arguments.to_dict()}, Path(arguments.output_dir)
+    # before hours of labelling: transformers notices this only when training starts
+    if missing := set(arguments.report_to) - {"wandb", *get_available_reporting_integrations()}:
+        raise OSError(f"--report_to {' '.join(sorted(missing))}: not installed, or unknown to transformers")
+    with locked(folder), Run(arguments.report_to, kind, settings, folder, arguments.run_name) as run:
+        yield run
+
+
+def claim_run(config: Any, arguments: TrainingArguments, incidental: Container[str], **decides: Any) -> None:
+    """Write all that decides the result into the run's folder, or raise ``ValueError`` if it has other content."""
+    given = {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
+    settings = {name: value for name, value in {**asdict(config), **given}.items() if name not in incidental}
+    settings |= {**decides, "processes": process_state().num_processes}
+    together(lambda: claim_settings(Path(arguments.output_dir) / SETTINGS, settings))
 
 
 def suggest(command: str) -> None:
@@ -95,11 +97,8 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 
 def train_from_checkpoint(trainer: Trainer, folder: Path) -> None:
-    """Train from the newest checkpoint in a folder, if there is one; a finished run only loads its weights and log.
-
-    (transformers 5.15 trains one more step of a run that has done its ``max_steps``.)
-    """
-    checkpoint = last_checkpoint(folder)
+    """Train from the newest checkpoint in a folder, if there is one; a finished run only loads its weights and log."""
+    checkpoint = last_checkpoint(folder)  # transformers 5.15 trains one more step of a finished run
     loads_itself = trainer.is_deepspeed_enabled or trainer.args.load_best_model_at_end
     if checkpoint is None or loads_itself or not 0 < trainer.args.max_steps <= checkpoint_step(Path(checkpoint)):
         trainer.train(resume_from_checkpoint=checkpoint)
@@ -118,11 +117,9 @@ def stopwatch(record: dict[str, float], name: str) -> Iterator[None]:
 
 
 def evaluated(trainer: Any) -> None:
-    """Evaluate a trainer's model that is trained afterwards; all processes must call this together.
-
-    Accelerate prepares a model only once. After a plain evaluation, ``train`` would not wrap the model in DDP, and
-    each process would train on its own gradients (Accelerate 1.15, ``Accelerator.prepare_model``).
-    """
+    """Evaluate a trainer's model that is trained afterwards; all processes must call this together."""
+    # Accelerate 1.15 prepares a model once: after a plain evaluation, ``train`` would not wrap it in DDP, and each
+    # process would train on its own gradients
     wrapped = trainer.model_wrapped
     trainer.evaluate()
     if wrapped is trainer.model and trainer.model_wrapped is trainer.model:  # not wrapped, for example by FSDP
@@ -132,22 +129,13 @@ def evaluated(trainer: Any) -> None:
 
 @contextmanager
 def project_completions_only() -> Iterator[None]:
-    """Make TRL project only the completions' positions to the vocabulary, also on the CPU.
-
-    Without Triton, TRL also projects prompts and padding (``trl/trainer/utils.py``, for Neuron's compiler), in fp32,
-    which takes more than a quarter of the demo's step on a CPU. Losses are the same.
-    """
+    """Make TRL project only the completions' positions to the vocabulary, also on the CPU; losses are the same."""
+    # without Triton, TRL 1.16 also projects prompts and padding, in more than a quarter of the demo's step on a CPU
     original = getattr(trl.trainer.utils, "_use_triton", None)
-    if original is None:
-        warnings.warn(
-            f"TRL {trl.__version__} differs from 1.16 in the projection to the vocabulary "
-            "(trl.trainer.utils._use_triton is missing): training is correct, but slower on a CPU",
-            stacklevel=2,
-        )
-        yield
-        return
-    trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or original(device)
+    if original is not None:
+        trl.trainer.utils._use_triton = lambda device: device.type == "cpu" or original(device)
     try:
         yield
     finally:
-        trl.trainer.utils._use_triton = original
+        if original is not None:
+            trl.trainer.utils._use_triton = original

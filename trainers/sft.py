@@ -1,16 +1,13 @@
 """Supervised fine-tuning of a small causal model with TRL's SFTTrainer and a LoRA adapter.
 
-    seper-reward train sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
-    seper-reward train sft --data rows.jsonl --output_dir runs/reader   # rows of {prompt, completion}
-
-All fields of TRL's ``SFTConfig`` are settings. With ``data: policy`` the model learns to answer or to search first
-(``trainers/policy_warmup.py``); with ``data: FILE.jsonl`` it learns the rows of the file.
+seper-reward train sft --config configs/sft/policy.yaml             # warm-up of a policy that may search
+seper-reward train sft --data rows.jsonl --output_dir runs/reader   # rows of {prompt, completion}
 """
 
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +17,21 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.data.splits import spread
-from seper_reward.options import LoadOptions, check_least, check_types, setting
+from seper_reward.options import Count, LoadOptions, Options, setting
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
 from seper_reward.reports.tables import cell, markdown_table
-from seper_reward.retrieval import load_retriever
 from seper_reward.reward import with_tool_template
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.scorer import style_of
 
 from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
-from .policy_task import (
-    load_task_scorer,
-    new_tool,
-    prompt_code,
-    read_policy_questions,
-    read_policy_task,
-    read_scorer_config,
-)
-from .policy_warmup import warm_up_rows
+from .policy_task import policy_rows, prompt_code, read_policy_task, read_scorer_config
 from .runs import ThisMachine, project_completions_only, suggest
 
 
-@dataclass
-class SftScriptConfig:
+@dataclass(frozen=True)
+class SftScriptConfig(Options):
     """Settings of model and data, in addition to TRL's SFTConfig."""
 
     data: str = setting(
@@ -65,13 +51,9 @@ class SftScriptConfig:
         "configs/policy/demo.yaml",
         "YAML file of the policy for data=policy, with its model, questions, search tool and reader.",
     )
-    limit: int | None = setting(
+    limit: Count | None = setting(
         None, "Number of examples to train on, or of questions with data=policy (default: all)."
     )
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        check_least(self, limit=1)
 
 
 @dataclass
@@ -91,7 +73,7 @@ class SftArguments(ThisMachine, SFTConfig):
 
 
 def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
-    """Return the rows of the file of ``{prompt, completion}``; a row without a text raises ``ValueError``."""
+    """Return the rows of the file of ``{prompt, completion}``."""
     rows = []
     for where, row in read_valid_rows(config.data):
         if not all(isinstance(row.get(name), str) for name in ("prompt", "completion")):
@@ -102,26 +84,15 @@ def training_rows(config: SftScriptConfig) -> list[dict[str, Any]]:
     return rows[: config.limit]
 
 
-def policy_rows(config: SftScriptConfig, arguments: SFTConfig, loaded: LoadedModel) -> list[dict[str, Any]]:
-    """Return the warm-up rows of the policy in ``config.policy``; all processes must call this together."""
-    task = read_policy_task(config.policy)
-    scorer = load_task_scorer(task, Path(arguments.output_dir), loaded)
-    questions = read_policy_questions(task)
-    return warm_up_rows(
-        spread(questions.train, config.limit),
-        scorer,
-        new_tool(task, load_retriever(task.retriever, questions.corpus), scorer.reader.prompts.style),
-        # a separate tokenizer: the reader's must keep its chat template
-        with_tool_template(load_tokenizer(config.model)),
-        max_turns=task.max_turns,
-        seed=arguments.seed,
-    )
-
-
 def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrainer, Counter[str]]:
     """Return the trainer, with model and examples, and the number of examples by kind."""
     loaded = load_reader(config.model, LoadOptions(device="cpu" if arguments.use_cpu else None))
-    rows = policy_rows(config, arguments, loaded) if config.data == "policy" else training_rows(config)
+    if config.data == "policy":
+        # a separate tokenizer: the reader's must keep its chat template
+        tokenizer = with_tool_template(load_tokenizer(config.model))
+        rows = policy_rows(config.policy, config.limit, arguments, loaded, tokenizer)
+    else:
+        rows = training_rows(config)
     learned = [{name: row[name] for name in ("prompt", "completion")} for row in rows]
     torch.manual_seed(arguments.seed)
     model = loaded.model.train()
@@ -141,8 +112,8 @@ def new_trainer(config: SftScriptConfig, arguments: SFTConfig) -> tuple[SFTTrain
 def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     """Train the adapter, save it with its tokenizer and card, and merged if PEFT cannot load it; return its folder."""
     trainer, kinds = new_trainer(config, arguments)
-    folder = Path(arguments.output_dir)
-    print(f"{kinds.total()} examples: {dict(kinds)}")
+    folder, examples = Path(arguments.output_dir), f"{kinds.total()} examples: {dict(kinds)}"
+    print(examples)
     with project_completions_only():
         trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     if trainer.accelerator.is_main_process:
@@ -150,29 +121,23 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
         # fp16 halves the file, loading merges in fp32; the vocabulary is unchanged: PEFT need not check it on the hub
         adapter.half().save_pretrained(folder, save_embedding_layers=False)
         name_base(folder, config.model)
-        warm_up = config.data == "policy"
-        tokenizer = load_tokenizer(config.model)
-        if warm_up:
-            tokenizer = with_tool_template(tokenizer)
-        tokenizer.save_pretrained(folder)
-        if needs_merging(config.model):
-            save_merged(folder, folder / MERGED, tokenizer)
-        how = generator_fields(config.model, True)
-        if warm_up:
-            task = read_policy_task(config.policy)
+        tokenizer, how = load_tokenizer(config.model), generator_fields(config.model, True)
+        kind = "Adapter fine-tuned on prompts and completions"
+        if config.data == "policy":
+            task, tokenizer = read_policy_task(config.policy), with_tool_template(tokenizer)
             reading = read_scorer_config(task.scorer)
             style = style_of(reading, reading.reader if task.reader == "separate" else task.model)
             how = generator_fields(config.model, True, prompt_code(style))
+            kind = "Warm-up of a policy that may search"
+        tokenizer.save_pretrained(folder)
+        if needs_merging(config.model):
+            save_merged(folder, folder / MERGED, tokenizer)
         losses = [row for row in trainer.state.log_history if "loss" in row]
         rows = [[str(row["step"]), cell(row["loss"])] for row in losses[:1] + losses[1:][-1:]]
         rows += [["mean", cell(row["train_loss"])] for row in trainer.state.log_history if "train_loss" in row]
-        kind = "Warm-up of a policy that may search" if warm_up else "Adapter fine-tuned on prompts and completions"
-        write_card(
-            [folder, folder / MERGED], kind, "sft", config, arguments,
-            results=f"{kinds.total()} examples: {dict(kinds)}. Mean loss per token of the completions, in nats:\n\n"
-            + markdown_table(["step", "loss"], rows),
-            **how,
-        )  # fmt: skip
+        table = markdown_table(["step", "loss"], rows)
+        results = f"{examples}. Mean loss per token of the completions, in nats:\n\n{table}"
+        write_card([folder, folder / MERGED], kind, "sft", config, arguments, results=results, **how)
     trainer.accelerator.wait_for_everyone()
     return folder
 
@@ -182,12 +147,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     kinds = (SftScriptConfig, SftArguments)
     config, arguments = parse_options(kinds, argv, "seper-reward train sft")
     if config.data == "policy":
-        config.model = read_policy_task(config.policy).model
-    adapter = train(config, arguments)
-    if config.data == "policy":
+        adapter = train(replace(config, model=read_policy_task(config.policy).model), arguments)
         suggest(f"seper-reward train policy --config {config.policy} --init_adapter {adapter}")
     else:
-        suggest(f"seper-reward label --reader {adapter} --input QUESTIONS.jsonl")
+        suggest(f"seper-reward label --reader {train(config, arguments)} --input QUESTIONS.jsonl")
     return 0
 
 

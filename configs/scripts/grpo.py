@@ -1,6 +1,6 @@
 """Train a causal model to search when that helps: GRPO with ΔSePer as reward, BM25 as tool, the demo questions.
 
-    pip install 'seper-reward[train]'
+    pip install '.[train]'  # in a checkout
     python grpo.py --model Qwen/Qwen2.5-0.5B-Instruct --output_dir runs/grpo
 
 For your own questions: load_input(InputOptions("questions.jsonl", corpus="corpus.jsonl")); InputOptions is in options.

@@ -446,7 +446,6 @@ def command(config: CompressionOptions) -> str:
             config.compressions,
             depths=config.depths,
             candidates=config.candidates,
-            keep=config.keep,
         )
         report(result)
     return f"seper-reward baseline workflows --file {config.file}{corpus_flag(config.corpus)}"

@@ -197,6 +197,7 @@ def _source_result(at: int, right: Any, held: Any, grounded: Any, responses: Seq
     )
 
 
+_SAVED_VOTE = "eor_paper"  # answers new questions
 _SAVED = "eor.json"
 _SAVED_SETTINGS = ("sources", "pooling", "metric", "prompt", "reranker")  # settings in it
 
@@ -406,7 +407,7 @@ def command(config: EoROptions) -> str:
             sources = retrieve_sources(config.sources, corpus, questions, scorer.reader, *prompts, config.reranker)
             asking = Ensemble(scorer)
             if saved is None:
-                compared = eor(asking, queries, sources, folds=config.folds, pooling=config.pooling, judge=judge)
+                compared = eor(asking, queries, sources, pooling=config.pooling, judge=judge)
                 result = replace(compared, per_question=costs_per(total_costs(profile), len(queries)))
             else:
                 asked = _ask(asking, queries, sources, judge)
@@ -425,8 +426,8 @@ def command(config: EoROptions) -> str:
 
 def _answers(config: EoROptions, saved: Mapping[str, Any], asked: Sequence[_Asked]) -> list[dict[str, Any]]:
     """Return the answers of a saved ensemble, with ``right`` if there is a gold answer."""
-    weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][config.vote].values()))
-    options = _votes(config.pooling)[config.vote]
+    weights = VoteWeights(*(tuple(each.values()) for each in saved["weights"][_SAVED_VOTE].values()))
+    options = _votes(config.pooling)[_SAVED_VOTE]
     rows = []
     for each in asked:
         own = each.candidates.vote(weights, options)

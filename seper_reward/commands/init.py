@@ -8,6 +8,6 @@ from seper_reward.shipped import copy_configs
 
 def command(config: InitOptions) -> str:
     """Run ``seper-reward init``."""
-    copies = copy_configs(Path(config.to))
-    print("\n".join(map(str, copies)))
-    return f"seper-reward train retriever --config {Path(config.to) / 'retriever' / 'demo.yaml'}"
+    folder = Path(config.output_dir)
+    print("\n".join(map(str, copy_configs(folder))))
+    return f"seper-reward train retriever --config {folder / 'retriever' / 'demo.yaml'}"

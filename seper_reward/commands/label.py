@@ -6,26 +6,27 @@ from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seper_reward.data.inputs import Needs, input_key, load_input
+from seper_reward.labels.integrity import label_files
+from seper_reward.labels.labelers import PassageLabeler, load_labeler, needs_answers, parse_labeler
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, recommended_label
+from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
+from seper_reward.labels.summary import summary_warnings
 from seper_reward.options import MARGIN, LabelOptions
+from seper_reward.reports import tables
+from seper_reward.reports.tracking import LabelTracker, Run
+from seper_reward.retrieval import has_own_passages, load_retriever
+from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.json_files import read_lines
+from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.profiling import profiling
 from seper_reward.scorer import load_scorer
-
-if TYPE_CHECKING:
-    from seper_reward.labels.labelers.base import PassageLabeler
-    from seper_reward.labels.run import LabelRun
 
 
 def command(config: LabelOptions) -> str:
     """Run ``seper-reward label``."""
-    from seper_reward.data.inputs import Needs, input_key, load_input
-    from seper_reward.labels.labelers import load_labeler, needs_answers, parse_labeler
-    from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
-    from seper_reward.reports.tables import forecast_lines
-    from seper_reward.retrieval import has_own_passages, load_retriever
-    from seper_reward.runtime.distributed import process_state, together
-    from seper_reward.runtime.messages import say
-
     # fail early: loading the corpus is slow
     parse_labeler(config.labeler)
     folder = Path(config.output_dir)
@@ -51,8 +52,8 @@ def command(config: LabelOptions) -> str:
         labeler = load()
         summary = together(lambda: finished_summary(folder, labeler, key, config.block))
         if summary is not None:
+            say_once(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
             if process_state().is_main_process:
-                say(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
                 show_summary(summary, labeler.name, folder)
             return after_labels(folder, labeler.name)
     read = load_input(config, needs)
@@ -67,16 +68,14 @@ def command(config: LabelOptions) -> str:
     run = LabelRun(
         folder, labeler, queries, rejected, {**settings, INPUT_KEY: key}, block=config.block, dry_run=config.dry_run
     )
-    if process_state().is_main_process:
-        finished = len(queries) if run.complete else run.finished
-        say(_start_line(config, len(queries), run.passages, finished))
+    say_once(_start_line(config, len(queries), run.passages, len(queries) if run.complete else run.finished))
     if config.dry_run:
         found = run.forecast()
         if process_state().is_main_process:
-            print(forecast_lines(found, process_state().num_processes))
+            print(tables.forecast_lines(found, process_state().num_processes))
         return "the same command without --dry_run"
     _label(run, labeler, config, settings)
-    return after_labels(run.folder, labeler.name)
+    return after_labels(folder, labeler.name)
 
 
 def _start_line(config: LabelOptions, questions: int, passages: int, finished: int) -> str:
@@ -86,13 +85,8 @@ def _start_line(config: LabelOptions, questions: int, passages: int, finished: i
     )
 
 
-def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, settings: Mapping[str, Any]) -> None:
+def _label(run: LabelRun, labeler: PassageLabeler, config: LabelOptions, settings: Mapping[str, Any]) -> None:
     """Finish a labelling run, and report the results to trackers and the user."""
-    from seper_reward.reports.tables import stages_line
-    from seper_reward.reports.tracking import LabelTracker, Run
-    from seper_reward.runtime.distributed import process_state
-    from seper_reward.runtime.profiling import profiling
-
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
@@ -105,13 +99,11 @@ def _label(run: "LabelRun", labeler: "PassageLabeler", config: LabelOptions, set
     if main_process:
         show_summary(summary, labeler.name, run.folder)
         if profile.seconds:
-            print(stages_line(profile))
+            print(tables.stages_line(profile))
 
 
 def after_labels(folder: Path, labeler: str) -> str:
     """Return the next command for a label folder: a page if labels are of beliefs, else an export."""
-    from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
-
     if labeler == DELTA_SEPER:
         return f"seper-reward report --labels {folder} --output report.html"
     # rows of ΔSePer have all its labels
@@ -121,23 +113,17 @@ def after_labels(folder: Path, labeler: str) -> str:
 
 def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
-    from seper_reward.labels.integrity import label_files
-    from seper_reward.labels.rows import recommended_label
-    from seper_reward.labels.summary import summary_warnings
-    from seper_reward.reports.tables import coverage_line, placebo_line, sets_line, summary_table
-    from seper_reward.runtime.json_files import read_lines
-
-    print(f"\n{summary_table(summary, labeler)}\n")
+    print(f"\n{tables.summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
         f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; {summary['rejected']} rows rejected"
     )
     if summary["unmoved"]:
-        print(coverage_line(summary))
+        print(tables.coverage_line(summary))
     if "sets" in summary:
-        print(sets_line(summary["sets"]))
+        print(tables.sets_line(summary["sets"]))
     if "placebo" in summary:
-        print(placebo_line(summary["placebo"], labeler))
+        print(tables.placebo_line(summary["placebo"], labeler))
     first, *others = label_files(folder)
     print(f"labels: {first}" + (f" and {len(others)} more files" if others else ""))
     rows = list(islice(read_lines(first), 1))  # empty if all questions were rejected

@@ -17,6 +17,7 @@ from seper_reward.labels.rows import baseline_sepers
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.imports import advice
 from seper_reward.runtime.json_files import read_json, read_lines, write_json
 
 PROJECT = "seper-reward"
@@ -57,7 +58,7 @@ class Run:
         from accelerate.tracking import WandBTracker, get_available_trackers
 
         if _WANDB not in map(str, get_available_trackers()):
-            raise OSError("--report_to wandb needs wandb; run: pip install 'seper-reward[wandb]'")
+            raise OSError(f"--report_to wandb needs wandb; {advice('wandb', 'wandb')}")
         path = None if folder is None else folder / _IDENTITIES
         known = read_json(path) if path is not None and path.is_file() else {}
         options = {"job_type": job_type} | ({} if name is None else {"name": name})

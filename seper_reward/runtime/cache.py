@@ -1,7 +1,6 @@
 """Content-addressed store of sampled responses and entailment scores (SQLite).
 
-A key covers everything that decides its value: weights, text, options. So runs, rewards and processes can share a
-cache, and entries never go stale. A value computed in a batch of another shape may differ in its low digits.
+A key covers everything that decides its value: weights, text, options. So entries never go stale, and can be shared.
 """
 
 import hashlib
@@ -13,8 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,9 +26,9 @@ class Cache:
     """A key-value store of JSON values in one SQLite file, made with its folder; safe for threads and processes here.
 
     Damaged entries count as missing. If the file can no longer be read or written, for example on a full disk, a
-    warning is issued and values are computed without it. ``":memory:"`` keeps the entries in this process. On a
-    network file system the cache is only as safe as the system's file locks: with several machines, use a local file
-    on each. A file that is no cache, or one of an earlier version, raises ``ValueError``.
+    warning is issued and values are computed without it. ``":memory:"`` keeps the entries in this process. Several
+    machines need a local file each, as network file systems may not lock. A file that is no cache of this version
+    raises ``ValueError``.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -41,14 +39,15 @@ class Cache:
         if self._path != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._database = sqlite3.connect(self._path, timeout=60, isolation_level=None, check_same_thread=False)
+            self._database = sqlite3.connect(
+                self._path, timeout=60, isolation_level="IMMEDIATE", check_same_thread=False
+            )
             # no write-ahead log: it needs shared memory, which network file systems do not support
             self._database.execute("PRAGMA journal_mode=TRUNCATE")
-            with self._transaction():
-                self._database.execute(
-                    "CREATE TABLE IF NOT EXISTS entries "
-                    "(key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID"
-                )
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS entries "
+                "(key TEXT PRIMARY KEY, value TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID"
+            )
             columns = [row[1] for row in self._database.execute("PRAGMA table_info(entries)")]
         except sqlite3.OperationalError as error:
             raise OSError(f"cache={self._path!r} could not be opened: {error}") from error
@@ -62,15 +61,15 @@ class Cache:
             )
 
     def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
-        """Return the values of ``keys`` (``content_keys``); missing values are computed and stored.
+        """Return the values of ``keys`` (``content_keys``); ``compute`` returns those at the missing positions.
 
-        ``compute`` is a function of the positions of all missing keys. An exception in place of a value is returned
-        and not stored.
+        An exception in place of a value is returned and not stored.
         """
         with timed("cache"):
             values = self._get(keys)
         missing = [position for position, key in enumerate(keys) if key not in values]
         self.hits, self.misses = self.hits + len(keys) - len(missing), self.misses + len(missing)
+        errors: dict[str, Exception] = {}
         if missing:
             computed = dict(zip((keys[at] for at in missing), compute(missing), strict=True))
             errors = {key: value for key, value in computed.items() if isinstance(value, Exception)}
@@ -78,8 +77,7 @@ class Cache:
             with timed("cache"):
                 self._put(fresh)
             values.update(fresh)
-            return [errors[key] if key in errors else json.loads(values[key]) for key in keys]
-        return [json.loads(values[key]) for key in keys]
+        return [errors[key] if key in errors else json.loads(values[key]) for key in keys]
 
     def missing(self, keys: Sequence[str]) -> list[int]:
         """Return the positions of the keys that have no value yet."""
@@ -91,41 +89,25 @@ class Cache:
         self._database.close()
 
     def _get(self, keys: Sequence[str]) -> dict[str, str]:
-        values: dict[str, str] = {}
-        for start in range(0, len(keys), 500):  # SQLite bounds the number of parameters
-            batch = keys[start : start + 500]
-            parameters = ",".join("?" * len(batch))
-            try:
-                with self._lock:
-                    rows = self._database.execute(
-                        f"SELECT * FROM entries WHERE key IN ({parameters})", batch
-                    ).fetchall()
-            except sqlite3.Error as error:
-                self._warn("read", error)
-                continue
-            values.update({key: value for key, value, checksum in rows if checksum == _checksum(key, value)})
-        return values
+        try:
+            with self._lock:
+                rows = self._database.execute(
+                    "SELECT * FROM entries WHERE key IN (SELECT value FROM json_each(?))", [json.dumps(keys)]
+                ).fetchall()
+        except sqlite3.Error as error:
+            self._warn("read", error)
+            return {}
+        return {key: value for key, value, checksum in rows if checksum == _checksum(key, value)}
 
     def _put(self, values: Mapping[str, str]) -> None:
         try:
-            with self._transaction():  # a unit of work is stored as a whole or not at all
+            with self._lock, self._database:  # a transaction: a unit of work is stored as a whole or not at all
                 self._database.executemany(
                     "INSERT OR REPLACE INTO entries VALUES (?, ?, ?)",
                     [(key, value, _checksum(key, value)) for key, value in values.items()],
                 )
         except sqlite3.Error as error:
             self._warn("written", error)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._database.execute("COMMIT")
-            finally:
-                if self._database.in_transaction:
-                    self._database.execute("ROLLBACK")
 
     def _warn(self, verb: str, error: sqlite3.Error) -> None:
         if not self._warned:
@@ -137,10 +119,7 @@ class Cache:
 
 
 def open_cache(cache: "Cache | str | Path | None") -> "Cache | None":
-    """Return a cache, opened if it is given by its path; errors are those of ``Cache``.
-
-    Raises ``TypeError`` if it is neither a cache, nor a path, nor ``None``.
-    """
+    """Return a cache, opened if it is given by its path; errors are those of ``Cache``."""
     if cache is None or isinstance(cache, Cache):
         return cache
     if not isinstance(cache, (str, Path)) or not str(cache):
@@ -149,10 +128,9 @@ def open_cache(cache: "Cache | str | Path | None") -> "Cache | None":
 
 
 def trainer_cache(output_dir: Path) -> str:
-    """Return the file of a trainer's cache; all processes must call this together.
+    """Return the file of a trainer's cache, in the output folder; all processes must call this together.
 
-    The file is in the output folder. If the processes run on several machines, each machine has one in its temporary
-    folder instead, since SQLite's locks are unreliable over a network; its path is printed.
+    Processes on several machines have one in each temporary folder: SQLite's locks are unreliable over a network.
     """
     if len(set(gather_in_order([platform.node()]))) == 1:
         return str(output_dir / "cache.sqlite")
@@ -191,18 +169,17 @@ def answers_through(
 ) -> list[Any]:
     """Return a model's answer to each input, from the cache if there is one.
 
-    An input is given as the JSON-able parts that decide its answer; the kind of the answers is part of the keys.
-    ``compute`` returns an answer or an exception for each position missing in the cache. Answers are JSON-able, or
-    objects of ``record``.
+    An input is given as the JSON-able parts that decide its answer, along with the kind. ``compute`` returns an answer
+    or an exception for each position missing in the cache. Answers are JSON-able, or objects of ``record``.
     """
     if not asked:
         return []
     if cache is None:
         return list(compute(list(range(len(asked)))))
-    keys = content_keys(kind, model, asked)
-    if record is None:
-        return cache.through(keys, compute)
-    rows = cache.through(
-        keys, lambda missing: [row if isinstance(row, Exception) else to_json(row) for row in compute(missing)]
-    )
-    return [row if isinstance(row, Exception) else from_json(record, row) for row in rows]
+
+    def stored(missing: list[int]) -> Sequence[Any]:
+        found = compute(missing)
+        return found if record is None else [row if isinstance(row, Exception) else to_json(row) for row in found]
+
+    rows = cache.through(content_keys(kind, model, asked), stored)
+    return [row if record is None or isinstance(row, Exception) else from_json(record, row) for row in rows]

@@ -15,13 +15,8 @@ def to_json(record: Any, exclude: Set[str] = frozenset()) -> Any:
 
 
 def from_json(kind: type[T], values: Any) -> T:
-    """Return the record of a kind that ``to_json`` made values of; missing fields have their defaults.
-
-    Raises:
-        ValueError: The values are not those of such a record.
-    """
-    found: T = _adapter(kind).validate_python(values)
-    return found
+    """Return the record of which ``to_json`` made values, or raise ``ValueError``; missing fields have defaults."""
+    return _adapter(kind).validate_python(values)  # type: ignore[no-any-return]
 
 
 def _adapter(kind: type) -> TypeAdapter[Any]:

@@ -14,11 +14,7 @@ _ROUNDS = 8
 
 
 class ControlTokens:
-    """The control tokens of a tokenizer: all added tokens, special or not, except plain words and spaces.
-
-    Args:
-        tokenizer: The tokenizer of the model that will read the text; ``None`` if it is unknown.
-    """
+    """The control tokens of a tokenizer (``None``: unknown): all added tokens, except plain words and spaces."""
 
     def __init__(self, tokenizer: Any = None) -> None:
         self._tokenizer = tokenizer

@@ -12,11 +12,7 @@ ENDINGS = {".csv": ",", ".tsv": "\t"}
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as a table in UTF-8 with the columns of all rows, whole or not at all; ``None`` is an empty cell.
-
-    The table is tab-separated if the file's name ends in .tsv. Raises ``ValueError`` if a value is a list or an
-    object.
-    """
+    """Write rows as a table with the columns of all rows, tab-separated for .tsv; ``None`` is an empty cell."""
     for row in rows:
         for name, value in row.items():
             if isinstance(value, (list, tuple, Mapping)):

@@ -19,12 +19,10 @@ _LONGEST_WAIT = timedelta(days=1)
 
 @functools.cache
 def process_state() -> Any:
-    """Return Accelerate's process state: a single process, or the processes of ``torchrun``.
-
-    They communicate by gloo without a GPU, and if several of them share one, which NCCL refuses.
-    """
+    """Return Accelerate's process state: a single process, or the processes of ``torchrun``."""
     from accelerate import PartialState
 
+    # NCCL refuses processes that share a GPU
     shared = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) > torch.accelerator.device_count() > 0
     backend = {"backend": "gloo"} if shared else {}
     return PartialState(cpu=not torch.accelerator.is_available(), timeout=_LONGEST_WAIT, **backend)
@@ -62,8 +60,7 @@ def gather_in_order(local: Sequence[T]) -> list[T]:
 def together(act: Callable[[], T]) -> T:
     """Run ``act`` on the main process and return its result on all processes; if it fails, all raise.
 
-    The result is available at once; files on a shared disk may become visible to other machines later. The main
-    process raises the original error, other processes a ``ValueError`` with its message.
+    Processes other than the main one raise a ``ValueError`` with the message.
     """
     if process_state().num_processes == 1:
         return act()
@@ -85,10 +82,7 @@ def together(act: Callable[[], T]) -> T:
 
 
 def met() -> tuple[int, int]:
-    """Return rank and number of the processes that are already connected: (0, 1) if there are none.
-
-    Unlike ``process_state`` it does not wait, so it also works in processes that a trainer starts next to its ranks.
-    """
+    """Return rank and number of the processes that are already connected: (0, 1) if there are none."""
     # not PartialState: under a launcher's variables it would wait for processes that may never start
     if not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return 0, 1
@@ -97,10 +91,7 @@ def met() -> tuple[int, int]:
 
 @contextmanager
 def agreement() -> Iterator[None]:
-    """Enter a block on all connected processes together; if it fails on one, all raise at its end.
-
-    The failed process raises its own error, other processes a ``RuntimeError`` with its rank and error.
-    """
+    """Enter a block on all connected processes together; if it fails on one, all raise at its end."""
     failure = None
     try:
         yield

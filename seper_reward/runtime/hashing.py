@@ -32,10 +32,7 @@ def file_hash(path: Path) -> str | None:
 
 
 def weights_hash(model: nn.Module) -> str:
-    """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers.
-
-    Inactive LoRA matrices are left out, so the base of a policy has the same hash as without them.
-    """
+    """Return a hash over names, dtypes, shapes and bytes of all parameters and buffers but inactive LoRA matrices."""
     off = [name for name, module in model.named_modules() if getattr(module, "disable_adapters", False) is True]
     kept = {
         _WRAPPERS.sub("", name).replace(".base_layer.", "."): weight
@@ -52,11 +49,7 @@ def weights_hash(model: nn.Module) -> str:
 
 
 def identity_hash(model: Any, tokenizer: Any) -> str:
-    """Return a hash over everything that decides a model's output: weights, configuration and tokenizer.
-
-    The configuration contributes label order, windows and positions; the tokenizer its vocabulary, chat template, how
-    it divides a text, and end tokens, including those of the model's generation settings.
-    """
+    """Return a hash over everything that decides a model's output: weights, configuration, tokenizer, end tokens."""
     # the path and transformers' version are left out: they do not change the model
     left_out = ("_name_or_path", "transformers_version")
     settings = {key: value for key, value in model.config.to_dict().items() if key not in left_out}
@@ -64,10 +57,8 @@ def identity_hash(model: Any, tokenizer: Any) -> str:
 
 
 def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
-    """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text.
-
-    The tokenizer may be one of the library ``tokenizers``, as in static embeddings.
-    """
+    """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text."""
+    # static embeddings have a tokenizer of the library ``tokenizers``
     probe = tokenizer(_PROBE).input_ids if callable(tokenizer) else tokenizer.encode(_PROBE).ids
     parts = [*parts, tokenizer.get_vocab(), getattr(tokenizer, "chat_template", None), probe]
     text = json.dumps(parts, sort_keys=True, default=str)
@@ -75,10 +66,7 @@ def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and persistent buffers by name, as ``state_dict`` does.
-
-    Under FSDP, ``state_dict`` would shard gathered weights again.
-    """
+    """Return parameters and persistent buffers by name as ``state_dict``, which under FSDP shards weights again."""
     fsdp = sys.modules.get("torch.distributed.fsdp")  # not in use if not imported; importing it takes a second
     kinds = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
     if not any(isinstance(module, kinds) for module in model.modules()):

@@ -2,7 +2,57 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Any, NamedTuple
+
+PACKAGE = "seper-reward"
+
+
+class Lack(NamedTuple):
+    """A required distribution that is absent, or has a version outside the required range."""
+
+    name: str
+    needed: str
+    found: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.needed}" + (f" (found {self.found})" if self.found else "")
+
+
+def find_lacks(extra: str | None) -> list[Lack]:
+    """Return the missing distributions of an extra of this package, or (``None``) of every installation."""
+    from packaging.requirements import Requirement  # comes with huggingface-hub
+
+    lacks = []
+    for requirement in map(Requirement, requires(PACKAGE) or ()):
+        marked = requirement.marker is not None and "extra" in str(requirement.marker)
+        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": extra or ""})
+        if marked != (extra is not None) or not wanted:
+            continue
+        if requirement.name == PACKAGE:
+            lacks += [lack for other in sorted(requirement.extras) for lack in find_lacks(other)]
+            continue
+        found = installed_version(requirement.name)
+        if found is None or not requirement.specifier.contains(found, prereleases=True):
+            lacks.append(Lack(requirement.name, str(requirement.specifier), found))
+    return list(dict.fromkeys(lacks))
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed distribution; ``None`` if there is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def advice(extra: str | None, library: str = "") -> str:
+    """Return the command that installs what is missing of an extra, or the ``library`` if no distribution is."""
+    try:
+        names = " ".join(f"'{lack.name}{lack.needed}'" for lack in find_lacks(extra))
+    except ImportError:  # of packaging, or of this package's metadata
+        names = ""
+    return f"run: pip install {names or library}" + (f" (extra: {extra})" if extra else "")
 
 
 def need(module: str, extra: str) -> Any:
@@ -10,16 +60,12 @@ def need(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise OSError(
-            f"this needs {module.split('.')[0]} ({error}); run: pip install 'seper-reward[{extra}]'"
-        ) from error
+        library = module.split(".")[0]
+        raise OSError(f"this needs {library} ({error}); {advice(extra, library)}") from error
 
 
 def lazy_name(package: str, name: str, homes: Mapping[str, Sequence[str]]) -> Any:
-    """Return a name of a package from its module, for the package's ``__getattr__``.
-
-    ``homes`` are the package's modules, each with its names. Raises ``AttributeError`` if there is no such name.
-    """
+    """Return a name of a package from its module (``homes``, with their names), for the package's ``__getattr__``."""
     for home, names in homes.items():
         if name in names:
             return getattr(importlib.import_module(f"{package}.{home}"), name)

@@ -12,11 +12,8 @@ _inside, _allowed = 0, True  # number of blocks that run, in all threads, and th
 
 @contextmanager
 def inference() -> Iterator[None]:
-    """Compute without gradients and, on a GPU, without cuDNN's attention; also a decorator of functions.
-
-    cuDNN plans attention for each new shape, and decoding steps and batches of unequal texts rarely repeat one.
-    PyTorch has the setting for the process, so it is off while a block runs in any thread.
-    """
+    """Compute without gradients and, on a GPU, without cuDNN's attention; also a decorator of functions."""
+    # cuDNN plans attention for each new shape, and shapes rarely repeat; PyTorch has the setting for the process
     global _inside, _allowed
     with _lock:
         if not _inside:

@@ -38,10 +38,7 @@ def leaves(value: Any, *, lists: bool = False) -> Iterator[tuple[str, Any]]:
 
 
 def read_lines(path: Path) -> Iterator[Any]:
-    """Yield the rows of a JSON lines file, without an incomplete last line of a killed process.
-
-    Raises ``ValueError`` with file and line if a line is not JSON.
-    """
+    """Yield the rows of a JSON lines file, without an incomplete last line of a killed process."""
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.endswith(b"\n"):

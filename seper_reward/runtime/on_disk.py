@@ -11,10 +11,7 @@ T = TypeVar("T")
 
 
 class OnDisk(Sequence[T]):
-    """Records in a temporary file (in ``TMPDIR``), which the system removes with the process.
-
-    In memory are 8 bytes per record. Each access returns a new copy of the record.
-    """
+    """Records in a temporary file (in ``TMPDIR``); in memory are 8 bytes per record. Each access makes a copy."""
 
     def __init__(self, items: Iterable[T] = ()) -> None:
         self._file = tempfile.TemporaryFile(prefix="seper-reward-")  # noqa: SIM115, it is open as long as this object

@@ -9,10 +9,9 @@ if TYPE_CHECKING:
 
 
 def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
-    """Return rows as a dataset in memory, with the columns of all rows.
+    """Return rows as a dataset in memory, with the columns of all rows; missing fields and empty objects are ``None``.
 
-    Missing fields are ``None``, and so are empty objects, which Parquet does not support. A column with values of
-    several types is stored as JSON: ``datasets`` decodes it, other libraries see texts.
+    A column with values of several types is stored as JSON: ``datasets`` decodes it, other libraries see texts.
     """
     names = dict.fromkeys(name for row in rows for name in row)
     columns = [_column(name, [_without_empty(row.get(name)) for row in rows]) for name in names]

@@ -15,18 +15,10 @@ def parse_options(
     """Read options with ``trl.TrlParser``: flat names, the YAML file of ``--config``, and flags, which override it.
 
     Args:
-        kinds: Dataclasses of options, the command's own first.
+        kinds: Dataclasses of options, the command's own first; an object of each is returned.
         arguments: Words of the command line, without the program (default: the arguments of this process).
         program: Name of the command as typed.
         others: Whether the file may also have options of other classes, which are ignored.
-
-    Returns:
-        One object of each class.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: An option is unknown, a value is invalid, or the file is not YAML.
-        SystemExit: With status 0, after help was printed.
     """
     import yaml  # here: the version and the list of commands load no library
     from trl import TrlParser

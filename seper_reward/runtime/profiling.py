@@ -1,10 +1,4 @@
-"""Profiling: seconds and tokens by stage, measured only inside a ``profiling`` block.
-
-Example:
-    with profiling() as profile:
-        scorer.utilities(queries)
-    print(profile.seconds, profile.device_seconds, profile.tokens)
-"""
+"""Profiling: seconds and tokens by stage, measured only inside a ``profiling`` block."""
 
 import sys
 import threading
@@ -12,7 +6,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import TracebackType
 from typing import Any
 
 _MOST_EVENTS = 1024  # stages on an accelerator whose events are kept before finished ones are added up
@@ -21,11 +14,10 @@ _MOST_EVENTS = 1024  # stages on an accelerator whose events are kept before fin
 class Profile:
     """Seconds and tokens by stage; time in a nested stage counts only for the nested stage.
 
-    ``seconds`` are those of the host's clock, summed over threads. Work that an accelerator has queued is not waited
-    for: a stage that reads a result waits for the stages before it, too. ``tokens`` are those of prompts and given
-    texts (prefill), of responses (decode), drawn from logits (draw), and of judged pairs with padding (entailment).
-    ``counts`` are the reader's work without cached prompts: ``calls``, ``prompt_tokens``, and ``response_tokens`` of
-    all responses.
+    ``seconds`` are those of the host's clock, summed over threads, which waits for an accelerator only to read a
+    result. ``tokens`` are those of prompts and given texts (prefill), of responses (decode), drawn from logits (draw),
+    and of judged pairs with padding (entailment). ``counts`` are ``calls``, ``prompt_tokens`` and ``response_tokens``
+    of the reader, without cached prompts.
     """
 
     def __init__(self) -> None:
@@ -35,7 +27,7 @@ class Profile:
         self._events: list[tuple[str, Any, Any]] = []  # stages on an accelerator, with their start and their end
         self._device_seconds: defaultdict[str, float] = defaultdict(float)
         self._start = time.perf_counter()
-        self._lock, self._running = threading.Lock(), threading.local()
+        self._lock, self.running = threading.Lock(), _Running()
 
     @property
     def total_seconds(self) -> float:
@@ -44,10 +36,7 @@ class Profile:
 
     @property
     def device_seconds(self) -> dict[str, float]:
-        """Seconds between the first and the last work of each stage on the accelerator; waits for it; empty on a CPU.
-
-        Stages that contain others include them.
-        """
+        """Seconds of each stage on the accelerator, with those of stages in it; waits for it; empty on a CPU."""
         with self._lock:
             for _, _, end in self._events[-1:]:
                 end.synchronize()
@@ -79,12 +68,10 @@ class Profile:
         with self._lock:
             self.counts.update(numbers)
 
-    def stack(self) -> list[float]:
-        """Return, for each running stage of this thread, the seconds spent in stages nested in it."""
-        if not hasattr(self._running, "stack"):
-            self._running.stack = []
-        stack: list[float] = self._running.stack
-        return stack
+
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[float] = []  # for each running stage of this thread, the seconds in stages nested in it
 
 
 _profiles: tuple[Profile, ...] = ()  # of the active blocks in all threads
@@ -108,7 +95,7 @@ def profiling() -> Iterator[Profile]:
 
 def timed(stage: str, tokens: int = 0) -> AbstractContextManager[None]:
     """Measure a block as a stage that passes ``tokens`` through a model; does nothing outside of ``profiling``."""
-    return _Stage(_profiles, stage, tokens) if _profiles else _OFF
+    return _measured(_profiles, stage, tokens) if _profiles else _OFF
 
 
 def count(numbers: Callable[[], Mapping[str, int]]) -> None:
@@ -119,25 +106,20 @@ def count(numbers: Callable[[], Mapping[str, int]]) -> None:
             profile.count(found)
 
 
-class _Stage(AbstractContextManager[None]):
-    def __init__(self, profiles: Sequence[Profile], stage: str, tokens: int) -> None:
-        self._profiles, self._stage, self._tokens = profiles, stage, tokens
-
-    def __enter__(self) -> None:
-        self._begun = _event()
-        for profile in self._profiles:
-            profile.stack().append(0.0)
-        self._start = time.perf_counter()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        spent = time.perf_counter() - self._start
-        ended = _event()
-        events = None if self._begun is None or ended is None else (self._begun, ended)
-        for profile in self._profiles:
-            stack = profile.stack()
-            profile.add(self._stage, spent - stack.pop(), self._tokens, events)
+@contextmanager
+def _measured(profiles: Sequence[Profile], stage: str, tokens: int) -> Iterator[None]:
+    begun = _event()
+    for profile in profiles:
+        profile.running.stack.append(0.0)
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        spent, ended = time.perf_counter() - start, _event()
+        events = None if begun is None or ended is None else (begun, ended)
+        for profile in profiles:
+            stack = profile.running.stack
+            profile.add(stage, spent - stack.pop(), tokens, events)
             if stack:
                 stack[-1] += spent
 

@@ -10,10 +10,7 @@ from seper_reward.runtime.json_files import read_json, write_json
 
 
 def lock_folder(folder: Path) -> IO[str]:
-    """Lock a folder, created if missing; the lock lasts as long as the returned file is open.
-
-    Raises ``ValueError`` if another process has the lock, ``OSError`` if the folder cannot be written.
-    """
+    """Lock a folder, created if missing; the lock lasts as long as the returned file is open."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w", encoding="utf-8")
@@ -34,8 +31,7 @@ def claim_settings(
 ) -> None:
     """Write JSON-able settings into a run's folder, or raise ``ValueError`` if the folder has other settings.
 
-    ``decides`` are the keys that must be unchanged (default: all); ``holds`` describes the folder, for the message,
-    which lists the changes.
+    ``decides`` are the keys that must be unchanged (default: all); ``holds`` describes the folder, for the message.
     """
     if path.is_file():
         check_settings(path, settings, decides, holds=holds)
@@ -47,11 +43,11 @@ def check_settings(
     path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
 ) -> None:
     """Raise if the folder has other settings, like ``claim_settings``, without writing."""
-    settings = json.loads(json.dumps(settings, default=str))
-    before = read_json(path)
-    keys = decides or sorted({*before, *settings})
+    settings, before = json.loads(json.dumps(settings, default=str)), read_json(path)
     changed = [
-        line for key in keys for line in _differences(before.get(key), settings.get(key), "" if decides else key)
+        line
+        for key in decides or sorted({*before, *settings})
+        for line in _differences(before.get(key), settings.get(key), "" if decides else key)
     ]
     if changed:
         raise ValueError(

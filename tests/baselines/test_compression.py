@@ -111,7 +111,7 @@ def test_tables():
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm", "--keep", "0.4"]
+    words += ["--limit", "2", "--depths", "1", "3", "--candidates", "5", "--rerankers", "minilm"]
     words += ["--compressions", "selective_context", "longllmlingua", "--plot", str(tmp_path / "k.svg")]
     words += ["--cache", str(tmp_path / "cache.sqlite"), "--readers", str(tiny_reader)]
     assert main(["baseline", "compression", *words]) == 0

@@ -102,7 +102,7 @@ def test_weights_are_of_other_folds():
 
 
 def test_too_little_to_learn_from():
-    with pytest.raises(ValueError, match=r"at least two folds and sources, got 5 and \['bm25@1', 'bm25@1'\]"):
+    with pytest.raises(ValueError, match=r"at least two sources, got \['bm25@1', 'bm25@1'\]"):
         module.EoROptions(file="questions.jsonl", sources=["bm25@1", "bm25@1"])
     with pytest.raises(ValueError, match="expected questions in at least two folds, got 0 that the reader can read"):
         eor(Asking(), [], {name: [] for name in SOURCES})
@@ -205,18 +205,14 @@ def lane(monkeypatch, tmp_path):
     return tmp_path
 
 
-OTHER_VOTES = [pytest.param(vote, marks=pytest.mark.slow) for vote in ("eor_paper", "eor_official")]
-
-
-@pytest.mark.parametrize("vote", ["eor_default", *OTHER_VOTES])
-def test_a_trained_ensemble_answers(lane, vote, capsys):
+def test_a_trained_ensemble_answers(lane, capsys):
     words = ["baseline", "eor", "--sources", *SOURCES]
     assert main([*words, "--file", str(lane / "lane.jsonl"), "--save", str(lane / "eor")]) == 0
     assert f"next: seper-reward baseline eor --load {lane / 'eor'} --file" in capsys.readouterr().err
     saved = read_json(lane / "eor" / "eor.json")
     assert saved["settings"]["sources"] == ["one", "two", "three"]
-    assert list(saved["weights"][vote]["retrievers"]) == ["one", "two", "three"]
-    words = ["baseline", "eor", "--load", str(lane / "eor"), "--vote", vote, "--json", str(lane / "out.json")]
+    assert list(saved["weights"]["eor_paper"]["retrievers"]) == ["one", "two", "three"]
+    words = ["baseline", "eor", "--load", str(lane / "eor"), "--json", str(lane / "out.json")]
     words += ["--answers", str(lane / "answers.jsonl"), "--file"]
     assert main([*words, str(lane / "lane.jsonl")]) == 0
     rows = list(read_lines(lane / "answers.jsonl"))
@@ -252,7 +248,7 @@ def test_load_and_save_exclude_each_other(lane, capsys):
 
 def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, capsys):
     words = arguments(tiny_reader, tiny_entailment, lane_questions, tmp_path / "out.json")
-    words += ["--limit", "4", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--folds", "2", "--pooling", "plurality"]
+    words += ["--limit", "4", "--sources", "none", "bm25@1", "bm25@2@RR@1", "--pooling", "plurality"]
     words += ["--plot", str(tmp_path / "ratios.svg")]
     assert main(["baseline", "eor", *words]) == 0
     out = capsys.readouterr().out
@@ -293,4 +289,4 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert len(list(read_lines(tmp_path / "rows.jsonl"))) == 2
     assert read_json(tmp_path / "out.json")["per_question"]["calls"] == 2.0
     assert main(["baseline", "eor", *words, "--sources", "none"]) == 2
-    assert "expected at least two folds and sources" in capsys.readouterr().err
+    assert "expected at least two sources" in capsys.readouterr().err

@@ -119,5 +119,5 @@ def test_a_tracker_that_is_missing_is_named_before_anything_is_measured(commands
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(accelerate.tracking, "_available_trackers", [])
     assert main([*commands["correlation"], "--report_to", "wandb"]) == 2
-    assert "--report_to wandb needs wandb; run: pip install 'seper-reward[wandb]'" in capsys.readouterr().err
+    assert "--report_to wandb needs wandb; run: pip install wandb (extra: wandb)" in capsys.readouterr().err
     assert not (tmp_path / "correlation.json").exists()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from seper_reward.estimators.utility import utility
-from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, GoldLabeler, LikelihoodLabeler, load_labeler
+from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler, load_labeler
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.rows import read_labels
@@ -150,4 +150,3 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
 def test_marks_ask_no_reader(tiny_scorer):
     with pytest.raises(ValueError, match="'gold' does not use a reader"):
         load_labeler("gold", lambda: tiny_scorer, SetOptions())
-    assert GoldLabeler().whole is False

@@ -111,7 +111,7 @@ def test_figures_of_evaluations_are_logged(wandb):
 def test_a_tracker_that_is_not_installed_is_named(installed):
     installed("mlflow")
     Run("mlflow", "label", {})
-    with pytest.raises(OSError, match=r"--report_to wandb needs wandb; run: pip install 'seper-reward\[wandb\]'"):
+    with pytest.raises(OSError, match=r"--report_to wandb needs wandb; run: pip install wandb \(extra: wandb\)"):
         Run("wandb", "label", {})
 
 

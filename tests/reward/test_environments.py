@@ -21,7 +21,7 @@ from tests.reward.async_grpo import trainer_class, worker_module
 from tests.reward.async_worker import ScriptedLoop, async_rollout_worker
 from tests.reward.scripted import HOUSES, ROWS, SCRIPTS, Counting, ScriptedPolicy, both, delta, environments
 from tests.serving.helpers import ServerThread
-from trainers.policy import project_completions_only
+from trainers.runs import project_completions_only
 
 
 class Scripted(trl.GRPOTrainer):

@@ -17,7 +17,7 @@ from seper_reward.reward.environment import search_environment
 from seper_reward.reward.reward import SePerReward
 from seper_reward.types import Passage
 from tests.serving.helpers import ServerThread
-from trainers.policy import project_completions_only
+from trainers.runs import project_completions_only
 
 CORPUS = {str(at): Passage(f"House {at} belongs to Owner {at}.", id=str(at)) for at in range(4)}
 QUESTIONS = [

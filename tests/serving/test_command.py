@@ -91,7 +91,7 @@ def test_without_the_extra_the_command_says_what_to_install():
     code = "import sys; sys.modules['fastapi'] = None; from seper_reward import cli; sys.exit(cli.main(['serve']))"
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert "pip install 'seper-reward[serve]'" in done.stderr
+    assert "run: pip install fastapi (extra: serve)" in done.stderr
 
 
 def test_a_server_on_all_addresses_prints_the_name_of_its_machine():

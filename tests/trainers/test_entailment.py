@@ -15,6 +15,7 @@ from seper_reward.reports.tracking import Run
 from seper_reward.runtime.json_files import read_json
 from seper_reward.types import Pair
 from trainers import entailment as trainer
+from trainers import runs
 
 ROWS = [
     {"premise": "Ann Lee", "hypothesis": "Ann", "label": "entailment", "question": "Who built the mill?"},
@@ -68,9 +69,8 @@ def test_rows_that_are_no_pairs_are_refused(tmp_path, row, message):
 def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
     pairs = written(tmp_path / "pairs.jsonl", ROWS * 8)
     folder = trainer.train(
-        trainer.EntailmentTrainingConfig(
-            pairs=pairs, output_dir=str(tmp_path / "adapter"), max_steps=3, batch_size=8, lora_r=4
-        )
+        trainer.EntailmentConfig(pairs=pairs, lora_r=4),
+        trainer.EntailmentArguments(str(tmp_path / "adapter"), max_steps=3, per_device_train_batch_size=8),
     )
     weights = load_file(folder / "adapter_model.safetensors")
     moved = [name for name, tensor in weights.items() if "lora_B" in name and tensor.abs().max() > 0]  # B starts at 0
@@ -97,13 +97,14 @@ def test_a_few_steps_move_the_adapter_and_it_loads(tmp_path):
 def test_several_processes_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "process_state", lambda: SimpleNamespace(num_processes=2))
     with pytest.raises(ValueError, match="runs in one process"):
-        trainer.make(trainer.EntailmentTrainingConfig(output_dir=str(tmp_path)))
+        trainer.main(["--output_dir", str(tmp_path)])
 
 
 def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys):
     folder = tmp_path / "adapter"
     pairs, dev = (written(tmp_path / f"{name}.jsonl", rows) for name, rows in (("pairs", ROWS * 8), ("dev", ROWS)))
-    words = ["--pairs", pairs, "--output_dir", str(folder), "--max_steps", "2", "--batch_size", "8", "--lora_r", "4"]
+    words = ["--pairs", pairs, "--output_dir", str(folder), "--max_steps", "2", "--lora_r", "4"]
+    words += ["--per_device_train_batch_size", "8"]
     assert trainer.main([*words, "--dev_pairs", dev]) == 0
     scores = read_json(folder / "scores.json")
     assert scores["temperature"] != 1
@@ -135,19 +136,21 @@ def test_the_run_is_logged_and_a_tracker_changes_no_setting(tmp_path, monkeypatc
             super().__init__("none", job_type, *rest)
             self.job = (report_to, job_type)
 
-    monkeypatch.setattr(trainer, "Run", Log)
+    monkeypatch.setattr(runs, "Run", Log)
     pairs = written(tmp_path / "pairs.jsonl", ROWS * 8)
-    words = ["--pairs", pairs, "--output_dir", str(tmp_path / "out"), "--max_steps", "2", "--batch_size", "8"]
-    assert trainer.main([*words, "--lora_r", "4", "--temperature", "2", "--report_to", "none"]) == 0
-    assert logged == [(("none", "entailment"), {"temperature": 2.0})]
+    words = ["--pairs", pairs, "--output_dir", str(tmp_path / "out"), "--max_steps", "2", "--lora_r", "4"]
+    words += ["--per_device_train_batch_size", "8", "--temperature", "2"]
+    assert trainer.main([*words, "--report_to", "none"]) == 0
+    assert logged == [(([], "entailment"), {"temperature": 2.0})]
     assert kept == [["adapter_model.safetensors", "README.md"]]
     seen = []
 
-    def kept_arguments(**given):
-        seen.append(given["report_to"])
+    def kept_arguments(config, arguments):
+        seen.append(arguments.report_to)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trainer, "EntailmentArguments", kept_arguments)
+    monkeypatch.setattr(runs, "get_available_reporting_integrations", lambda: ["tensorboard"])
+    monkeypatch.setattr(trainer, "train", kept_arguments)
     with pytest.raises(KeyboardInterrupt):  # the folder's settings do not name the tracker
-        trainer.main([*words, "--lora_r", "4", "--temperature", "2", "--report_to", "tensorboard"])
-    assert seen == ["tensorboard"]
+        trainer.main([*words, "--report_to", "tensorboard"])
+    assert seen == [["tensorboard"]]

@@ -15,8 +15,7 @@ from seper_reward.reward import with_tool_template
 from seper_reward.reward.environment import search_environment
 from seper_reward.types import Belief, Estimate, Passage, Query, Responses, UnscorableError
 from tests.helpers import OneByOne
-from trainers.policy_task import SearchTool
-from trainers.policy_warmup import row_of, warm_up_rows
+from trainers.policy_task import SearchTool, row_of, warm_up_rows
 
 CORPUS = {
     "a": Passage("Ida Voss runs the mill in Hallow. " + "It is old. " * 40, id="a"),

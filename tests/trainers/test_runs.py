@@ -1,16 +1,31 @@
 """What all recipes' training arguments take from the machine."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 from datasets import Dataset
 from transformers import Trainer, TrainingArguments
 
-from seper_reward.options import JudgeOptions
+from seper_reward import options
+from seper_reward.cli import find_commands
 from trainers import runs
-from trainers.entailment import EntailmentArguments
-from trainers.policy import PolicyArguments
-from trainers.retriever import RetrieverArguments
-from trainers.sft import SftArguments
+from trainers.entailment import EntailmentArguments, EntailmentConfig
+from trainers.policy import PolicyArguments, PolicyConfig
+from trainers.reranker import RerankerArguments, RerankerConfig
+from trainers.retriever import RetrieverArguments, RetrieverConfig
+from trainers.sft import SftArguments, SftScriptConfig
+
+
+def test_settings_of_commands_and_recipes_stay_few():
+    kinds = [getattr(options, found.options) for found in find_commands().values() if found.options]
+    kinds += [RetrieverConfig, RerankerConfig, PolicyConfig, SftScriptConfig, EntailmentConfig]
+    names = {each.name for kind in (*kinds, options.AuditSearchesOptions) for each in fields(kind)}
+    for kind in (RetrieverArguments, RerankerArguments, PolicyArguments, SftArguments, EntailmentArguments):
+        ours = [vars(base) for base in kind.__mro__ if base.__module__.startswith("trainers")]
+        names |= {name for own in ours for name in own.get("__annotations__", {}) if name in kind.__dataclass_fields__}
+    print(len(names), "settings")
+    assert len(names) <= 140
 
 
 @pytest.mark.parametrize("kind", [SftArguments, PolicyArguments, RetrieverArguments, EntailmentArguments])
@@ -41,11 +56,11 @@ class _Line(torch.nn.Module):
 def test_a_finished_run_takes_no_further_step(tmp_path):
     """Five rows are five steps an epoch, so three steps end within one."""
     rows = Dataset.from_list([{"x": float(x), "labels": 2.0 * x} for x in range(5)])
-    options = {"save_steps": 1, "logging_steps": 1, "per_device_train_batch_size": 1, "report_to": "none"}
+    given = {"save_steps": 1, "logging_steps": 1, "per_device_train_batch_size": 1, "report_to": "none"}
 
     def run(steps):
         arguments = TrainingArguments(
-            str(tmp_path), max_steps=steps, lr_scheduler_type="constant", use_cpu=True, disable_tqdm=True, **options
+            str(tmp_path), max_steps=steps, lr_scheduler_type="constant", use_cpu=True, disable_tqdm=True, **given
         )
         trainer = Trainer(_Line(), arguments, train_dataset=rows)
         runs.train_from_checkpoint(trainer, tmp_path)
@@ -63,4 +78,4 @@ def test_a_finished_run_takes_no_further_step(tmp_path):
 def test_a_missing_tracker_is_an_error_before_anything_is_measured(tmp_path):
     arguments = TrainingArguments(str(tmp_path), report_to=["wandb", "no_tracker"], use_cpu=True)
     with pytest.raises(OSError, match=r"--report_to no_tracker: not installed, or unknown to transformers"):
-        runs.tracked_run(JudgeOptions(), arguments, "retriever")
+        runs.tracked_run(options.JudgeOptions(), arguments, "retriever").__enter__()

@@ -1,7 +1,7 @@
 """Measures of several rankings: by relevance, by ΔSePer gains, and by the beliefs of readers."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,7 @@ class RankingReaders:
 
 
 def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
-    """Load the readers that were not used for labelling, with their own default prompt and sampling options.
-
-    All readers share the entailment model and the cache of the labelling reader.
-    """
+    """Load the other readers, with their own defaults, and the judge and the cache of the labelling reader."""
     sampling = scorer.sampler.options
     scorers = {config.reader: scorer}
     for name in config.eval_readers:
@@ -67,68 +64,40 @@ def load_readers(config: RankingConfig, scorer: SePerScorer) -> RankingReaders:
 
 
 def rank_by(retriever: Retriever, queries: Sequence[Query], least: int = 1, hops: int = 1) -> Rankings:
-    """Return each question's best passages, ``max(DEPTH, least)`` of them.
-
-    With several ``hops``, passages of earlier hops come first (``retrieve_hops``). Each process ranks all questions.
-    """
+    """Return each question's best passages by ``retrieve_hops``, ``max(DEPTH, least)`` of them."""
     return retrieve_hops(retriever, [query.question for query in queries], hops, max(DEPTH, least))
 
 
 def measure_rankings(
     rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders
 ) -> dict[str, dict[str, Any]]:
-    """Measure several rankings for the same questions, by name; all processes must call this together.
-
-    Questions have gold answers, and marks of relevance in the metadata of their passages. The measures are those of
-    ``rank_metrics`` (``ndcg@5``, ...), ``seper@k`` and ``exact_match@k`` for k passages (with the suffix ``_READER``
-    for readers not used for labelling), and ``questions``: the rows of ``downstream`` by reader.
-    """
+    """Return the measures of several rankings by name, and ``questions``, the rows of ``downstream`` by reader."""
     gold = [gold_relevance(query) for query in queries]
     measures: dict[str, dict[str, Any]] = {name: dict(rank_metrics(rows, gold)) for name, rows in rankings.items()}
     for reader, scorer in readers.scorers.items():
         suffix = readers.suffix(reader)
         for name, rows in rankings.items():
             answered = downstream(scorer, queries, rows, readers.top_k)
-            measures[name] |= {
-                f"{key}{suffix}": _mean(row[key] for row in answered) for key in ("seper", "exact_match")
-            }
+            for key in ("seper", "exact_match"):
+                known = [row[key] for row in answered if row[key] is not None]
+                measures[name][f"{key}{suffix}"] = round(statistics.fmean(known), 4) if known else None
             measures[name].setdefault("questions", {})[reader] = answered
     return measures
 
 
-def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Compare SePer before and after by question, from rows of ``downstream`` in the same order.
-
-    Questions that are not scored on both sides are left out; a change of at most 0.05 is a tie. ``most_changed`` are
-    the 20 questions with the greatest change, with the passages in the reader's prompt.
-    """
-    rows = [
-        {
-            "id": new["id"],
-            "question": new["question"],
-            "before": old["seper"],
-            "after": new["seper"],
-            "passages_before": old["passages"],
-            "passages_after": new["passages"],
-        }
-        for old, new in zip(before, after, strict=True)
-        if old["seper"] is not None and new["seper"] is not None
-    ]
-    differences = [row["after"] - row["before"] for row in rows]
+def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Count questions by their change of SePer, from rows of ``downstream``; a change of at most 0.05 is a tie."""
+    pairs = [(old["seper"], new["seper"]) for old, new in zip(before, after, strict=True)]
+    differences = [new - old for old, new in pairs if old is not None and new is not None]
     return {
         "wins": sum(difference > _TIE for difference in differences),
         "losses": sum(difference < -_TIE for difference in differences),
         "ties": sum(abs(difference) <= _TIE for difference in differences),
-        "most_changed": sorted(rows, key=lambda row: -abs(row["after"] - row["before"]))[:20],
     }
 
 
 class RankingEvaluator(BaseEvaluator):
-    """Measures a bi-encoder's ranking of the corpus by human marks, for sentence-transformers' trainer.
-
-    It needs the whole bi-encoder. If the trainer has only its trained part, the main process embeds everything, and
-    other processes wait.
-    """
+    """Measures the ranking of a corpus by a whole bi-encoder, of which the trainer may have a part, by human marks."""
 
     def __init__(
         self, model: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], hops: int = 1
@@ -144,8 +113,3 @@ class RankingEvaluator(BaseEvaluator):
         rows = rank_by(DenseRetriever(self._model, self._corpus), self._queries, hops=self._hops)
         measures = rank_metrics(rows, [gold_relevance(query) for query in self._queries])
         return {name: value for name, value in measures.items() if value is not None}
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return round(statistics.fmean(known), 4) if known else None

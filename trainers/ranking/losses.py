@@ -1,9 +1,10 @@
 """Losses for training a bi-encoder on labels of passages, with any number of passages per question.
 
-The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer.
+The losses are pure functions of scores and labels; ``ListLoss`` calls them in sentence-transformers' trainer, whose
+own losses need the same number of passages for each question, or compare no lists.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,10 @@ from torch.nn.functional import normalize
 
 from seper_reward.retrieval.embeddings import Embedder, compares_unit_vectors
 
-_NOTHING = -1e4  # logit of no probability mass; -inf would give NaN gradients
 #: Vectors of shape ``(D,)`` by text, for ``query`` and ``passages``.
 TextVectors = Mapping[str, Mapping[str, Tensor]]
 _REFERENCE = "reference"  # key of the untrained model's vectors in a batch
 TEMPERATURE = 0.05  # divides similarities
-_ROUNDING = 1e-5  # tolerance: the difference of the labels 0.3 and 0.2 must reach a margin of 0.1
 
 
 def reverse_kl(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATURE) -> Tensor:
@@ -37,75 +36,30 @@ def reverse_kl(scores: Tensor, labels: Tensor, *, temperature: float = TEMPERATU
     return (student.exp() * differences).sum(-1).mean()
 
 
-def contrastive(
-    scores: Tensor, labels: Tensor, others: Tensor, *, temperature: float = TEMPERATURE, margin: float = 0.1
-) -> Tensor:
-    """InfoNCE with helpful passages as positives (arXiv:1807.03748), mean over the positives of the batch.
-
-    A question may have several positives. Each is contrasted only with its own negatives, so positives whose labels
-    differ by less than ``margin`` do not compete.
-
-    Args:
-        scores: ``(Q, P)`` similarities.
-        labels: ``(Q, P)``; NaN as padding. A positive has a label of at least ``margin``; its negatives are the
-            question's passages at least ``margin`` below it.
-        others: ``(Q, N)`` similarities with the other questions' passages (in-batch negatives); -inf at masked
-            positions.
-        temperature: Number that divides the similarities, > 0.
-        margin: Minimum label of a positive, and minimum distance to its negatives, > 0.
-
-    Returns:
-        Scalar >= 0, in nats; 0 (with a zero gradient) if no question has a positive.
-    """
-    positives = labels.nan_to_num(-torch.inf) >= margin - _ROUNDING
-    # (Q, P, P): is the second a negative of the first?
-    negatives = positives[:, :, None] & (labels[:, :, None] - labels[:, None, :] >= margin - _ROUNDING)
-    own = (scores[:, None, :] / temperature).masked_fill(~negatives, _NOTHING).logsumexp(-1)  # (Q, P)
-    foreign = (others / temperature).clamp(min=_NOTHING).logsumexp(-1, keepdim=True)  # (Q, 1)
-    scaled = scores / temperature
-    losses = torch.logaddexp(scaled, torch.logaddexp(own, foreign)) - scaled
-    return losses.masked_fill(~positives, 0.0).sum() / positives.sum().clamp(min=1)
-
-
-def kl_regularized(
-    scores: Tensor,
-    labels: Tensor,
-    others: Tensor,
-    reference: Tensor,
-    reference_others: Tensor,
-    *,
-    temperature: float = TEMPERATURE,
-) -> Tensor:
+def kl_regularized(scores: Tensor, labels: Tensor, reference: Tensor, *, temperature: float = TEMPERATURE) -> Tensor:
     """KL divergence from a reference's ranking reweighted by labels, mean over questions, in nats.
 
     Retrieval is a policy: the softmax of similarities over passages. The policy with the highest expected label minus
     T times its KL divergence from a reference policy is reference · exp(label / T), normalised (the objective of RLHF;
-    arXiv:2305.18290, eq. 4). The loss is KL(student || this policy). A passage with label 0, or without a label, such
-    as another question's, keeps its place in the reference. Unlike losses over a question's own passages, this loss
-    depends on the zero point of the labels, which ``shrink`` moves towards a question's mean.
+    arXiv:2305.18290, eq. 4). The loss is KL(student || this policy). A passage with label 0, such as another
+    question's, keeps its place in the reference, if ``shrink`` does not move the zero point of the labels.
 
-    Similarities ``scores`` and labels, divided by T, are ``(Q, P)``, with NaN labels as padding; ``others`` ``(Q, N)``
-    are those with the other questions' passages, -inf at masked positions. The reference's are those of the untrained
-    model. ``temperature`` > 0 divides similarities.
+    Similarities ``scores`` of the model and ``reference`` of the untrained one, and labels, divided by T, are
+    ``(Q, N)`` with all passages of the batch; NaN labels mask passages. ``temperature`` > 0 divides similarities.
     """
-    unlabeled = (reference_others / temperature).masked_fill(others.isinf(), torch.nan)
-    best = torch.cat([reference / temperature + labels, unlabeled], -1)
-    return reverse_kl(torch.cat([scores, others], -1), best, temperature=temperature)
+    return reverse_kl(scores, reference / temperature + labels, temperature=temperature)
 
 
 class ListLoss(nn.Module):
-    """A loss over each question's list of passages, for sentence-transformers' trainer.
+    """A loss over lists of passages, for sentence-transformers' trainer.
 
-    The loss is a function of the model's similarities ``(Q, P)`` and labels ``(Q, P)`` with NaN as padding; if
-    ``in_batch``, also of the similarities with the other questions' passages; with ``reference``, also of both kinds
-    of similarities of the reference, whose vectors come from the collator.
+    It is ``reverse_kl`` of each question's own passages, or with ``reference`` ``kl_regularized`` of all passages in
+    the batch, with the reference's vectors from the collator. Labels are divided by ``label_temperature``.
     """
 
-    def __init__(
-        self, model: nn.Module, loss: Callable[..., Tensor], in_batch: bool = False, reference: bool = False
-    ) -> None:
+    def __init__(self, model: nn.Module, label_temperature: float = 1.0, reference: bool = False) -> None:
         super().__init__()
-        self.model, self.loss, self.in_batch, self.reference = model, loss, in_batch, reference
+        self.model, self.label_temperature, self.reference = model, label_temperature, reference
         self._unit = compares_unit_vectors(model)
 
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
@@ -115,36 +69,24 @@ class ListLoss(nn.Module):
         queries, passages = (self.model(side)["sentence_embedding"].float() for side in features)
         if self._unit:
             queries, passages = normalize(queries, dim=-1), normalize(passages, dim=-1)
+        similarities, labels = queries @ passages.T, labels / self.label_temperature  # (Q, N) of all passages; (Q, P)
         there = ~labels.isnan()
         owner = there.nonzero()[:, 0]  # passages come question by question
-        own = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, sum of P)
-
-        def own_scores(similarities: Tensor) -> Tensor:
-            return torch.zeros_like(labels).masked_scatter(there, similarities[own])
-
-        similarities = queries @ passages.T  # (Q, sum of P)
-        if not self.in_batch:
-            return self.loss(own_scores(similarities), labels)
-        # a passage of another question is not a negative if this question has a passage with the same text
+        own = owner == torch.arange(len(labels), device=owner.device)[:, None]  # (Q, N)
+        if references is None:
+            return reverse_kl(torch.zeros_like(labels).masked_scatter(there, similarities[own]), labels)
+        # a passage of another question is left out if this question has a passage with the same text
         number = texts.unique(dim=0, return_inverse=True)[1]  # type: ignore[no-untyped-call]
-        same = number[:, None] == number[None]
-        own_text = (own[:, :, None] & same[None]).any(1)  # (Q, sum of P)
-        given = [own_scores(similarities), labels, similarities.masked_fill(own_text, -torch.inf)]
-        if references is not None:
-            before = references[0] @ references[1].T
-            given += [own_scores(before), before.masked_fill(own_text, -torch.inf)]
-        return self.loss(*given)
+        own_text = (own[:, :, None] & (number[:, None] == number[None])[None]).any(1)  # (Q, N)
+        spread = torch.zeros_like(similarities).masked_fill(own_text, torch.nan).masked_scatter(own, labels[there])
+        return kl_regularized(similarities, spread, references[0] @ references[1].T)
 
 
 @dataclass
 class ListCollator(SentenceTransformerDataCollator):
-    """Collates rows of ``query``, ``passages`` and ``labels``; all questions' passages form one list of texts.
+    """Collates rows of ``query``, ``passages`` (to one list of texts) and ``labels``, ``(Q, P)`` padded with NaN."""
 
-    Labels become ``(Q, P)``, with NaN where a question has fewer passages than the longest list. A ``reference`` has
-    the vectors of the untrained model.
-    """
-
-    reference: TextVectors | None = None
+    reference: TextVectors | None = None  # of the untrained model
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the batch."""
@@ -172,10 +114,7 @@ class ListCollator(SentenceTransformerDataCollator):
 def vectors_by_text(
     model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool | None = None
 ) -> TextVectors:
-    """Return the vectors of all texts of ``teacher_rows``; all processes must call this together.
-
-    ``unit`` normalises them to length 1 (default: if the model's similarity needs it).
-    """
+    """Return the vectors of all texts of ``teacher_rows`` as ``Embedder``; all processes must call this together."""
     embedder = Embedder(model, unit=unit)
     queries = list(dict.fromkeys(row["query"] for row in rows))
     passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))

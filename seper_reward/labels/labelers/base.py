@@ -20,8 +20,6 @@ class PassageLabeler(Protocol):
     name: str  # of the labels, and of their field in label rows
     scorer: SePerScorer | None = None  # with the reader; None for labelers without a reader
     samples: bool = False  # whether labels come from the reader's sampled responses, which an engine can sample ahead
-    # whether a label depends on the query's other passages, and must be computed again if they change
-    whole: bool = False
     needs_answers: bool = True  # whether a query must have a gold answer
 
     def label(self, query: Query) -> LabeledQuery:

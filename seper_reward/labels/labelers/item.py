@@ -37,7 +37,6 @@ class ItemLabeler(PassageLabeler):
     has no labels. A reply has at most ``max_new_tokens`` >= 1, or 16 for yes or no.
     """
 
-    whole = True
     needs_answers = False
 
     def __init__(

@@ -20,8 +20,6 @@ class SetLabeler(PassageLabeler):
     once if questions are measured one by one (``SePerScorer.batch_size``).
     """
 
-    whole = True
-
     def __init__(self, singles: ReaderLabeler[Any], options: SetOptions) -> None:
         self.singles, self.options = singles, options
         self.name, self.scorer = singles.name, singles.scorer

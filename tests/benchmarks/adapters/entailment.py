@@ -29,7 +29,6 @@ from seper_reward.judge.judge import Judge
 from seper_reward.options import setting
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.run_folder import claim_settings
 from seper_reward.types import Pair
 from tests.benchmarks.adapters.entailment_data import (
     CAPS,
@@ -47,20 +46,21 @@ from trainers.entailment import (
     LABELS,
     NOT_ENTAILMENT,
     SCORES,
-    EntailmentTrainingConfig,
+    EntailmentArguments,
+    EntailmentConfig,
     LabeledPair,
     divide_logits,
     fitted_temperature,
     train,
 )
-from trainers.runs import SETTINGS, locked, suggest
+from trainers.runs import claim_run, locked, suggest
 
 _CARD = Path(__file__).with_name("entailment_adapter.md")
-_INCIDENTAL = {"data_dir", "output_dir", "temperature", "evaluate_only", "pairs", "dev_pairs"}  # decide no weight
+_INCIDENTAL = {"data_dir", "temperature", "evaluate_only", "pairs", "dev_pairs"}  # decide no weight
 
 
-@dataclass
-class StageConfig(EntailmentTrainingConfig):
+@dataclass(frozen=True)
+class StageConfig(EntailmentConfig):
     """Train a stage of the entailment adapter that ships."""
 
     data_dir: str = field(
@@ -131,7 +131,7 @@ def _agrees(predicted: int, label: int) -> bool:
     return predicted != LABELS["entailment"] if label == NOT_ENTAILMENT else predicted == label
 
 
-def card(config: StageConfig, scores: dict[str, Any]) -> str:
+def card(config: StageConfig, arguments: EntailmentArguments, scores: dict[str, Any]) -> str:
     """Return the model card."""
     data = "\n".join(f"| {name} | {licence} | {CAPS.get(name, 'all')} |" for name, licence in LICENCES.items())
     nli = "\n".join(
@@ -148,7 +148,7 @@ def card(config: StageConfig, scores: dict[str, Any]) -> str:
         ece=scores["evouna_test"]["calibration"]["ece"],
         own_ece=scores["own"]["calibration"]["ece"],
         stress="\n".join(f"| {trap} | {value:.3f} |" for trap, value in Traps(**scores["stress"]).rows()),
-        **{**vars(config), "temperature": scores["temperature"]},
+        **{**vars(arguments), **vars(config), "temperature": scores["temperature"]},
     )
 
 
@@ -164,41 +164,38 @@ def _method_rows(columns: dict[str, Any]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train and calibrate the adapter (unless ``--evaluate_only``), score it, and write its model card; return 0."""
-    (stage,) = parse_options((StageConfig,), argv, "python -m tests.benchmarks.adapters.entailment")
-    with locked(Path(stage.output_dir)):
-        make(stage)
-    suggest(f"python -m tests.benchmarks.judge.texts --judge {stage.output_dir}")
+    kinds = (StageConfig, EntailmentArguments)
+    stage, arguments = parse_options(kinds, argv, "python -m tests.benchmarks.adapters.entailment")
+    with locked(Path(arguments.output_dir)):
+        make(stage, arguments)
+    suggest(f"python -m tests.benchmarks.judge.texts --judge {arguments.output_dir}")
     return 0
 
 
-def make(stage: StageConfig) -> None:
+def make(stage: StageConfig, arguments: EntailmentArguments) -> None:
     """Train and calibrate the adapter, unless it is only to be scored; score it, and write its model card."""
-    adapter, data_dir = Path(stage.output_dir), Path(stage.data_dir)
+    adapter, data_dir, seed = Path(arguments.output_dir), Path(stage.data_dir), arguments.seed
     if stage.evaluate_only:
         temperature = read_json(adapter / SCORES)["temperature"]
     else:
-        claim_settings(
-            adapter / SETTINGS, {name: value for name, value in vars(stage).items() if name not in _INCIDENTAL}
-        )
-        stage.pairs = str(adapter / "pairs.jsonl")
+        claim_run(stage, arguments, _INCIDENTAL)
+        stage = replace(stage, pairs=str(adapter / "pairs.jsonl"))
         write_pairs(
             Path(stage.pairs),
-            training_pairs(
-                data_dir, stage.seed, stage.confusable, stage.forms, stage.traps, stage.modified, stage.second
-            ),
+            training_pairs(data_dir, seed, stage.confusable, stage.forms, stage.traps, stage.modified, stage.second),
         )
-        train(stage)
+        train(stage, arguments)
         if stage.mean_with:
             average(adapter, Path(stage.mean_with), stage.share)
         people = read_verdicts(data_dir / "evouna" / "NQ.json.gz")
         dev = [row for row in people if split_of(row.question) == "dev"]
-        dev += trap_verdicts(data_dir, len(dev), stage.seed) if stage.traps else ()
+        dev += trap_verdicts(data_dir, len(dev), seed) if stage.traps else ()
         temperature = stage.temperature or fitted_temperature(adapter, dev)
         divide_logits(adapter, temperature)
         write_json(adapter / SCORES, {"temperature": temperature})  # ``--evaluate_only`` reads it
     scores = {**evaluate(adapter, data_dir), "temperature": temperature}
     write_json(adapter / SCORES, scores)
-    (adapter / "README.md").write_text(card(stage, scores), encoding="utf-8")
+    (adapter / "README.md").write_text(card(stage, arguments, scores), encoding="utf-8")
     print(json.dumps(scores, indent=2))
     shutil.rmtree(adapter / CHECKPOINTS, ignore_errors=True)  # only now: until here the same command goes on
 

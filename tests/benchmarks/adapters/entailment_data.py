@@ -35,7 +35,6 @@ from tests.benchmarks.adapters.answer_traps import (
 from tests.benchmarks.adapters.answer_types import TYPES, confusable_pairs
 from tests.benchmarks.adapters.substitution import answer_type, words_of
 from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair
-from trainers.policy_task import COMMON_FACTS
 
 Row = dict[str, Any]
 LICENCES = {
@@ -240,7 +239,7 @@ def typed_facts() -> Iterator[Fact]:
 
 def common_facts() -> list[Row]:
     """Read our common facts, ``{question, answers}``."""
-    return read_rows(COMMON_FACTS)
+    return read_rows(Path(__file__).with_name("common_facts.jsonl"))
 
 
 def question_kind(question: str, answer: str) -> tuple[str, str]:

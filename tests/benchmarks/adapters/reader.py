@@ -11,7 +11,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from trainers.sft import SftArguments, SftScriptConfig, train
 _CARD = Path(__file__).with_name("reader_adapter.md")
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReaderConfig(SftScriptConfig):
     """Train a reader that answers briefly."""
 
@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = examples(config, arguments.seed)
     if not config.evaluate_only:
         adapter.mkdir(parents=True, exist_ok=True)
-        config.data = str(adapter / "rows.jsonl")
+        config = replace(config, data=str(adapter / "rows.jsonl"))
         together(lambda: write_lines(Path(config.data), rows))
         train(config, arguments)
     if process_state().is_main_process:

@@ -13,7 +13,7 @@ from seper_reward.runtime.json_files import read_json
 from seper_reward.runtime.parser import parse_options
 from tests.benchmarks.adapters import entailment as factory
 from tests.benchmarks.adapters import entailment_data as data
-from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair, read_pairs
+from trainers.entailment import LABELS, NOT_ENTAILMENT, EntailmentArguments, LabeledPair, read_pairs
 
 PAIRS = [
     LabeledPair("Ann Lee\n", "Ann", LABELS["entailment"], "ours", "Who built it?"),
@@ -58,7 +58,7 @@ def test_no_form_is_made_of_a_held_out_question(shared_data):
 
 
 def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
-    def stops(stage):
+    def stops(stage, arguments):
         assert read_pairs(stage.pairs) == PAIRS
         raise KeyboardInterrupt
 
@@ -74,8 +74,8 @@ def test_a_training_is_not_resumed_with_other_settings(tmp_path, monkeypatch):
 
 def test_the_shipped_card_is_what_the_recipe_writes_from_the_shipped_scores():
     words = ["--config", str(CONFIGS / "entailment-second-more.yaml")]
-    (config,) = parse_options((factory.StageConfig,), words, "entailment")
-    written = factory.card(config, read_json(ENTAILMENT_ADAPTER / "scores.json"))
+    config, arguments = parse_options((factory.StageConfig, EntailmentArguments), words, "entailment")
+    written = factory.card(config, arguments, read_json(ENTAILMENT_ADAPTER / "scores.json"))
     assert (ENTAILMENT_ADAPTER / "README.md").read_text(encoding="utf-8") == written
 
 

@@ -25,8 +25,8 @@ from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import setting
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import lead_text, measures_table
+from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state
-from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
@@ -38,16 +38,15 @@ from tests.benchmarks.experiments.label_table import (
     label_table,
     table_lines,
 )
-from tests.benchmarks.experiments.only_head import HeadConfig, HeadRun, retriever_of
+from tests.benchmarks.experiments.only_head import HeadConfig, learn, retriever_of
 from tests.benchmarks.experiments.questions import ExperimentConfig, as_known, read_questions
 from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from trainers.models import load_encoder
-from trainers.ranking.candidates import propose
-from trainers.ranking.data import Questions, data_key
+from trainers.ranking.data import Questions
 from trainers.ranking.evaluation import Rankings, measure_rankings, rank_by
-from trainers.ranking.label_store import LabelStore
+from trainers.ranking.labelling import propose
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
-from trainers.retriever import RetrieverArguments
+from trainers.retriever import RetrieverArguments, train_rounds
 from trainers.runs import locked, suggest
 
 _MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
@@ -193,7 +192,7 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
 
 
 def rank_for_test(
-    model: SentenceTransformer, name: str, seed: str, config: HeadConfig, questions: Questions
+    model: SentenceTransformer, name: str, seed: str, config: HeadConfig, questions: Questions, embeddings: Path
 ) -> dict[str, Rankings]:
     """Return how a retriever ranks the corpus for the test questions, by name; all processes must call this together.
 
@@ -205,7 +204,7 @@ def rank_for_test(
         learned = seed and config.learn_from == "paths"
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
     # embeddings of trained weights are used here alone, and not kept
-    retriever = retriever_of(model, config, questions.corpus, keep=not seed)
+    retriever = retriever_of(model, config, questions.corpus, embeddings, keep=not seed)
     return {f"{way}{seed}": rank_by(retriever, questions.test, config.eval_top_k, hops) for way, hops in ways.items()}
 
 
@@ -221,15 +220,9 @@ def choices_of_labels(config: CompareConfig, run: RankingRun, pool: Sequence[Que
     if marked and _MARKS not in {Path(name).name for name in names}:
         names.append(_MARKS)
     labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
-    data = data_key(run.questions)
-    stores = {}
-    for name in names:
-        labeler, title = labeler_for(config.of(name), labeling), Path(name).name
-        # the name of the file contains all that decides the labels, so runs with other settings can share the folder
-        path = run.folder / _TABLE / f"{title}-{content_key(labeler.fingerprint, data)[:8]}.jsonl"
-        stores[title] = LabelStore(path, labeler, labeler.name)
+    labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
     scorers = {name: each.with_sampling(seed=config.judge_seed) for name, each in run.readers.scorers.items()}
-    return label_table(run.questions.test, pool, stores, replace(run.readers, scorers=scorers))
+    return label_table(run.questions.test, pool, labelers, replace(run.readers, scorers=scorers))
 
 
 def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str) -> str:
@@ -294,8 +287,8 @@ def trained(
     """
     own: dict[str, Any] = {"output_dir": str(folder), "seed": seed}  # fields that mypy does not see
     try:
-        labeling = run.scorer.with_sampling(seed=seed)
-        return HeadRun(config, replace(arguments, **own), run.questions, labeling, pool).train()
+        labeling = run._replace(folder=folder, scorer=run.scorer.with_sampling(seed=seed))
+        return train_rounds(labeling, config, replace(arguments, **own), pool, learn)
     except NothingToLearn as reason:
         if config.rounds > 1:  # an earlier round may have taught something
             raise
@@ -316,11 +309,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     """Write the label table and the comparison of trained retrievers; all processes must call this together."""
     started = begin(config, arguments, read_questions)
-    folder, questions, _, readers = started
+    folder, embeddings, questions, _, readers = started
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
-    everyone = propose(untrained, config, questions._replace(train=[*questions.train, *questions.test]))
-    everyone = as_ranked(untrained, everyone, config.embeddings_folder)
+    everyone = propose(
+        config,
+        [*questions.train, *questions.test],
+        lambda: DenseRetriever(untrained, questions.corpus, share=True, cache_dir=embeddings),
+    )
+    everyone = as_ranked(untrained, everyone, embeddings)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
     primary = "seper" + readers.suffix(config.primary_reader)
     table = choices_of_labels(config, started, as_known(test_pool, config))
@@ -330,7 +327,7 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
         print(table_markdown(table, config, primary))
     if config.table_only:
         return
-    rankings = rank_for_test(untrained, UNTRAINED, "", config, questions)
+    rankings = rank_for_test(untrained, UNTRAINED, "", config, questions, embeddings)
     untaught: dict[str, list[int]] = {}
     for name in config.labelers:
         own, title = config.of(name), Path(name).name
@@ -339,7 +336,7 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
             if model is None:
                 untaught.setdefault(title, []).append(int(seed))
                 model = load_encoder(own.model, own.max_seq_length)
-            rankings |= rank_for_test(model, title, f"-{seed}", own, questions)
+            rankings |= rank_for_test(model, title, f"-{seed}", own, questions, embeddings)
     measures = measure_rankings(rankings, questions.test, readers)
     by_question = {name: row.pop("questions") for name, row in measures.items()}
     comparison = {

@@ -12,13 +12,14 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import downstream, gold_relevance
+from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
 from seper_reward.statistics import lead_over_questions, mean_over_questions
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers.ranking.evaluation import RankingReaders, Rankings
-from trainers.ranking.label_store import LabelStore
+from trainers.ranking.labelling import label
 
 UNTRAINED = "untrained"  # name of the retriever before training, and of what it ranks first among the candidates
 
@@ -54,9 +55,9 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
     return ordered
 
 
-def choose(pools: Sequence[Query], stores: Mapping[str, LabelStore], top_k: int) -> Choices:
+def choose(pools: Sequence[Query], labelers: Mapping[str, PassageLabeler], top_k: int) -> Choices:
     """Label all candidates and return what each labeler chooses; all processes must call this together."""
-    labeled = {name: {row.query.id: row for row in store.label(pools)} for name, store in stores.items()}
+    labeled = {name: {row.query.id: row for row in label(each, pools, each.name)} for name, each in labelers.items()}
     queries = [query for query in pools if all(query.id in rows for rows in labeled.values())]
     passages: dict[str, Rankings] = {UNTRAINED: [query.passages[:top_k] for query in queries]}
     for name, rows in labeled.items():
@@ -109,15 +110,15 @@ def _recall(gains: Mapping[str, int], passages: Sequence[Passage]) -> float | No
 def label_table(
     questions: Sequence[Query],
     pools: Sequence[Query],
-    stores: Mapping[str, LabelStore],
+    labelers: Mapping[str, PassageLabeler],
     judges: RankingReaders,
 ) -> dict[str, Any]:
     """Return how well each labeler chooses among the candidates; all processes must call this together."""
-    choices = choose(pools, stores, judges.top_k)
+    choices = choose(pools, labelers, judges.top_k)
     asked = {query.id: query for query in questions}
     choices = choices._replace(queries=[asked[query.id] for query in choices.queries])
     found = measure_choices(choices, {query.id: gold_relevance(query) for query in questions}, judges)
-    first = next(iter(stores))
+    first = next(iter(labelers))
     measures: dict[str, dict[str, Any]] = {name: {} for name in found}
     leads: dict[str, dict[str, Any]] = {name: {} for name in found if name != first}
     for measure in found[first]:

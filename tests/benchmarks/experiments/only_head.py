@@ -16,10 +16,10 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.retrieval.dense import build_index
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.types import LabeledQuery, Passage
-from trainers.ranking import candidates
+from trainers.ranking.evaluation import RankingEvaluator
 from trainers.ranking.losses import ListCollator, TextVectors, vectors_by_text
 from trainers.ranking.run import teacher_rows
-from trainers.retriever import RetrieverConfig, RetrieverRun, fit
+from trainers.retriever import RetrieverConfig, fit, train_once
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,6 @@ class HeadConfig(RetrieverConfig):
         "Whether only the model's last linear layer learns, such as that of new_head; what is below it is run once "
         "for each text of the training.",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.only_head and self.lora_r:
-            raise ValueError("only_head does not go with lora_r, whose matrices are in the body; leave one out")
 
 
 class Split(NamedTuple):
@@ -111,30 +106,32 @@ def index_above(model: SentenceTransformer, corpus: Mapping[str, Passage], cache
     return build_index(_above(split.head, torch.from_numpy(below)).numpy())
 
 
-class HeadRun(RetrieverRun):
-    """A training run of which only the last layer learns if the settings (``HeadConfig``) say so."""
-
-    def _learn(
-        self, model: SentenceTransformer, labeled: list[LabeledQuery], arguments: SentenceTransformerTrainingArguments
-    ) -> list[dict[str, float]]:
-        config = self._config
-        if not (isinstance(config, HeadConfig) and config.only_head):
-            return super()._learn(model, labeled, arguments)
-        rows = teacher_rows(labeled, config)
-        split = split_at_head(model.to(arguments.device))
-        below = below_head(split, rows)
-        before = through(split.head, below) if config.loss == "kl_regularized" else None
-        collator = HeadCollator(preprocess_fn=model.preprocess, reference=before, below=below)
-        return fit(split.head, rows, config, arguments, collator, self._evaluator(model))
+def learn(
+    model: SentenceTransformer,
+    labeled: Sequence[LabeledQuery],
+    config: HeadConfig,
+    arguments: SentenceTransformerTrainingArguments,
+    evaluator: RankingEvaluator | None = None,
+) -> list[dict[str, float]]:
+    """Train as ``train_once``, or only the last layer if the settings say so."""
+    if not config.only_head:
+        return train_once(model, labeled, config, arguments, evaluator)
+    rows = teacher_rows(labeled, config)
+    split = split_at_head(model.to(arguments.device))
+    below = below_head(split, rows)
+    before = through(split.head, below) if config.loss == "kl_regularized" else None
+    collator = HeadCollator(preprocess_fn=model.preprocess, reference=before, below=below)
+    return fit(split.head, rows, config, arguments, collator, evaluator)
 
 
 def retriever_of(
-    model: SentenceTransformer, config: HeadConfig, corpus: Mapping[str, Passage], keep: bool = False
+    model: SentenceTransformer, config: HeadConfig, corpus: Mapping[str, Passage], embeddings: Path, keep: bool = False
 ) -> DenseRetriever:
-    """Return a retriever over a corpus, as ``candidates.retriever_of``; all processes must call this together.
+    """Return a retriever over a corpus; all processes must call this together.
 
-    With ``only_head``, ``embeddings_dir`` keeps what is below the head.
+    The folder has embeddings if the same weights are used again (``keep``); with ``only_head``, it has the vectors
+    below the head.
     """
     if config.only_head:
-        return DenseRetriever(model, corpus, index=index_above(model, corpus, config.embeddings_folder))
-    return candidates.retriever_of(model, config, corpus, keep)
+        return DenseRetriever(model, corpus, index=index_above(model, corpus, embeddings))
+    return DenseRetriever(model, corpus, share=True, cache_dir=embeddings if keep else None)

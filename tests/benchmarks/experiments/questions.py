@@ -8,7 +8,7 @@ from seper_reward.data.marks import is_relevant
 from seper_reward.data.splits import spread
 from seper_reward.options import setting
 from seper_reward.types import Query
-from trainers.ranking.data import Questions, RankingConfig, questions_by_split, read_input
+from trainers.ranking.data import Questions, RankingConfig, questions_by_split, read_source
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def read_questions(config: ExperimentConfig) -> Questions:
 
     With ``known_aliases="last"``, questions of train and dev know only the last alias of their answers.
     """
-    queries, corpus = read_input(config)
+    queries, corpus = read_source(config.input, config.corpus, config)
     queries = spread([query for query in queries if _wanted(query, config)], config.limit)
     questions = questions_by_split(queries, corpus, config)
     if config.test_input is not None:

@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import ttest_1samp
 from sentence_transformers import SentenceTransformer
 
-from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler
+from seper_reward.labels.labelers import PassageLabeler
 from seper_reward.labels.rows import read_labels
+from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses, SetLabel, UnscorableError
 from tests.benchmarks.experiments import compare_labelers
 from tests.benchmarks.experiments.compare_labelers import CompareConfig, aggregate, leads, rank_for_test
@@ -17,7 +18,6 @@ from tests.benchmarks.experiments.only_head import HeadConfig
 from tests.helpers import OneByOne
 from trainers.ranking.data import Questions
 from trainers.ranking.evaluation import RankingReaders
-from trainers.ranking.label_store import LabelStore
 
 QUESTIONS = [
     Query(
@@ -64,21 +64,21 @@ class Reads(OneByOne):
         return [Belief(soft, soft, sampled=said, counts=(1,), weights=(1.0,))]
 
 
-def stores(tmp_path):
-    return {name: LabelStore(tmp_path / f"{name}.jsonl", Says(name)) for name in LABELS}
+def labelers():
+    return {name: Says(name) for name in LABELS}
 
 
-def test_the_choice_of_each_labeler(tmp_path):
-    found = choose(QUESTIONS, stores(tmp_path), 1)
+def test_the_choice_of_each_labeler():
+    found = choose(QUESTIONS, labelers(), 1)
     assert [query.id for query in found.queries] == ["q", "r", "s"]  # the last one has no labels
     ids = {name: ["".join(each.id for each in row) for row in rows] for name, rows in found.passages.items()}
     assert ids == {"untrained": ["q0", "r0", "s0"], "first": ["q2", "r1", "s0"], "other": ["q0", "r2", "s0"]}
 
 
-def test_the_label_table_by_hand(tmp_path):
+def test_the_label_table_by_hand():
     worth = {"q0": 0.2, "q2": 0.9, "r0": 0.1, "r1": 0.4, "r2": 0.6, "s0": 0.3}
     judges = RankingReaders({"one": Reads(worth), "a/two": Reads({**worth, "s0": None})}, 1)
-    table = label_table(QUESTIONS, QUESTIONS, stores(tmp_path), judges)
+    table = label_table(QUESTIONS, QUESTIONS, labelers(), judges)
     assert table["questions"] == 3
     means = {
         name: {measure: row["mean"] for measure, row in measures.items()}
@@ -168,7 +168,7 @@ def test_settings_that_cannot_be_compared():
         CompareConfig(seeds=["0", "00"])
 
 
-def test_retrievers_that_learned_hops_retrieve_in_hops_and_others_do_both(tiny_encoder):
+def test_retrievers_that_learned_hops_retrieve_in_hops_and_others_do_both(tiny_encoder, tmp_path):
     model = SentenceTransformer(str(tiny_encoder), device="cpu")
     passage = Passage("Ann.", id="a")
     query = Query("q", "Who?", ("Ann",), (passage,))
@@ -177,7 +177,7 @@ def test_retrievers_that_learned_hops_retrieve_in_hops_and_others_do_both(tiny_e
     hops = replace(once, sets="conditional", learn_from="paths")
 
     def ways(*options):
-        return set(rank_for_test(model, *options, questions))
+        return set(rank_for_test(model, *options, questions, tmp_path))
 
     assert ways("erag", "-0", once) == {"erag-0", "erag_in_hops-0"}
     assert ways("model", "-0", hops) == {"model-0"}
@@ -188,9 +188,9 @@ def test_retrievers_that_learned_hops_retrieve_in_hops_and_others_do_both(tiny_e
 @pytest.mark.slow
 def test_the_command_compares_labelers_and_resumes(retriever_settings, tmp_path, capsys, monkeypatch):
     asked = []
-    label = DeltaSePerLabeler.label_batch
+    sample = ResponseSampler.sample
     monkeypatch.setattr(
-        DeltaSePerLabeler, "label_batch", lambda self, queries: asked.extend(queries) or label(self, queries)
+        ResponseSampler, "sample", lambda self, requests: asked.extend(requests) or sample(self, requests)
     )
     words = "--eval_strategy no --max_steps 1 --dev_share 0 --seeds 0 1 --labelers delta_seper erag"
     settings = [*retriever_settings, *words.split()]  # the tiny reader never answers as the reference does

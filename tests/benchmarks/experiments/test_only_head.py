@@ -16,8 +16,8 @@ from tests.benchmarks.experiments.new_head import with_new_head
 from tests.benchmarks.experiments.only_head import (
     HeadCollator,
     HeadConfig,
-    HeadRun,
     below_head,
+    learn,
     retriever_of,
     split_at_head,
     through,
@@ -25,8 +25,9 @@ from tests.benchmarks.experiments.only_head import (
 from tests.trainers.test_ranking_losses import ROWS, features_and_labels
 from trainers.models import load_encoder
 from trainers.ranking.data import read_questions
-from trainers.ranking.losses import ListCollator, vectors_by_text
-from trainers.retriever import RetrieverArguments, RetrieverConfig, list_loss
+from trainers.ranking.losses import ListCollator, ListLoss, vectors_by_text
+from trainers.ranking.run import RankingRun
+from trainers.retriever import RetrieverArguments, train_rounds
 
 
 @pytest.fixture
@@ -52,7 +53,8 @@ def test_only_the_new_head_learns(settings, tmp_path, tiny_encoder, tiny_scorer)
     best = ["--load_best_model_at_end", "true", "--metric_for_best_model", "eval_ndcg@5", "--save_strategy", "steps"]
     words = [*settings, "--warmup_steps", "0", *each_step, *best]
     config, arguments = parse_options((HeadConfig, RetrieverArguments), words, "head")
-    trained = HeadRun(config, arguments, read_questions(config), tiny_scorer).train()
+    run = RankingRun(tmp_path / "run", tmp_path / "embeddings", read_questions(config), tiny_scorer, None)
+    trained = train_rounds(run, config, arguments, learn=learn)
     before, after = weights(weak), trained.state_dict()
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     assert [name.partition(".")[2] for name in changed] == ["linear.weight"]
@@ -73,13 +75,13 @@ def test_retrievers_of_one_body_share_what_is_below_the_head(tmp_path, tiny_enco
     body = load_encoder(str(tiny_encoder))
     models = [new_head.with_new_head(body, 8, seed) for seed in (0, 1)]
     expected = [DenseRetriever(model, corpus, dtype=torch.float32) for model in models]
-    config = HeadConfig(only_head=True, embeddings_dir=str(tmp_path))
+    config = HeadConfig(only_head=True)
     questions = ["Who owns the mill?", "When does the ferry leave?"]
     found = []
     for model, whole in zip(models, expected, strict=True):
         if found:  # the first one has read the corpus for all
             monkeypatch.setattr(Embedder, "_passage_chunk", None)
-        found.append(retriever_of(model, config, corpus))
+        found.append(retriever_of(model, config, corpus, tmp_path))
         vectors, other = (each.index.reconstruct_n(0, 3) for each in (found[-1], whole))
         assert vectors == pytest.approx(other, abs=0.02)  # of bf16, where that is fast
         assert found[-1].retrieve(questions, 3) == whole.retrieve(questions, 3)
@@ -96,8 +98,7 @@ def test_a_head_on_vectors_made_once_learns_what_it_learns_on_tokens(encoder):
     on_tokens = ListCollator(preprocess_fn=encoder.preprocess, reference=vectors_by_text(model, ROWS))
     once = HeadCollator(preprocess_fn=encoder.preprocess, reference=through(head, below), below=below)
     for part, collator in ((model, on_tokens), (head, once)):
-        config = RetrieverConfig(loss="kl_regularized")
-        list_loss(config, part)(*features_and_labels(collator)).backward()
+        ListLoss(part, 0.2, reference=True)(*features_and_labels(collator)).backward()
         gradients.append(head[0].linear.weight.grad.clone())
         head.zero_grad()
     assert gradients[0].abs().max() > 0.01

@@ -308,7 +308,7 @@ def test_a_key_that_a_server_repeats_is_not_shown(monkeypatch, serve, status):
 
 def test_a_missing_library_is_named(tiny_sampler, monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(OSError, match=r"pip install 'seper-reward\[engine\]'"):
+    with pytest.raises(OSError, match=r"run: pip install openai \(extra: engine\)"):
         EngineSampler(EngineOptions(("http://127.0.0.1:8000/v1",)), tiny_sampler.tokenizer)
 
 

@@ -1,0 +1,67 @@
+"""Candidate passages, from the questions or from the retriever in training, and their labels."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from seper_reward.data.rows import BadRowError
+from seper_reward.labels.labelers import PassageLabeler
+from seper_reward.labels.loop import label_all
+from seper_reward.labels.rows import label_row, labeled_query, recommended_label
+from seper_reward.retrieval import Retriever, retrieve_hops
+from seper_reward.runtime.distributed import gather_in_order, process_state, shard
+from seper_reward.runtime.json_files import write_lines
+from seper_reward.runtime.messages import say_once
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError, attempt
+
+from .data import RankingConfig
+
+
+def propose(config: RankingConfig, queries: Sequence[Query], load: Callable[[], Retriever]) -> list[Query]:
+    """Return the queries with the passages to label; all processes must call this together."""
+    retriever = None if config.candidates == "given" else load()
+    return candidates(queries, retriever, config.top_k, config.candidates != "retrieved", config.hops)
+
+
+def candidates(
+    queries: Sequence[Query], retriever: Retriever | None, top_k: int, given: bool, hops: int = 1
+) -> list[Query]:
+    """Return the queries with their own passages if ``given``, then those that ``retrieve_hops`` finds."""
+    mine = shard(queries)
+    retrieved: Sequence[tuple[Passage, ...]] = [()] * len(mine)
+    if retriever is not None:
+        retrieved = retrieve_hops(retriever, [query.question for query in mine], hops, top_k)
+    return gather_in_order([_with(query, passages, given) for query, passages in zip(mine, retrieved, strict=True)])
+
+
+def _with(query: Query, retrieved: Sequence[Passage], given: bool) -> Query:
+    own = {passage.id: passage for passage in query.passages}
+    # only a query's own passages have this query's metadata, such as marks
+    chosen = {passage.id: own.get(passage.id, passage) for passage in retrieved}
+    return replace(query, passages=tuple((own | chosen if given else chosen).values()))
+
+
+def label(
+    labeler: PassageLabeler, queries: Sequence[Query], column: str | None = None, path: Path | None = None
+) -> list[LabeledQuery]:
+    """Return the queries with labels, without those that cannot be labelled, and write label rows into a file.
+
+    The scorer's cache has the reader's work of earlier rounds and of a killed run. ``column`` is the field to learn
+    from (default: ``recommended_label``). All processes must call this together, and share the work.
+    """
+    found, rows = [], []
+    for query, labeled in label_all(labeler, [query for query in queries if query.passages]):
+        if isinstance(labeled, BadRowError):  # the input is invalid, and can be repaired
+            raise labeled
+        row = labeled if isinstance(labeled, UnscorableError) else attempt(partial(label_row, labeled, labeler.name))
+        if isinstance(row, UnscorableError):
+            say_once(f"question id={query.id!r} left out: {row}")
+        else:
+            found.append(query)
+            rows.append(row)
+    if path is not None and process_state().is_main_process:
+        write_lines(path, rows, default=str)
+    column = column or recommended_label(rows)
+    # from the rows, whose labels are rounded
+    return [replace(labeled_query(row, column), query=query) for query, row in zip(found, rows, strict=True)]
