@@ -107,10 +107,10 @@ def rouge_l() -> AnswerMetric:
 
 
 def bleu() -> AnswerMetric:
-    """Return the metric BLEU of a response with the aliases as its references, in [0, 1].
+    """Return sentence BLEU (Papineni et al., 2002) by sacreBLEU, the aliases as references, in [0, 1], without case.
 
-    This is sentence BLEU (Papineni et al., 2002) as computed by sacreBLEU (Post, 2018): without case, with n-grams up
-    to the length of the response, since most answers have fewer than four words. ``OSError`` without ``sacrebleu``.
+    Its n-grams are as long as the response, since most answers have fewer than four words. ``OSError`` without
+    sacrebleu.
     """
     scorer = need("sacrebleu.metrics", "evaluation").BLEU(lowercase=True, effective_order=True)
 

@@ -29,9 +29,8 @@ def layout_of(row: Row) -> str:
 def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]:
     """Return a row as ``{id?, question?, answers?, passages?}`` and its other columns.
 
-    ``columns`` of ``id``, ``question``, ``answers`` or ``passages`` count before the layout's. A dotted path such as
-    ``answer.aliases`` goes into objects, and into each item of a list; several columns are joined. Raises
-    ``BadRowError`` if the row has the columns of a layout, but other values.
+    ``columns`` count before the layout's; a dotted path such as ``answer.aliases`` goes into objects and list items.
+    Raises ``BadRowError`` if the row has the columns of a layout, but other values.
     """
     row, paths = plain(row), _paths(columns)
     rest = {name: value for name, value in row.items() if name not in set(itertools.chain(*paths.values()))}

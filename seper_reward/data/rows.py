@@ -40,10 +40,9 @@ class BrokenRow:
 
 
 def read_rows(source: str | Path | Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable of rows.
+    """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable; ``BrokenRow`` for a wrong line.
 
-    Lines that cannot be parsed are yielded as ``BrokenRow``. Raises ``OSError`` if the source cannot be read,
-    ``ValueError`` if the format is unknown, or the dataset's split does not exist.
+    Raises ``OSError`` if the source cannot be read, ``ValueError`` if the format is unknown, or the split is missing.
     """
     if not isinstance(source, (str, Path)):
         yield from ((f"row {number}", row) for number, row in enumerate(source, 1))

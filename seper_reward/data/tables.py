@@ -24,9 +24,9 @@ _LONGEST_ERROR = 300
 def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a file whose name ends in one of ``TABLES``; CSV and TSV may be gzipped.
 
-    Cells of CSV and TSV are texts, or ``None`` if they are empty; cells behind the last column are under
-    ``NO_COLUMN``. Between tabs, quotes have no meaning, except around a whole cell in which quotes are doubled. Raises
-    ``OSError`` if the file cannot be read, ``ValueError`` if CSV has no header or equal names in it.
+    Cells of CSV and TSV are texts or ``None``; cells behind the last column are under ``NO_COLUMN``. Between tabs,
+    only quotes around a whole cell count. Raises ``OSError`` if the file cannot be read, ``ValueError`` for a wrong
+    header.
     """
     import datasets
 
@@ -77,12 +77,10 @@ def _unquoted(cell: str | None) -> str | None:
 
 
 def open_dataset(source: str) -> Iterable[Any]:
-    """Open one split of a dataset.
+    """Open one split of a dataset: a folder of ``save_to_disk`` or of data files, or an id on the hub.
 
-    ``source`` is a folder written by ``save_to_disk``, a folder of data files in the hub's layout, or an id on the
-    hub, ``org/name`` or ``org/name@revision/configuration``. The suffix ``:split`` names the split, or for data files
-    and the hub a slice of it, ``:train[:100]``. Raises ``OSError`` if it cannot be read, ``ValueError`` for a wrong
-    split.
+    An id is ``org/name`` or ``org/name@revision/configuration``; the suffix ``:split`` names the split, or a slice,
+    ``:train[:100]``. Raises ``OSError`` if it cannot be read, ``ValueError`` for a wrong split.
     """
     import datasets
 

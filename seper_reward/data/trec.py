@@ -29,10 +29,7 @@ class BeirFiles(NamedTuple):
 
 
 def beir_files(source: str) -> BeirFiles | None:
-    """Return the files of a BEIR folder; ``None`` if the source is something else.
-
-    The suffix ``:split`` names the file of ``qrels``; a split that is missing or not named raises ``ValueError``.
-    """
+    """Return the files of a BEIR folder, ``None`` for another source; ``:split`` names the file of ``qrels``."""
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     queries, corpus = (
         next((path for path in (Path(name, each), Path(name, f"{each}.gz")) if path.is_file()), None)

@@ -91,16 +91,8 @@ def command(config: CounterfactualOptions) -> str:
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:
     """Compare planted wrong answers (RGB, Chen et al., arXiv:2309.01431) with supporting and neutral passages.
 
-    All processes must call this together; they share the questions.
-
-    Args:
-        scorer: Scorer that measures the beliefs.
-        queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an
-            answer was planted; passages with neither are neutral.
-
-    Raises:
-        ValueError: No question has supporting and planted passages.
-        BadRowError: A question has no mark, or a mark is neither true nor false.
+    Passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an answer was planted; those with
+    neither are neutral. Processes share the questions. Raises ``ValueError`` if no question has both kinds.
     """
     kinds = {query.id: _kinds(query) for query in queries}
     used = [query for query in queries if kinds[query.id]["supporting"] and kinds[query.id]["planted"]]

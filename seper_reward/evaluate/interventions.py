@@ -60,9 +60,6 @@ def intervene(agent: SearchAgent, corpus: Sequence[Passage], cases: Sequence[Cas
     """Play rollouts, and continue them after each intervention on each of their searches; all cases share batches.
 
     Later searches of a continuation are made again. ``corpus`` has the passages for swapped results.
-
-    Raises:
-        UnscorableError: A question is longer than the agent's window.
     """
     asked = [case.query.question for case in cases]
     logged = [() if case.rollout is None else case.rollout.turns for case in cases]

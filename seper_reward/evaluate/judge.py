@@ -125,14 +125,8 @@ def command(config: JudgeEvaluationOptions) -> str:
 def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
     """Read rows of ``{question, answers, response, equivalent}``, or EVOUNA's rows except ``improper`` ones.
 
-    Args:
-        path: JSON, JSONL (both also as .gz), Parquet or a saved dataset folder.
-        column_by: Field of a row with the name of its column in the results; rows without it are in ``response``.
-
-    Raises:
-        BadRowError: A row is unusable; the message names file, row and field.
-        ValueError: The file has no verdicts.
-        OSError: The file is missing or cannot be read.
+    ``column_by`` is the field with the name of a row's column in the results (default ``response``). Raises
+    ``BadRowError`` with file, row and field for an unusable row, ``ValueError`` without verdicts.
     """
     verdicts: list[Verdict] = []
     for where, row in read_valid_rows(path):
@@ -153,16 +147,10 @@ def equivalence(
 ) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
-    Args:
-        judge: The judge; a response's score is its entailment of the alias that it entails most.
-        verdicts: People's verdicts.
-        threshold: Least score, in (0, 1], of a response that counts as equivalent; then all verdicts are reported.
-            ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
-            and reports the test split only. (A judge that was trained on that split is too confident on it.)
-
-    Raises:
-        ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
-            threshold is out of range.
+    A score is that of the alias that the response entails most. ``threshold``, in (0, 1], is the least score of an
+    equivalent response; ``None`` uses, per method, that with the best F1 over the train split by ``sha1(question)``,
+    and reports the test split only. Raises ``ValueError`` if a split has no verdict, or those of the train split are
+    all equal.
     """
     if threshold is not None and not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
@@ -217,8 +205,8 @@ def error_rates(
 ) -> dict[str, dict[str, float | None]]:
     """Return the errors of labels and of rewards by column, and of ``all``; see ``Agreement.errors``.
 
-    Labels use the support of the response, which is ``supported``, rewards the mutual support of the answer that it
-    states last.
+    Labels use ``supported``, the support of the response, rewards the mutual support of the answer that it states
+    last.
     """
 
     def rewards(chunk: Sequence[Verdict]) -> list[float]:
@@ -262,10 +250,7 @@ def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[f
 
 
 def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict]) -> Tensor:
-    """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the alias that is entailed most.
-
-    Each process computes all of them; the verdicts themselves are not used.
-    """
+    """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the likeliest alias."""
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
         pairs = [Pair(row.question, row.response, alias) for row in rows for alias in row.answers]
@@ -275,11 +260,7 @@ def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict]) -> Tensor:
 
 
 def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
-    """Return the threshold with the best F1; a score of at least the threshold counts as equivalent.
-
-    Raises:
-        ValueError: The verdicts are all equal.
-    """
+    """Return the least score of a response that counts as equivalent with the best F1; ``ValueError`` if all agree."""
     if len(set(equivalent)) < 2:
         raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; set the threshold")
     metrics = need("sklearn.metrics", "evaluation")
@@ -291,13 +272,8 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
 def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, Any]:
     """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
 
-    Args:
-        probs: ``(n,)`` probabilities in [0, 1].
-        outcomes: ``(n,)`` whether the predicted outcome is true.
-
-    Returns:
-        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: for each non-empty
-        bin of ten ``mean_probability``, ``share_true`` and ``n``.
+    ``ece`` is Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability`` has ``mean_probability``,
+    ``share_true`` and ``n`` of each non-empty bin of ten.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):

@@ -168,16 +168,10 @@ def command(config: LabelsOptions) -> str:
 def marked_rows(
     rows: Sequence[Mapping[str, Any]], weights: Sequence[float], kind_fields: Sequence[str] = ()
 ) -> list[MarkedRow]:
-    """Return the measures and marks of label rows.
+    """Return the measures (``label_measures``) and marks of label rows of ``delta_seper``.
 
-    Args:
-        rows: Label rows of ``delta_seper``, whose passages have marks.
-        weights: Weights of the question's gain in candidates; see ``label_measures``.
-        kind_fields: Fields with the kind of a passage, of which the first that it has counts.
-
-    Raises:
-        ValueError: Another labeler wrote the rows.
-        BadRowError: A question has no mark.
+    Of ``kind_fields``, the first that a passage has is its kind. Raises ``ValueError`` if another labeler wrote the
+    rows.
     """
     if (labeler := labeler_of(rows)) != DELTA_SEPER:
         raise ValueError(
@@ -211,16 +205,7 @@ def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
 
 
 def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
-    """Compare the measures of label rows with the marks.
-
-    Args:
-        rows: Result of ``marked_rows``.
-        against: The measure whose lead over the others is computed.
-        known_left_out: Number of questions that were left out.
-
-    Raises:
-        ValueError: There is no such measure.
-    """
+    """Compare the measures of ``marked_rows`` with the marks, and the measure ``against`` with all others."""
     items = [
         (number, relevant, kind, measures)
         for number, row in enumerate(rows)

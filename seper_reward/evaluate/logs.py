@@ -71,8 +71,7 @@ def read_usable_rollouts(
 ) -> list[Rollout]:
     """Read the usable rollouts of a log by ``read_rollout_log``; problems of other rows are printed.
 
-    Raises:
-        ValueError: No row can be used, or the log has results of several tools and the options name none.
+    Raises ``ValueError`` if no row can be used, or the log has results of several tools and the options name none.
     """
     tools = SearchTools(options.search_tools or None)
     try:

@@ -52,15 +52,7 @@ class Measures:
         self._encoder = Encoder(scorer.entailment.device)
 
     def gains(self, asked: Sequence[Asked]) -> list[Gains | UnscorableError]:
-        """Measure questions in one batch.
-
-        Args:
-            asked: Questions with their contexts; the first is the baseline, ``()``.
-
-        Returns:
-            Per question its beliefs, and the change of each measure from the first context to each other one, NaN if
-            unknown; or its error.
-        """
+        """Return per question its beliefs, and each measure's change from the first context, ``()``, to each other."""
         measured = self._scorer.measure(asked, len(asked))
         return [
             found if isinstance(found, UnscorableError) else attempt(partial(self._gains, each, found.beliefs))

@@ -18,10 +18,9 @@ T = TypeVar("T")
 def measured(
     scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]], *, title: str = "measuring"
 ) -> list[dict[Context, Belief] | None]:
-    """Measure the beliefs of questions, each in its own contexts; ``()`` is no passage.
+    """Measure the beliefs of questions, each in its own contexts, equal ones once; ``()`` is no passage.
 
-    Equal contexts of a question are measured once. Returns per question its beliefs by context; ``None`` if it cannot
-    be measured, with a line in the log.
+    Returns per question its beliefs by context; ``None`` if it cannot be measured, with a line in the log.
     """
     distinct = [list(dict.fromkeys(each)) for each in contexts]
     asked = [Asked(query.question, query.answers, tuple(own)) for query, own in zip(queries, distinct, strict=True)]
@@ -53,10 +52,7 @@ def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
-    """Return the questions with the result of a function for each, with a progress bar.
-
-    Questions for which the function raises ``UnscorableError`` are left out with a line in the log.
-    """
+    """Return the questions with the result of a function for each; those that it cannot score are left out."""
     found = []
     for query in tqdm(queries, desc=title, unit="question"):
         try:

@@ -27,10 +27,9 @@ def gold_relevance(query: Query) -> dict[str, int]:
 def rank_metrics(
     retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]]
 ) -> dict[str, float | None]:
-    """Return means of ``MEASURES`` over the questions with a relevant passage; ``None`` if there is no such question.
+    """Return means of ``MEASURES`` over the questions with a relevant passage; ``None`` each without such a question.
 
-    nDCG (Järvelin and Kekäläinen, 2002) has linear gains; recall is the share of a question's relevant passages at the
-    top. Arguments and errors are those of ``rank_values``.
+    nDCG (Järvelin and Kekäläinen, 2002) has linear gains. Arguments are those of ``rank_values``.
     """
     rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
     if not rows:
@@ -46,14 +45,8 @@ def rank_values(
 ) -> list[dict[str, float] | None]:
     """Return measures of each question's ranking, each in [0, 1]; ``None`` for a question without a relevant passage.
 
-    Args:
-        retrieved: Passages per question, best first.
-        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
-        measures: Names in the result, and the corresponding names in ir-measures, such as ``"nDCG@5"``.
-        relevant_from: Least gain of a relevant passage, >= 1. nDCG counts all gains.
-
-    Raises:
-        OSError: ir-measures is not installed.
+    ``relevance`` has gains by passage id, 0 by default, ``measures`` the names in ir-measures, such as ``"nDCG@5"``,
+    by name in the result, and ``relevant_from`` >= 1 is the least gain of a relevant passage; nDCG counts all gains.
     """
     library = need("ir_measures", "retrieval")
     parsed = {}
@@ -87,8 +80,8 @@ def downstream(
 ) -> list[dict[str, Any]]:
     """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
 
-    Returns one row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1],
-    both ``None`` if the question cannot be scored.
+    Returns rows of ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], or ``None``
+    each.
     """
     tops = [tuple(passages[:top_k]) for passages in retrieved]
     asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]

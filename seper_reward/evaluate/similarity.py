@@ -17,11 +17,7 @@ SIMILARITIES = ("lexical", "token_f1", "cosine", "bert_score")
 
 
 class Encoder:
-    """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity.
-
-    Raises:
-        OSError: sentence-transformers, or the wheel of the encoder, is not installed.
-    """
+    """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         library = need("sentence_transformers", "evaluation")
@@ -51,13 +47,8 @@ class Encoder:
 def bertscore_f1(one: Tensor, other: Tensor) -> float:
     """Return the similarity of two texts by their token vectors (BERTScore, arXiv:1904.09675; equal token weights).
 
-    Args:
-        one: ``(T, D)`` vectors of the first text's tokens.
-        other: ``(U, D)`` vectors of the second text's tokens.
-
-    Returns:
-        Harmonic mean of precision and recall: the mean, over the tokens of one text, of the greatest cosine similarity
-        with a token of the other text. In [0, 1]; 0 if a text has no token or nothing in common with the other.
+    ``(T, D)`` and ``(U, D)`` vectors give the harmonic mean of precision and recall, each the mean, over the tokens of
+    one text, of the greatest cosine with a token of the other, in [0, 1]; 0 if a text has no token.
 
     >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
     0.6667
@@ -77,15 +68,7 @@ def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> 
 
 
 def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:
-    """Return a similarity by name, with an encoder on the device if the similarity uses it.
-
-    ``lexical`` is whether the first text contains the second, ``token_f1`` their F1, ``cosine`` that of MiniLM's
-    embeddings, and ``bert_score`` that of its token embeddings.
-
-    Raises:
-        ValueError: There is no such similarity.
-        OSError: A required library is not installed.
-    """
+    """Return a similarity by name; ``lexical`` is whether the first text contains the second."""
     if name in ("cosine", "bert_score"):
         encoder = Encoder(device)
         return encoder.cosines if name == "cosine" else encoder.bert_scores

@@ -140,11 +140,7 @@ class JudgmentOptions:
 
     @classmethod
     def preset(cls, name: JudgmentPreset, method: Method, **changes: Any) -> "JudgmentOptions":
-        """Return published options by name, with changes.
-
-        ``"paper"`` and ``"default"`` have 3 rounds, the 5 first passages, and votes over 6 orders; ``"official"`` has
-        the values of the published code: 5 rounds (6 of ``ar``) and the 10 first passages.
-        """
+        """Return published options by name, with changes; ``"official"`` has the values of the published code."""
         check_choice("preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
@@ -155,8 +151,8 @@ class JudgmentOptions:
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:
     """Return the plan of a method for a question with P >= 1 passages; ``seed`` seeds the orders of ``k_sampling``.
 
-    ``similarity`` is that of two pseudo-answers, in [0, 1], for ``same_answer``. The plan raises ``UnscorableError``
-    if a required reply is ``None``.
+    ``similarity`` is that of two pseudo-answers, in [0, 1]. Raises ``UnscorableError`` if a required reply is
+    ``None``.
     """
     everything = tuple(range(passages))
     if options.method == "k_sampling":

@@ -17,10 +17,9 @@ Found = tuple[Query, LabeledQuery | UnscorableError]
 
 
 def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
-    """Return the number of queries in one batch: ``wanted`` >= 1, or the default of the labeler's scorer if ``None``.
+    """Return the number of queries in one batch: ``wanted`` >= 1, or the default of the labeler's scorer.
 
-    It is 1 if batches save nothing: for labelers without a reader, and for engines, which build their own batches from
-    the queries that are announced.
+    It is 1 if batches save nothing: without a reader, and for engines, which build their own batches.
     """
     if wanted is not None and wanted < 1:
         raise ValueError(f"batch_size must be at least 1, got {wanted}")
@@ -48,8 +47,7 @@ def row_of(labeler: PassageLabeler, query: Query, labeled: LabeledQuery | Unscor
 def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None) -> Iterator[Found]:
     """Label queries, and yield each in order with its labels or its error, identically on each process.
 
-    All processes must call this together: they share the batches, and each gets all labels, at the end if there are
-    several.
+    All processes must call this together: they share the batches, and each gets all labels.
     """
     batches = in_batches(queries, batch_size(labeler, size))
     costs = [sum(map(query_cost, batch)) for batch in batches]

@@ -209,10 +209,10 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
-    """Return the field of label rows to train on.
+    """Return the field of label rows to train on: the labeler's, or for ``delta_seper`` the best that all rows have.
 
-    If the labeler is ``delta_seper``, this is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` that
-    all passages have (docs/results.md), or the label of the sets if sets were labelled; else the labeler's field.
+    That is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` (docs/results.md), or the label of the
+    sets.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:

@@ -21,8 +21,8 @@ Point = tuple[float, float]
 def plot_belief(row: Mapping[str, Any], path: Path) -> None:
     """Plot the change of the belief in the answer by each passage: one bar per context, with clusters as segments.
 
-    Clusters whose responses support the answer by 0.5 or more on average are green, all other clusters grey. At most
-    four passages of the label row are shown, the first of each role.
+    Clusters that support the answer by 0.5 or more are green, others grey. The first passage of each role, at most
+    four.
     """
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
@@ -56,11 +56,7 @@ def plot_belief(row: Mapping[str, Any], path: Path) -> None:
 
 
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Plot measures of rankings as bars, side by side.
-
-    ``found`` has values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
-    other values are left out.
-    """
+    """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
     first = next(iter(found.values()))
     measures = [name for name, value in first.items() if center(value) is not None]
     figure = new_figure(2 + 0.9 * len(measures), 4)
@@ -78,11 +74,7 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches.
-
-    Raises:
-        OSError: matplotlib is not installed.
-    """
+    """Return an empty figure of this size in inches; ``OSError`` if matplotlib is not installed."""
     return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
 
 
@@ -104,10 +96,7 @@ def plot_intervals(
 ) -> None:
     """Plot values with intervals as points on lines, one panel per title, with the same rows in each.
 
-    Args:
-        panels: By title, series and name of the row, the value and its interval; several series have a legend.
-        path: Image file.
-        ours: Rows in the colour of ΔSePer, if there is one series.
+    ``panels`` has value and interval by title, series and row; rows in ``ours`` have the colour of ΔSePer.
     """
     names = list(dict.fromkeys(name for panel in panels.values() for row in panel.values() for name in row))
     most = max(map(len, panels.values()))

@@ -83,16 +83,10 @@ class Axis:
 
 
 def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) -> None:
-    """Write labels as one HTML page; data is always escaped.
+    """Write a folder of labels as one HTML page; data is always escaped.
 
-    Args:
-        path: File to write; its folder is made if absent.
-        labels: Folder written by ``seper-reward label``.
-        margin: Value above which a label's 95 % interval is shown as help (harm: below ``-margin``).
-
-    Raises:
-        OSError: A file is missing, or cannot be written.
-        ValueError: A file has other content, or there is nothing to show.
+    An interval above ``margin`` is shown as help (below ``-margin``: harm). Raises ``OSError`` if a file is missing or
+    cannot be written, ``ValueError`` if there is nothing to show.
     """
     path, script = Path(path), _asset("report.js")
     page = (

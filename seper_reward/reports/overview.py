@@ -81,11 +81,7 @@ def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> lis
 
 
 def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]]:
-    """Return the mean label of each group of questions and role of passages.
-
-    Groups have the order of the folder, roles that of ``role_order``. The 95 % ``interval`` is a bootstrap over
-    questions, ``None`` for a single question; ``helpful`` and ``harmful`` are shares of the passages.
-    """
+    """Return the mean label of each group of questions and role of passages, with its bootstrap over questions."""
     groups = list(dict.fromkeys(passage.group for passage in passages))
     cells: dict[tuple[str, str], list[LabeledPassage]] = {}
     for passage in passages:
@@ -136,9 +132,8 @@ def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
 def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, Any]]:
     """Return the share of passages in each bin of labels that people marked relevant; bins are as for ``histogram``.
 
-    Passages of unmarked questions are left out. Per non-empty bin: ``low`` and ``high``, its edges; ``n``, its number
-    of passages; ``share`` of these that are marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22,
-    1927), which assumes independent passages.
+    Passages of unmarked questions are left out. The 95 % interval (Wilson, JASA 22, 1927) assumes independent
+    passages.
     """
     bins: dict[int, list[bool]] = {}
     for passage in passages:

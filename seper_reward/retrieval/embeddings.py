@@ -23,9 +23,8 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 class Embedder:
     """Embeds questions and passages with a ``SentenceTransformer`` and its prompts and routes for both.
 
-    Texts of similar length share a forward pass. The ``dtype`` is that of matrix products: ``torch.float32`` does not
-    change the encoder, a shorter dtype is autocast; ``None`` uses bf16 if the device is faster with it
-    (``fast_dtype``). Vectors are scaled to length 1 if ``unit`` (default: by the encoder's similarity).
+    ``dtype`` is that of matrix products (default: ``fast_dtype``). Vectors have length 1 if ``unit`` (default: by the
+    encoder's similarity).
     """
 
     def __init__(self, encoder: Any, dtype: torch.dtype | None = None, unit: bool | None = None) -> None:
@@ -48,9 +47,8 @@ class Embedder:
     def passages(self, texts: Sequence[str], cache_dir: Path | None = None, share: bool = False) -> np.ndarray:
         """Return fp32 vectors of shape (number of texts, dimension); at least one text is needed.
 
-        ``cache_dir`` is a folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
-        Interrupted commands thus resume, and only new passages of a corpus are embedded. With ``share`` all processes
-        must call this together: each embeds its share, and gets all vectors.
+        ``cache_dir`` is a folder for vectors, by weights and texts, so interrupted commands resume. With ``share`` all
+        processes must call this together: each embeds its share, and gets all vectors.
         """
         processes = process_state().num_processes if share else 1
         size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))

@@ -147,8 +147,7 @@ def rows_of_others(
 ) -> list[bool] | None:
     """Return which rows belong to another environment than the named one; ``None`` if there is no name to compare.
 
-    ``names`` is the column ``environment`` of the data set. Raises ``ValueError`` if it is missing, or if no
-    environment records its searches.
+    Raises ``ValueError`` if the column ``environment`` is missing, or if no environment records its searches.
     """
     if name is not None:
         if names is None:
@@ -242,8 +241,7 @@ def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
 def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> tuple[list[list[Result]], list[int]]:
     """Return the searches before the policy's first message and after each message, and the number of failed calls.
 
-    A result without a name is a search unless the policy calls another tool. A failed call counts if it is a search,
-    or if its tool does not exist.
+    A result without a name is a search unless the policy calls another tool.
     """
     results = read_results(messages)
     if environment is not None:  # TRL writes its errors in one form, and passages may begin like others

@@ -32,9 +32,9 @@ class _Replied(NamedTuple):
 class ItemLabeler(PassageLabeler):
     """Labels a passage 1 if the reader judges it useful among the others, else 0; standard errors are 0.
 
-    The reader is queried at temperature 0: for answers with its prompt for questions, for judgments in a conversation.
-    A reply that cannot be parsed is never guessed at: the reader is asked again, twice at most, and then the question
-    has no labels. A reply has at most ``max_new_tokens`` >= 1, or 16 for yes or no.
+    The reader is queried at temperature 0. A reply that cannot be parsed is never guessed at: the reader is asked
+    again, twice at most, and then the question has no labels. A reply has at most ``max_new_tokens``, or 16 for yes or
+    no.
     """
 
     whole = True
