@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.data.tables import NO_COLUMN, TABLES, open_dataset, open_table
+from seper_reward.data.tables import NO_COLUMN, TABLES, open_bytes, open_dataset, open_table
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", *TABLES)
@@ -139,7 +139,7 @@ def plain(value: Any) -> Any:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    with _opened(path) as lines, _gzip_errors(path):
+    with open_bytes(path) as lines, _gzip_errors(path):
         text = lines.read()
     try:
         rows = json.loads(text.decode("utf-8-sig"))
@@ -182,7 +182,7 @@ def _squad_rows(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    with _opened(path) as lines:
+    with open_bytes(path) as lines:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
@@ -246,10 +246,6 @@ def stated_list(value: Any) -> Any:
 
 def _has_texts_only(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) or _has_texts_only(each) for each in value)
-
-
-def _opened(path: Path) -> Any:
-    return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
 def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:

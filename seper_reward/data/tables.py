@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 # org/name, then a revision, a configuration and a split, each optional
 _HUB_ID = re.compile(
     r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
@@ -60,7 +61,7 @@ def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _header(path: Path) -> tuple[list[str], str]:
     """Return the names of the columns of CSV, and its separator."""
-    with _one_line_errors(str(path)), gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+    with _one_line_errors(str(path)), open_bytes(path) as file:
         header = file.readline().decode("utf-8-sig").rstrip("\r\n")
     separator = max(",;\t", key=header.count)
     names = next(csv.reader([header], delimiter=separator), [])
@@ -100,23 +101,29 @@ def open_dataset(source: str) -> Iterable[Any]:
             datasets.load_from_disk(name) if saved else datasets.load_dataset(name, split=split or None, **options)
         )
     if isinstance(rows, dict):
-        return _chosen_split(rows, name if saved else source, split)
+        return choose_split(rows, name if saved else source, split)
     if saved and split:
         raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
     found: Iterable[Any] = rows
     return found
 
 
-def _chosen_split(splits: Mapping[str, Iterable[Any]], source: str, split: str) -> Iterable[Any]:
+def choose_split(splits: Mapping[str, T], source: str, split: str) -> T:
+    """Return the named split of a source, or its only one; ``ValueError`` if there is no such split."""
     if not split and len(splits) == 1:
         return next(iter(splits.values()))
     if split not in splits:
         got = repr(split) if split else "none"
         raise ValueError(
-            f"{source}: expected a split, one of {', '.join(splits)}, got {got}; name it after a colon: "
-            f"{source}:{next(iter(splits))}"
+            f"{source}: expected a split, one of {', '.join(splits) or 'none'}, got {got}; name it after a colon: "
+            f"{source}:{next(iter(splits), 'test')}"
         )
     return splits[split]
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file to read bytes, decompressed if its name ends in .gz."""
+    return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
 @contextmanager
