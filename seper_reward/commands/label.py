@@ -21,7 +21,7 @@ def command(config: LabelOptions) -> str:
     from seper_reward.data.inputs import Needs, input_key, load_input
     from seper_reward.labels.labelers import load_labeler, needs_answers, parse_labeler
     from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
-    from seper_reward.reports.tables import forecast_lines
+    from seper_reward.reports.tables import forecast_lines, rows_text
     from seper_reward.retrieval import has_own_passages, load_retriever
     from seper_reward.runtime.distributed import process_state, together
     from seper_reward.runtime.messages import say
@@ -61,7 +61,8 @@ def command(config: LabelOptions) -> str:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
         raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
     if rejected and process_state().is_main_process:
-        print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
+        left_out = f"{rows_text(len(rejected))} cannot be used, see rejected.jsonl"
+        print(f"{left_out}; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     labeler = load()
     run = LabelRun(
@@ -124,13 +125,14 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
     from seper_reward.labels.integrity import label_files
     from seper_reward.labels.rows import recommended_label
     from seper_reward.labels.summary import summary_warnings
-    from seper_reward.reports.tables import coverage_line, placebo_line, sets_line, summary_table
+    from seper_reward.reports.tables import coverage_line, placebo_line, rows_text, sets_line, summary_table
     from seper_reward.runtime.json_files import read_lines
 
     print(f"\n{summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; {summary['rejected']} rows rejected"
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; "
+        f"{rows_text(summary['rejected'])} rejected"
     )
     if summary["unmoved"]:
         print(coverage_line(summary))

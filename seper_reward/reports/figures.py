@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.marks import role_of, role_order
-from seper_reward.reports.tables import cluster_segments
+from seper_reward.reports.tables import center, cluster_segments
 from seper_reward.runtime.imports import need
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
@@ -19,11 +19,7 @@ Point = tuple[float, float]
 
 
 def plot_belief(row: Mapping[str, Any], path: Path) -> None:
-    """Plot the change of the belief in the answer by each passage: one bar per context, with clusters as segments.
-
-    Clusters that support the answer by 0.5 or more are green, others grey. The first passage of each role, at most
-    four.
-    """
+    """Plot the belief with each passage: one bar per context, with clusters as segments, green if they support."""
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
         by_role.setdefault(
@@ -94,10 +90,7 @@ def plot_intervals(
     path: Path,
     ours: Sequence[str] = (),
 ) -> None:
-    """Plot values with intervals as points on lines, one panel per title, with the same rows in each.
-
-    ``panels`` has value and interval by title, series and row; rows in ``ours`` have the colour of ΔSePer.
-    """
+    """Plot value and interval by panel, series and row; rows in ``ours`` have the colour of ΔSePer."""
     names = list(dict.fromkeys(name for panel in panels.values() for row in panel.values() for name in row))
     most = max(map(len, panels.values()))
     figure = new_figure(2.5 + 3.5 * len(panels), (0.25 + 0.08 * most) * len(names) + 1.4)
@@ -138,10 +131,3 @@ def plot_tradeoff(points: Mapping[str, Point], path: Path) -> None:
     axes.set_ylim(0, 1)
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
-
-
-def center(value: Any) -> float | None:
-    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
-    if isinstance(value, Mapping):
-        return value.get("mean")
-    return float(value) if isinstance(value, (int, float)) else None

@@ -42,10 +42,7 @@ class LabeledPassage:
 def labeled_passages(
     rows: Sequence[Mapping[str, Any]], labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN
 ) -> list[LabeledPassage]:
-    """Return the passages of label rows, given also as labelled queries (``labeled_query``).
-
-    The interval of a label in the field ``column`` means help above ``margin`` >= 0, and harm below ``-margin``.
-    """
+    """Return the passages of label rows, given also as labelled queries (``labeled_query``)."""
     found = []
     for number, (row, query) in enumerate(zip(rows, labeled, strict=True)):
         passages = query.query.passages
@@ -70,10 +67,7 @@ def labeled_passages(
 
 
 def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[Counter[str]]:
-    """Return the number of labels in each bin, by verdict.
-
-    The ascending edges include all labels. Each bin includes its lower edge, and the last one also its upper edge.
-    """
+    """Return the number of labels in each bin, from its lower edge on, by verdict."""
     bins: list[Counter[str]] = [Counter() for _ in edges[1:]]
     for passage in passages:
         bins[min(bisect.bisect_right(edges, passage.label), len(bins)) - 1][passage.verdict] += 1

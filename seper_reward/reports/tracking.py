@@ -91,7 +91,8 @@ class Run:
         if self._tracker is not None and rows:
             import wandb
 
-            data = [[_cell(row[column]) for column in rows[0]] for row in rows]
+            kinds = (int, float, str, type(None))
+            data = [[each if isinstance(each := row[name], kinds) else str(each) for name in rows[0]] for row in rows]
             self._tracker.log({name: wandb.Table(columns=list(rows[0]), data=data)})
 
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
@@ -184,7 +185,3 @@ def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) ->
         }
         example["clusters"] = clusters_text(passage["responses"])
     return example
-
-
-def _cell(value: Any) -> Any:
-    return value if isinstance(value, (int, float, str)) or value is None else str(value)
