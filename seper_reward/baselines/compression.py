@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
@@ -40,13 +41,7 @@ class Compressor(Protocol):
 
 
 def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
-    """Return the positions of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
-
-    These are the share ``keep`` with the highest self-information; ties with the last of them are also kept.
-    """
-    import numpy as np
-
-    _check_keep(keep)
+    """Return the positions of the share ``keep`` with the highest self-information, with ties (arXiv:2310.06201)."""
     if not scores:
         return []
     threshold = float(np.percentile(scores, 100 * (1 - keep)))
@@ -59,7 +54,6 @@ def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) 
     The budget is the share ``keep`` of all tokens. As in the official code, the unit that exhausts it is kept whole,
     so at least one is kept.
     """
-    _check_keep(keep)
     # rounding: 0.55 * 20 is slightly above 11
     budget = math.ceil(keep * sum(lengths) - 1e-9)
     kept: list[int] = []

@@ -145,10 +145,7 @@ def _measure_lists(
 def end_to_end(
     queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
 ) -> list[dict[int, float] | None]:
-    """Return per question the reader's score with the first passages together, by number of passages (0: none).
-
-    It is ``None`` for a question that is too long for the reader.
-    """
+    """Return per question the reader's score by the number of first passages shown together; ``None`` if too long."""
     asked = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
     ]

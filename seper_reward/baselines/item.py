@@ -9,12 +9,7 @@ from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.labels.labelers import (
-    GoldLabeler,
-    load_labeler,
-    needs_answers,
-    parse_labeler,
-)
+from seper_reward.labels.labelers import GoldLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader

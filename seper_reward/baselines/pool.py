@@ -24,20 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from seper_reward.baselines.voting import (
-    SIMILARITIES,
-    Similarity,
-    VoteOptions,
-    VoteWeights,
-    vote_scores,
-    winners,
-)
-from seper_reward.data.answers import (
-    abstains,
-    exact_match,
-    holds_answer,
-    normalize_answer,
-)
+from seper_reward.baselines.voting import SIMILARITIES, Similarity, VoteOptions, VoteWeights, vote_scores, winners
+from seper_reward.data.answers import abstains, exact_match, holds_answer, normalize_answer
+from seper_reward.evaluate.measures import right_by_judge
 from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.judge.judge import Judge
 from seper_reward.options import check_template
@@ -103,9 +92,8 @@ def verdicts(query: Query, texts: Sequence[str], judge: Judge | None = None) -> 
     """Return whether each text is right: it entails the answer by .8 or more, or without a judge equals it."""
     if judge is None:
         return {text: exact_match(text, query.answers) == 1 for text in texts}
-    pairs = {text: [Pair(query.question, text, alias) for alias in query.answers] for text in texts}
-    judged = judge.probs([pair for own in pairs.values() for pair in own])
-    return {text: not _is_silent(text) and max(judged[pair] for pair in own) >= _RIGHT for text, own in pairs.items()}
+    right = right_by_judge(judge, query.question, query.answers, texts, _RIGHT)
+    return {text: right[text] and not _is_silent(text) for text in texts}
 
 
 def answer_similarities(judge: Judge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
@@ -169,11 +157,7 @@ def retrieve_sources(
     compress_prompt: str,
     reranker: str = MINILM,
 ) -> dict[str, Passages]:
-    """Return the passages of each source of a pool (named as in the table above) for each question, best first.
-
-    Each retriever is loaded and called once, and parts shared by several names are made once. The prompts have the
-    fields ``{question}`` and, to compress, ``{passages}``. Raises ``ValueError`` if a name or a prompt is invalid.
-    """
+    """Return the passages of each source of a pool (named as in the table above) for each question, best first."""
     check_template("background_prompt", background_prompt, ["question"])
     check_template("compress_prompt", compress_prompt, ["passages", "question"])
     prompts = {_BACKGROUND: background_prompt, _COMPRESS: compress_prompt}
@@ -258,7 +242,10 @@ class _Pool:
             return self._write(self._prompts[_BACKGROUND], [()] * len(self._questions), "background")
         if operation == _RETRIEVE:
             retriever, number = operands
-            return [row[: int(number)] for row in self._retrieve_all(retriever)]
+            if retriever not in self._made:
+                found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
+                self._made[retriever] = found
+            return [row[: int(number)] for row in self._made[retriever]]
         made = [self.passages(each) for each in operands]
         if operation == _JOIN:
             return [tuple(dict.fromkeys(each for part in row for each in part)) for row in zip(*made, strict=True)]
@@ -268,12 +255,6 @@ class _Pool:
         if operation == _COMPRESS:
             return self._write(self._prompts[_COMPRESS], made[0], "compressed")
         return [row[: int(operation)] for row in made[0]]
-
-    def _retrieve_all(self, retriever: str) -> Passages:
-        if retriever not in self._made:
-            found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
-            self._made[retriever] = found
-        return self._made[retriever]
 
     def _write(self, template: str, lists: Passages, name: str) -> Passages:
         """Return for each question a passage that the reader writes at temperature 0; none if it cannot."""

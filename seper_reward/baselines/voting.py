@@ -131,11 +131,7 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
 
 
 def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
-    """Return weights with which the winner's answer is right most often, for questions with known answers.
-
-    The search starts from half the upper bound of each similarity, with the retrievers of ``_starting_strengths``.
-    ``right`` is ``(R, Q)``, whether each answer is right; the other arguments are those of ``vote_scores``.
-    """
+    """Return weights with which the winner is most often ``right``, ``(R, Q)``, for questions with known answers."""
     rows = np.asarray(right, dtype=float)
     count, questions = len(options.similarities), np.arange(rows.shape[1])
 

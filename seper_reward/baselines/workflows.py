@@ -328,6 +328,12 @@ class Answered(NamedTuple):
     right: float
     beliefs: tuple[float, ...]
 
+    @classmethod
+    def of(cls, query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> "Answered":
+        """Return the measurements of a trace from beliefs by context."""
+        right = exact_match(trace.answer, query.answers)
+        return cls(trace, right, tuple(beliefs[context].seper for context in trace.contexts))
+
     @property
     def gains(self) -> list[float]:
         """Change of SePer by each step; they add up to ``delta_seper``."""
@@ -346,10 +352,7 @@ def compare_workflows(
     names: Sequence[str],
     options: WorkflowOptions = WorkflowOptions(),
 ) -> WorkflowsResult:
-    """Run workflows by name on questions with gold answers, and credit ΔSePer to their steps.
-
-    The credit telescopes: a step earns SePer after it, less SePer before it.
-    """
+    """Run workflows by name on questions with gold answers, and credit the change of SePer to each step."""
     for name in names:
         if name not in WORKFLOWS:
             raise ValueError(f"workflows must be of {', '.join(WORKFLOWS)}, got {name!r}")
@@ -362,7 +365,7 @@ def compare_workflows(
     contexts = [[context for trace in own.values() for context in trace.contexts] for _, own in run]
     beliefs = measured(scorer, [query for query, _ in run], contexts)
     rows = [
-        (query, {name: _measure_trace(query, trace, row) for name, trace in own.items()})
+        (query, {name: Answered.of(query, trace, row) for name, trace in own.items()})
         for (query, own), row in zip(run, beliefs, strict=True)
         if row is not None
     ]
@@ -385,11 +388,6 @@ def run_workflow(name: str, tools: Tools, question: str) -> Trace:
     """Answer a question by a workflow, given its name in ``WORKFLOWS``."""
     session = Session(tools, question)
     return session.trace(WORKFLOWS[name](session))
-
-
-def _measure_trace(query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> Answered:
-    right = exact_match(trace.answer, query.answers)
-    return Answered(trace, right, tuple(beliefs[context].seper for context in trace.contexts))
 
 
 def _workflow_result(rows: Sequence[Answered], reference: Sequence[Answered] | None) -> WorkflowResult:

@@ -24,7 +24,7 @@ from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import JudgeEvaluationOptions
 from seper_reward.reports.figures import new_figure, save_figure
-from seper_reward.reports.tables import markdown_table
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import judge_options, load_judge
@@ -76,7 +76,10 @@ class Agreement(Record):
         table = markdown_table(["verdicts of people", "n", *self.thresholds], rows)
         support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
         text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
-        errors = [[name, *(_share(row, key) for key in _ERRORS)] for name, row in self.errors.items()]
+        errors = [
+            [name, *(str(row[key]) if key in ("right", "wrong") else cell(row[key]) for key in _ERRORS)]
+            for name, row in self.errors.items()
+        ]
         return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
 
     def plot(self, path: Path) -> None:
@@ -168,23 +171,15 @@ def equivalence(
         name: _TWO_VALUES.get(name) or threshold or best_threshold(scores[name][: len(fit)], equivalent)
         for name in reported_scores
     }
-    columns = {
-        column: _column(
-            [at for at, row in enumerate(reported) if row.column == column], reported, reported_scores, thresholds
-        )
-        for column in dict.fromkeys(row.column for row in reported)
-    }
     support: dict[bool, list[float]] = {False: [], True: []}
     for row, score in zip(reported, reported_scores["entailment"], strict=True):
         support[row.equivalent].append(score)
+    places = _places(reported)
     return Agreement(
-        columns=columns,
+        columns={name: _column(places[name], reported, reported_scores, thresholds) for name in places},
         thresholds={name: round(value, 4) for name, value in thresholds.items()},
         calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported]),
-        support={
-            name: mean(support[right]) if support[right] else None
-            for name, right in (("wrong", False), ("right", True))
-        },
+        support={name: _mean(support[right]) for name, right in (("wrong", False), ("right", True))},
         errors=error_rates(judge, reported, reported_scores["entailment"]),
     )
 
@@ -215,22 +210,31 @@ def error_rates(
         )
 
     paid = measure_shared(verdicts, rewards, "judging rewards", size=_CHUNK, unit="response")
-    columns: dict[str, list[int]] = {"all": list(range(len(verdicts)))}
-    for at, row in enumerate(verdicts):
-        columns.setdefault(row.column, []).append(at)
     found = {}
-    for column, places in columns.items():
+    for column, places in {"all": range(len(verdicts)), **_places(verdicts)}.items():
         right = [at for at in places if verdicts[at].equivalent]
         wrong = [at for at in places if not verdicts[at].equivalent]
         found[column] = {
             "right": len(right),
-            "missed": mean([supported[at] < _SUPPORTED for at in right]) if right else None,
-            "unpaid": mean([paid[at] < _HALF_PAID for at in right]) if right else None,
+            "missed": _mean([supported[at] < _SUPPORTED for at in right]),
+            "unpaid": _mean([paid[at] < _HALF_PAID for at in right]),
             "wrong": len(wrong),
-            "passed": mean([supported[at] > _SUPPORTED for at in wrong]) if wrong else None,
-            "paid": mean([paid[at] > _PAID for at in wrong]) if wrong else None,
+            "passed": _mean([supported[at] > _SUPPORTED for at in wrong]),
+            "paid": _mean([paid[at] > _PAID for at in wrong]),
         }
     return found
+
+
+def _places(verdicts: Sequence[Verdict]) -> dict[str, Sequence[int]]:
+    """Return the positions of the verdicts in each column."""
+    columns: dict[str, list[int]] = {}
+    for at, row in enumerate(verdicts):
+        columns.setdefault(row.column, []).append(at)
+    return dict(columns)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return mean(values) if values else None
 
 
 def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
@@ -314,11 +318,6 @@ def _column(
 def _percents(row: Mapping[str, Any], prefix: str) -> str:
     f1, accuracy = row[f"{prefix}f1"], row[f"{prefix}accuracy"]
     return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
-
-
-def _share(row: Mapping[str, float | None], key: str) -> str:
-    value = row[key]
-    return "–" if value is None else str(value) if key in ("right", "wrong") else f"{value:.3f}"
 
 
 def _prefix(method: str) -> str:

@@ -167,10 +167,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 
 
 def compare_policies(played: Played, thresholds: Mapping[str, float], policy: str) -> dict[str, dict[str, Any]]:
-    """Return the summaries of all policies and rules, and the leads of one policy over all others (``MEASURE_leads``).
-
-    Infinite thresholds are written as the equivalent rule, always or never.
-    """
+    """Return the summaries of all policies and rules, and one policy's leads over all others (``MEASURE_leads``)."""
     results = {name: summarize(episodes) for name, episodes in played.items()}
     for name, limit in thresholds.items():
         results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seper_reward.batching import beliefs_of
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import grade_of
+from seper_reward.evaluate.measuring import measured
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
-from seper_reward.types import Asked, Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query
 
 # by the names in ir-measures
 _NAMES = {
@@ -78,21 +77,16 @@ def rank_values(
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
-    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
-
-    Returns rows of ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1], or ``None``
-    each.
-    """
+    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions."""
     tops = [tuple(passages[:top_k]) for passages in retrieved]
-    asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]
-    rows: list[dict[str, Any]] = []
-    for query, top, beliefs in zip(queries, tops, beliefs_of(scorer, asked, "reading"), strict=True):
-        seper = right = None
-        if isinstance(beliefs, UnscorableError):
-            tell_left_out(query.id, beliefs)
-        else:
-            seper = round(beliefs[0].seper, 6)
-            right = round(expected_metric(beliefs[0], query.answers, exact_match), 6)
-        shown = {"id": query.id, "question": query.question, "passages": [passage.id for passage in top]}
-        rows.append({**shown, "seper": seper, "exact_match": right})
-    return rows
+    beliefs = measured(scorer, queries, [[top] for top in tops], title="reading")
+    return [
+        {
+            "id": query.id,
+            "question": query.question,
+            "passages": [passage.id for passage in top],
+            "seper": found and round(found[top].seper, 6),
+            "exact_match": found and round(expected_metric(found[top], query.answers, exact_match), 6),
+        }
+        for query, top, found in zip(queries, tops, beliefs, strict=True)
+    ]

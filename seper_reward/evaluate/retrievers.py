@@ -16,10 +16,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
-from seper_reward.options import (
-    MARGIN,
-    RetrieversOptions,
-)
+from seper_reward.options import MARGIN, RetrieversOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text

@@ -155,6 +155,8 @@ def audit_searches(
         seper = [found[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
             gain = utility(found[contexts[number]], found[contexts[number - 1]])
+            moved = gain.delta_seper
+            kind = "helpful" if moved > margin else "harmful" if moved < -margin else "useless"
             rows.append(
                 Search(
                     rollout=index,
@@ -169,7 +171,7 @@ def audit_searches(
                     std_error=rounded(gain.std_error),
                     low=rounded(gain.soft.low),
                     high=rounded(gain.soft.high),
-                    kind=_kind(gain.delta_seper, margin),
+                    kind=kind,
                 )
             )
     return SearchAudit(
@@ -183,10 +185,6 @@ def audit_searches(
         kinds=_kinds(rows),
         by_search=rows,
     )
-
-
-def _kind(gain: float, margin: float) -> str:
-    return "helpful" if gain > margin else "harmful" if gain < -margin else "useless"
 
 
 def _measures(

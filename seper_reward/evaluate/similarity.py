@@ -29,11 +29,7 @@ class Encoder:
         return [float(vectors[texts[one]] @ vectors[texts[other]]) for one, other in pairs]
 
     def bert_scores(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return BERTScore's F1 of each pair (arXiv:1904.09675, eq. 1-3), without weights of words, in [0, 1].
-
-        The embeddings are those of the encoder's last layer; the paper uses larger models. A text without tokens has
-        similarity 0 with any other text.
-        """
+        """Return BERTScore's F1 of each pair (arXiv:1904.09675, eq. 1-3; equal weights, the last layer), in [0, 1]."""
         texts, tokens = self._encode(pairs, output_value="token_embeddings")
         # the first and the last token are BERT's special tokens
         return [bertscore_f1(*(tokens[texts[text]][1:-1].float().cpu() for text in pair)) for pair in pairs]
