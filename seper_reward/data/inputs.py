@@ -99,10 +99,7 @@ def _files(options: InputOptions) -> _Files:
 
 
 def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
-    """Give the questions with a ranking in the run its best passages in place of theirs.
-
-    Passages that the corpus lacks are passed over with a message: documents without a text are not in it.
-    """
+    """Give the questions with a ranking in the run its best passages of the corpus in place of theirs."""
     if options.run is None:
         return found
     run, corpus = read_run(options.run), found.corpus or {}
@@ -124,11 +121,7 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
 
 
 def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Input:
-    """Keep the judged questions, with the grades of their passages as the mark ``relevant``.
-
-    As in TREC, an unjudged passage is not relevant: its grade is 0. A question without passages gets its judged
-    passages that are in the corpus.
-    """
+    """Keep the judged questions, with grades as the mark ``relevant``, 0 for unjudged passages as in TREC."""
     if found.judgments is None:
         return found
     judgments, corpus = found.judgments, found.corpus or {}

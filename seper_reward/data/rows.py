@@ -217,10 +217,7 @@ def _from_cells(row: Mapping[str, Any]) -> Mapping[str, Any] | BrokenRow:
 
 
 def cell_value(cell: str) -> Any:
-    """Return a text's list or object, parsed as JSON or a Python literal, else the text.
-
-    A list as numpy prints it, without commas, raises ``BadRowError``.
-    """
+    """Return a text's list or object, parsed as JSON or a Python literal, else the text; refuse lists as of numpy."""
     if not cell.startswith(("[", "{")):
         return cell
     with contextlib.suppress(ValueError, RecursionError):

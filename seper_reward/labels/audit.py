@@ -53,11 +53,7 @@ def read_gold_answers(path: str | Path) -> dict[str, Any]:
 def questions_to_audit(
     mined: MinedNegatives, answers: Mapping[str, Any] | None = None, *, limit: int | None = None
 ) -> ToAudit:
-    """Return the questions of mined negatives, each with all of its negatives as passages.
-
-    ``answers`` are by question (default: the rows' own), and ``limit`` is the number of questions with answers, evenly
-    spread. Raises ``ValueError`` if no question has an answer.
-    """
+    """Return the questions of mined negatives with all their negatives; ``answers`` by question (default: own)."""
     if answers is None:
         answers = {mined.question(row): row["answers"] for row in reversed(mined.rows) if row.get("answers")}
     negatives = mined.by_question()
@@ -99,11 +95,7 @@ def write_audit(
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``.
-
-    ``"drop"`` also writes the mined negatives without the false ones, in their layout. Raises ``ValueError`` if the
-    rows have scores that would then be wrong.
-    """
+    """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``."""
     check_action(mined, action)
     folder = Path(folder)
     labels = [row for file in label_files(folder) for row in read_lines(file)]

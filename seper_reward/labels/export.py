@@ -51,10 +51,7 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
 
 def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
-    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative.
-
-    Raises ``ValueError`` if the form is unknown, or no question gives a row.
-    """
+    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative."""
     check_choice("form", form, tuple(FORMS))
     return _some_rows(FORMS[form], labeled, margin)
 
@@ -78,10 +75,7 @@ def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[
 
 
 def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels.
-
-    Without the column ``label``, the rows suit losses of pairs and triplets.
-    """
+    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels."""
     for row in labeled:
         for positive, negative, difference in triplets(row, margin=margin):
             yield {

@@ -137,10 +137,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
 
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
-    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
-
-    Raises ``OSError`` if the folder has no finished labels, ``ValueError`` if a row is no object or a file changed.
-    """
+    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file."""
     folder = Path(folder)
     check_finished(folder)
     check_labels(folder)
@@ -148,10 +145,7 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
 
 
 def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = None) -> list[LabeledQuery]:
-    """Return the labelled queries of label rows, given by their place in a file.
-
-    ``label`` is the field of the labels, ``None`` for the recommended one; a row without it raises ``ValueError``.
-    """
+    """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row."""
     label = label or recommended_label(rows.values())
     labeled = []
     for where, row in rows.items():

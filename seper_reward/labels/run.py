@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.queries import Rejected
 from seper_reward.labels.folder import PROGRESS, LabelFolder, Names
 from seper_reward.labels.forecast import Forecast, forecast
-from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, label_files, written_hashes
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, written_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, row_of
@@ -26,7 +26,7 @@ from seper_reward.labels.provenance import provenance, queries_hash, query_key
 from seper_reward.options import MARGIN
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.json_files import read_json, read_lines, without_nan
+from seper_reward.runtime.json_files import read_json, without_nan
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Passage, Query, UnscorableError
@@ -152,10 +152,6 @@ class LabelRun:
         return forecast(
             work.labeler, work.queries, contexts, left, work.batch, others, finished=finished, sample=sample
         )
-
-    def labels(self) -> list[dict[str, Any]]:
-        """Read all label rows into memory."""
-        return [row for file in label_files(self.folder) for row in read_lines(file)]
 
     def _left(self, work: _Work) -> list[int]:
         """Return the blocks that are not finished."""

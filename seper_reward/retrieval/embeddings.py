@@ -21,11 +21,7 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 
 
 class Embedder:
-    """Embeds questions and passages with a ``SentenceTransformer`` and its prompts and routes for both.
-
-    ``dtype`` is that of matrix products (default: ``fast_dtype``). Vectors have length 1 if ``unit`` (default: by the
-    encoder's similarity).
-    """
+    """Embeds texts with a ``SentenceTransformer`` and its prompts and routes; ``unit`` vectors by its similarity."""
 
     def __init__(self, encoder: Any, dtype: torch.dtype | None = None, unit: bool | None = None) -> None:
         self._encoder, self._given_dtype = encoder, dtype
@@ -94,10 +90,7 @@ class Embedder:
 
 
 def compares_unit_vectors(encoder: Any) -> bool:
-    """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product.
-
-    Raises ``ValueError`` for another similarity.
-    """
+    """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product."""
     similarity = encoder.similarity_fn_name
     if similarity not in ("cosine", "dot"):
         raise ValueError(f"similarity_fn_name of the bi-encoder must be 'cosine' or 'dot', got {similarity!r}")

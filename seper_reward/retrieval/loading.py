@@ -61,10 +61,7 @@ def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> N
 
 
 def load_index(folder: str | Path) -> DenseRetriever:
-    """Return the retriever over the ready index in a folder, in the layout of ``save_index``.
-
-    Raises ``OSError`` if a file or the bi-encoder cannot be loaded, ``ValueError`` if they do not fit together.
-    """
+    """Return the retriever over the ready index in a folder, in the layout of ``save_index``."""
     folder = Path(folder)
     encoder = read_json(folder / INDEX).get("encoder")
     if not isinstance(encoder, str):

@@ -55,10 +55,7 @@ class PassageLabeler(Protocol):
 
 @runtime_checkable
 class ReaderLabeler(PassageLabeler, Protocol[R]):
-    """Labels by a measure ``R`` of the reader in a context: a label is the gain of the measure from added passages.
-
-    Subclass it for a labeler with a reader; it can then also label sets of passages.
-    """
+    """Labels by a measure ``R`` of the reader in a context: the gain of the measure from added passages, or sets."""
 
     scorer: SePerScorer
 

@@ -66,7 +66,11 @@ class ItemLabeler(PassageLabeler):
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries; their next requests to the reader are one batch."""
-        return run_plans(map(self._judged, queries), self._converse)
+
+        def converse(requests: Sequence[_Request]) -> list[_Replied | UnscorableError]:
+            return run_plans((self._conversation(*each) for each in requests), self._texts)
+
+        return run_plans(map(self._judged, queries), converse)
 
     def _judged(self, query: Query) -> Generator[list[_Request], list[_Replied], LabeledQuery]:
         """Yield the requests that a question's judgment needs, and return its labels."""
@@ -90,9 +94,6 @@ class ItemLabeler(PassageLabeler):
             fields={"judgment": {**_judgment_row(judged, query.passages), "not_understood": unclear}},
             details=tuple({name: 1 + order.index(place) for name, order in orders.items()} for place in places),
         )
-
-    def _converse(self, requests: Sequence[_Request]) -> list[_Replied | UnscorableError]:
-        return run_plans((self._conversation(query, ask) for query, ask in requests), self._texts)
 
     def _conversation(self, query: Query, ask: Ask) -> Generator[list[_Prompt], list[str], _Replied]:
         """Yield the prompt of a request, again after a text that cannot be parsed, and return the reply."""
