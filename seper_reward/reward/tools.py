@@ -47,10 +47,7 @@ _MISSING = re.compile(
 
 
 class Result(NamedTuple):
-    """A message of a tool: the tool's name, if known, the first text among the call's arguments, and the text.
-
-    ``failed`` is true for the error of a failed call.
-    """
+    """A message of a tool: the tool's name, if known, the first text among the call's arguments, and the text."""
 
     tool: str | None
     query: str

@@ -79,11 +79,7 @@ class Worker:
         return self._thread.is_alive()
 
     def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
-        """Accept the questions of one request, all or none; return one future per question.
-
-        Cancelled futures are not measured. Raises ``FullError`` if the queue is full, ``ClosedError`` if the worker is
-        stopping.
-        """
+        """Accept all questions of a request, with a future each; else raise ``FullError`` or ``ClosedError``."""
         jobs = list(map(_Job, asked))
         size = sum(map(_size, jobs))
         with self._changed:
