@@ -111,7 +111,11 @@ def spearman(values: Any, others: Any) -> float:
     values, others = values[known].round(9), others[known].round(9)  # equal numbers stay ties
     if not len(values) or min(np.ptp(values), np.ptp(others)) == 0:
         return math.nan
-    return float(np.corrcoef(rankdata(values), rankdata(others))[0, 1])
+    return float(_rank_pearson((values, others), slice(None)))
+
+
+def _rank_pearson(columns: Sequence[Any], numbers: Any) -> Any:
+    return pearsonr(*(rankdata(each[numbers], axis=-1) for each in columns), axis=-1).statistic
 
 
 def slope(values: Any, target: Any) -> float:
@@ -292,15 +296,12 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
         with np.errstate(invalid="ignore"):
             return both / np.sqrt(one * other)
 
-    def spearman(numbers: Any) -> Any:
-        return pearsonr(*(rankdata(each[numbers], axis=-1) for each in columns), axis=-1).statistic
-
     return {
         name: {
             "value": rounded(float(statistic(np.arange(questions)[None])[0])),
             "interval": interval_over_questions(statistic, questions, resamples=resamples, vectorized=True),
         }
-        for name, statistic in (("kendall", kendall), ("spearman", spearman))
+        for name, statistic in (("kendall", kendall), ("spearman", lambda numbers: _rank_pearson(columns, numbers)))
     }
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
@@ -36,21 +37,11 @@ class Compressor(Protocol):
     """Shortens the passages in a reader's context."""
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return the remaining passages with ids, titles and metadata, in the order for the reader.
-
-        Raises:
-            UnscorableError: The question, or a part of a passage, is longer than the reader's window.
-        """
+        """Return the remaining passages with ids, titles and metadata, in the order for the reader."""
 
 
 def above_percentile(scores: Sequence[float], keep: float) -> list[int]:
-    """Return the positions of the units that Selective Context keeps (arXiv:2310.06201), in ascending order.
-
-    These are the share ``keep`` with the highest self-information; ties with the last of them are also kept.
-    """
-    import numpy as np
-
-    _check_keep(keep)
+    """Return the positions of the share ``keep`` with the highest self-information, with ties (arXiv:2310.06201)."""
     if not scores:
         return []
     threshold = float(np.percentile(scores, 100 * (1 - keep)))
@@ -63,7 +54,6 @@ def within_budget(scores: Sequence[float], lengths: Sequence[int], keep: float) 
     The budget is the share ``keep`` of all tokens. As in the official code, the unit that exhausts it is kept whole,
     so at least one is kept.
     """
-    _check_keep(keep)
     # rounding: 0.55 * 20 is slightly above 11
     budget = math.ceil(keep * sum(lengths) - 1e-9)
     kept: list[int] = []
@@ -88,17 +78,10 @@ def span_means(
 
 
 class SelectiveContext:
-    """Drops words of low self-information (arXiv:2310.06201).
+    """Drops words of low self-information (arXiv:2310.06201), and keeps the share ``keep``, in (0, 1].
 
-    Self-information is measured sentence by sentence, each as the start of a text, as in the official code. The
-    phrases of the official code are not implemented, since they need a parser.
-
-    Args:
-        reader: The reader of the compressed passages.
-        keep: Share of the words to keep, over all passages of a question together, in (0, 1].
-
-    Raises:
-        ValueError: ``keep`` is out of range, or the tokenizer returns no offsets of words.
+    It is measured sentence by sentence, each as the start of a text, as in the official code, whose phrases would need
+    a parser. Raises ``ValueError`` if the tokenizer returns no offsets of words.
     """
 
     def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
@@ -136,17 +119,10 @@ class SelectiveContext:
 
 
 class LongLLMLingua:
-    """Keeps the passages from which the reader best guesses the question (arXiv:2310.06839).
+    """Keeps the passages from which the reader best guesses the question (arXiv:2310.06839), a share of their tokens.
 
-    This is the coarse, question-aware step, without the token-wise step that follows in the paper. A passage's
-    score is the mean log-probability, after it, of the question and of a sentence that the documents answer it.
-
-    Args:
-        reader: The reader of the compressed passages.
-        keep: Share of the tokens of a question's passages to keep, in (0, 1]; see ``within_budget``.
-
-    Raises:
-        ValueError: ``keep`` is out of range.
+    This is the coarse, question-aware step, without the token-wise step that follows in the paper. A passage's score
+    is the mean log-probability, after it, of the question and of a sentence that the documents answer it.
     """
 
     def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
@@ -172,11 +148,7 @@ COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
 
 
 def load_compressor(name: str, reader: PromptedReader, keep: float = 0.5) -> Compressor:
-    """Return a compressor by its name in ``COMPRESSORS``, for a reader and a share to keep, in (0, 1].
-
-    Raises:
-        ValueError: The name is unknown, ``keep`` is out of range, or the reader's tokenizer is not supported.
-    """
+    """Return a compressor by its name in ``COMPRESSORS``, for a reader and a share to keep, in (0, 1]."""
     if name not in COMPRESSORS:
         raise ValueError(f"compressions must be none or of {', '.join(COMPRESSORS)}, got {name!r}")
     return COMPRESSORS[name](reader, keep)
@@ -197,14 +169,7 @@ def _check_keep(keep: float) -> None:
 
 
 def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Sequence[str]) -> list[list[float]]:
-    """Return the natural-log probability of each token of texts after prompts, by a reader as a plain language model.
-
-    Prompts must not be blank and are used without a template; texts have at least one token.
-
-    Raises:
-        UnscorableError: A prompt and the longest text of its batch of 16 are longer than the reader's window.
-        ValueError: The reader thinks before it answers.
-    """
+    """Return the natural-log probability of each token of texts after prompts, without a template."""
     pairs = list(zip(prompts, texts, strict=True))
 
     def compute(missing: list[int]) -> list[list[float]]:
@@ -341,22 +306,11 @@ def measure_variants(
     candidates: int = 20,
     keep: float = 0.5,
 ) -> CompressionResult:
-    """Measure ΔSePer of the reader's context by depth, reranker and compression.
+    """Measure ΔSePer of the reader's context by depth, reranker and compression, and of the retriever's order.
 
-    The retriever's order and no compression are always measured.
-
-    Args:
-        scorers: Scorers by the name of their reader.
-        queries: Questions with gold answers.
-        retriever: Retriever of the candidates.
-        rerankers: Rerankers of the candidates, by name.
-        compressions: Names of compressors (``load_compressor``).
-        depths: Numbers of passages in the reader's context, in [1, candidates].
-        candidates: Number of passages to retrieve and rerank.
-        keep: Share of the passages to keep in compression.
-
-    Raises:
-        ValueError: There is no such compressor, or a reader can measure no question.
+    ``scorers`` and ``rerankers`` are by name; ``depths`` are in [1, ``candidates``], the number of passages to
+    retrieve and rerank, and ``keep`` is the share that a compression keeps. Raises ``ValueError`` if a reader can
+    measure no question.
     """
     compressors = {
         name: {each: load_compressor(each, scorer.reader, keep) for each in compressions if each != NONE}

@@ -139,17 +139,10 @@ def consistency(
     left_out: int,
     right: Any,
 ) -> ConsistencyResult:
-    """Compare answers with the passages of several sources, question by question.
+    """Compare answers of Q questions with the passages of R sources, question by question; ``right`` is ``(R, Q)``.
 
-    Passages contain the answer, or a response, if all of its words (``holds_answer``) are in them.
-    Passages that contain a right response contain the answer. The win ratios of errors leave out questions with a
-    response of more than 5 words.
-
-    Args:
-        names: Names of R sources.
-        answered: For each of Q questions the passages of each source, and the R answers with them.
-        left_out: Number of questions that are too long for the reader.
-        right: ``(R, Q)`` whether each answer is right.
+    Passages contain the answer, or a response, if all of its words (``holds_answer``) are in them, and the answer if
+    they contain a right response. The win ratios of errors leave out questions with a response of more than 5 words.
     """
     held, grounded = np.array(
         [list(map(functools.partial(_held, query), shown, texts)) for query, shown, texts in answered]
@@ -292,18 +285,9 @@ def eor(
     """Compare votes over the answers with several retrievers' passages with the best single retriever.
 
     The weights of a vote and the best retriever are chosen for each question on the questions of all other folds
-    (cross-fitting), so every question is a test question once.
-
-    Args:
-        asking: The ensemble that queries the reader.
-        queries: Q questions with gold answers.
-        sources: Passages of each question by name of the retriever; empty ones for a reader that retrieves nothing.
-        folds: Number of folds, by SHA-1 of the questions' ids, >= 2.
-        pooling: Pooling of the votes.
-        judge: Judge of which answers are right, as in ``verdicts``.
-
-    Raises:
-        ValueError: All questions are in one fold.
+    (cross-fitting), by SHA-1 of the ids, so every question is a test question once. ``sources`` has the passages of
+    each question by retriever; ``judge`` is that of ``verdicts``. Raises ``ValueError`` if all questions are in one
+    fold.
     """
     asked = _ask(asking, queries, sources, judge, folds)
     if len({each.fold for each in asked}) < 2:

@@ -92,20 +92,9 @@ def erag(
 
     The best passages of each retriever are labelled one by one. Metrics at depth k of these labels are compared over
     questions with the reader's ``score`` when it sees the k best passages together, and with its ``gain``, the score
-    less the score without a passage. Labels that subtract a baseline predict the gain, all other labels the score.
-
-    Args:
-        queries: Questions with gold answers. The metadata of their passages, such as marks, is copied to retrieved
-            passages of the same id; people's marks exist for these only.
-        retrievers: Retrievers by name.
-        labelers: Labelers by name.
-        answering: Labeler whose metric of the reader's responses is the score of a list; its seed must differ from
-            that of the labelers, as labels of the same samples share their noise with it.
-        depths: Numbers of passages in the reader's context, each >= 1.
-        margin: Label above which a passage is relevant for MAP and MRR. Recall and nDCG replace labels below 0 by 0.
-
-    Raises:
-        BadRowError: People's marks are among the labelers, and a question has no marks.
+    less the score without a passage. Marks of passages are copied to retrieved ones of the same id. ``answering``
+    gives the score of a list; its seed must differ from that of the labelers, which would share their noise with it.
+    Labels above ``margin`` are relevant for MAP and MRR; recall and nDCG replace labels below 0 by 0.
     """
     if any(isinstance(labeler, GoldLabeler) for labeler in labelers.values()):
         for query in queries:
@@ -156,10 +145,7 @@ def _measure_lists(
 def end_to_end(
     queries: Sequence[Query], answering: ERAGLabeler, depths: Sequence[int]
 ) -> list[dict[int, float] | None]:
-    """Return per question the reader's score with the first passages together, by number of passages (0: none).
-
-    It is ``None`` for a question that is too long for the reader.
-    """
+    """Return per question the reader's score by the number of first passages shown together; ``None`` if too long."""
     asked = [
         Asked(query.question, query.answers, tuple(query.passages[:depth] for depth in depths)) for query in queries
     ]

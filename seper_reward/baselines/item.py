@@ -9,12 +9,7 @@ from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
-from seper_reward.labels.labelers import (
-    GoldLabeler,
-    load_labeler,
-    needs_answers,
-    parse_labeler,
-)
+from seper_reward.labels.labelers import GoldLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader
@@ -113,17 +108,9 @@ def judgments(
 ) -> ItemResult:
     """Compare judgments of passages with people's marks, and by the answers given the chosen passages.
 
-    Args:
-        scorer: Scorer whose reader answers, greedily.
-        queries: Questions with marked passages; those without a relevant one are left out. The scores of the reader's
-            answers are over those with gold answers.
-        judges: Labelers by name. They choose passages whose label is above the margin.
-        reference: Labeler whose labels are compared with the judges'; ``None`` for no such comparison.
-        margin: Label above which a passage is chosen.
-        relevant_from: Grade from which a passage is relevant; nDCG and Pearson's r use the grades.
-
-    Raises:
-        ValueError: No question has a relevant passage, or one has no mark at all.
+    Questions without a relevant passage are left out, and answers are scored on those with gold answers. Judges are
+    labelers by name, and choose passages whose label is above ``margin``; ``reference`` is a labeler to compare with.
+    ``relevant_from`` is the least grade of a relevant passage; nDCG and Pearson's r use the grades.
     """
     grades = {query.id: grades_of(query) for query in queries}
     marks = {name: [grade >= relevant_from for grade in row] for name, row in grades.items()}

@@ -34,10 +34,7 @@ class Labelled(NamedTuple):
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query]) -> Labelled:
-    """Label questions in memory, and measure the costs; all processes must call this together.
-
-    Calls and tokens are those of all processes, and the seconds those of this one.
-    """
+    """Label questions in memory, and measure the costs of all processes; all must call this together."""
     with profiling() as profile:
         rows = [labeled for _, labeled in loop.label_all(labeler, queries)]
     shares = gather_in_order([total_costs(profile)])

@@ -24,20 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from seper_reward.baselines.voting import (
-    SIMILARITIES,
-    Similarity,
-    VoteOptions,
-    VoteWeights,
-    vote_scores,
-    winners,
-)
-from seper_reward.data.answers import (
-    abstains,
-    exact_match,
-    holds_answer,
-    normalize_answer,
-)
+from seper_reward.baselines.voting import SIMILARITIES, Similarity, VoteOptions, VoteWeights, vote_scores, winners
+from seper_reward.data.answers import abstains, exact_match, holds_answer, normalize_answer
+from seper_reward.evaluate.measures import right_by_judge
 from seper_reward.evaluate.similarity import bertscore_f1
 from seper_reward.judge.judge import Judge
 from seper_reward.options import check_template
@@ -77,12 +66,7 @@ class Candidates:
 
 
 class Ensemble:
-    """Queries a reader with the passages of several retrievers.
-
-    Args:
-        scorer: Scorer whose reader answers, greedily, and whose judge compares answers.
-        encoder: A ``SentenceTransformer`` over BERT, for BERTScore; ``None`` loads the embedded one.
-    """
+    """Queries a reader greedily with the passages of several retrievers; ``encoder`` is that of BERTScore."""
 
     def __init__(self, scorer: SePerScorer, encoder: Any = None) -> None:
         self._judge, self._reader = scorer.judge, scorer.with_sampling(**GREEDY).reader
@@ -93,11 +77,7 @@ class Ensemble:
         self._reader.expect([Asked(question, (), tuple(map(tuple, shown)))])
 
     def candidates(self, question: str, shown: Sequence[Sequence[Passage]]) -> Candidates:
-        """Return the candidates for a question with the passages of each of R retrievers, which may be empty.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window.
-        """
+        """Return the candidates for a question with the passages of each of R retrievers, which may be empty."""
         asked = [Asked(question, (), tuple(map(tuple, shown)))]
         texts = tuple(row.texts[0] for row in unwrap(self._reader.responses(asked)[0]))
         silent = np.array(list(map(_is_silent, texts)))
@@ -109,24 +89,19 @@ def _is_silent(text: str) -> bool:
 
 
 def verdicts(query: Query, texts: Sequence[str], judge: Judge | None = None) -> dict[str, bool]:
-    """Return whether each text is right.
-
-    By a judge, a text is right if it entails the answer by .8 or more; ``None`` uses exact match.
-    """
+    """Return whether each text is right: it entails the answer by .8 or more, or without a judge equals it."""
     if judge is None:
         return {text: exact_match(text, query.answers) == 1 for text in texts}
-    pairs = {text: [Pair(query.question, text, alias) for alias in query.answers] for text in texts}
-    judged = judge.probs([pair for own in pairs.values() for pair in own])
-    return {text: not _is_silent(text) and max(judged[pair] for pair in own) >= _RIGHT for text, own in pairs.items()}
+    right = right_by_judge(judge, query.question, query.answers, texts, _RIGHT)
+    return {text: right[text] and not _is_silent(text) for text in texts}
 
 
 def answer_similarities(judge: Judge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
     """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
 
-    ``exact_match`` is 1 for answers that are equal after normalisation, ``containment`` also if one contains the other
-    as words; ``bertscore`` is ``bertscore_f1``; ``entailment`` is the mean of both directions for the texts alone, and
-    ``entailment_with_question`` for the texts as answers to the question. Equal texts have similarity 1 in all of
-    these. A blank text has similarity 0 with all texts; in the official code it is contained in all of them.
+    ``containment`` is 1 if one contains the other as words; ``entailment`` is the mean of both directions for the
+    texts alone, and ``entailment_with_question`` as answers. Equal texts have similarity 1 in all of these; a blank
+    text has 0 with all texts, and is contained in all of them in the official code.
     """
 
     def mutual(question: str) -> list[float]:
@@ -182,23 +157,7 @@ def retrieve_sources(
     compress_prompt: str,
     reranker: str = MINILM,
 ) -> dict[str, Passages]:
-    """Return the passages of each source of a pool for each question, best first.
-
-    Each retriever is loaded and called once, and parts shared by several names are made once.
-
-    Args:
-        names: Names as in the table above.
-        corpus: Passages by id.
-        questions: The questions.
-        reader: Reader that writes ``background`` and compresses.
-        background_prompt: Prompt for ``background``, with the field ``{question}``.
-        compress_prompt: Prompt for ``@CP``, with the fields ``{passages}`` and ``{question}``.
-        reranker: Name of the reranker of ``@RR`` (``load_reranker``).
-
-    Raises:
-        ValueError: A name or a prompt is invalid.
-        OSError: A retriever or the reranker cannot be loaded.
-    """
+    """Return the passages of each source of a pool (named as in the table above) for each question, best first."""
     check_template("background_prompt", background_prompt, ["question"])
     check_template("compress_prompt", compress_prompt, ["passages", "question"])
     prompts = {_BACKGROUND: background_prompt, _COMPRESS: compress_prompt}
@@ -283,7 +242,10 @@ class _Pool:
             return self._write(self._prompts[_BACKGROUND], [()] * len(self._questions), "background")
         if operation == _RETRIEVE:
             retriever, number = operands
-            return [row[: int(number)] for row in self._retrieve_all(retriever)]
+            if retriever not in self._made:
+                found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
+                self._made[retriever] = found
+            return [row[: int(number)] for row in self._made[retriever]]
         made = [self.passages(each) for each in operands]
         if operation == _JOIN:
             return [tuple(dict.fromkeys(each for part in row for each in part)) for row in zip(*made, strict=True)]
@@ -294,18 +256,8 @@ class _Pool:
             return self._write(self._prompts[_COMPRESS], made[0], "compressed")
         return [row[: int(operation)] for row in made[0]]
 
-    def _retrieve_all(self, retriever: str) -> Passages:
-        if retriever not in self._made:
-            found = load_retriever(retriever, self._corpus).retrieve(self._questions, self._depths[retriever])
-            self._made[retriever] = found
-        return self._made[retriever]
-
     def _write(self, template: str, lists: Passages, name: str) -> Passages:
-        """Return for each question a passage that the reader writes at temperature 0.
-
-        There is no passage if a template with passages gets none, the reader writes nothing, or the question is longer
-        than its window.
-        """
+        """Return for each question a passage that the reader writes at temperature 0; none if it cannot."""
         writer = Writer(self._reader, _MAX_TOKENS)
         prompts = [
             _prompt(writer, template, *asked) if asked[1] or "{passages}" not in template else None

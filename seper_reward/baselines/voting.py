@@ -24,11 +24,8 @@ class VoteOptions:
 
     The pooling turns an answer's similarities to the other answers into its support: their ``"mean"`` or ``"max"``; or
     1 for an answer with at least half of the votes of the other answers (``"majority"``), or with the most votes
-    (``"plurality"``), else 0. An answer votes for all answers with a similarity above 0.8 except itself. If the
-    weights of some retrievers are above 0.1, only their answers can win.
-
-    Raises:
-        ValueError: A name is unknown, or there is no similarity.
+    (``"plurality"``), else 0. An answer votes for all others with a similarity above 0.8. If the weights of some
+    retrievers are above 0.1, only their answers can win.
     """
 
     # their weighted mean is the similarity of two answers
@@ -93,11 +90,7 @@ class VoteWeights:
 def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
     """Return ``(Q, R)`` the score of each answer, >= 0, and -inf for answers that cannot win.
 
-    Args:
-        similarity: ``(Q, K, R, R)`` all K of ``SIMILARITIES`` of answers i and j, in [0, 1].
-        silent: ``(Q, R)`` bool, whether an answer is blank or abstains.
-        weights: Weights of the options' similarities and of the retrievers.
-        options: Options of the vote.
+    ``similarity`` is ``(Q, K, R, R)``, in [0, 1], by ``SIMILARITIES``; ``silent`` ``(Q, R)`` marks abstaining answers.
     """
     shares = np.asarray(weights.similarities, dtype=float)
     shares = shares / shares.sum() if shares.sum() else np.full(len(shares), 1 / len(shares))
@@ -121,13 +114,10 @@ def winners(scores: Any, weights: VoteWeights) -> Any:
 
 
 def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> Any:
-    """Return ``(Q, R)`` the support of each answer by the other answers, in [0, 1].
+    """Return ``(Q, R)`` the support of each answer by the other answers, in [0, 1], by the pooling.
 
-    Args:
-        alike: ``(Q, R, R)`` similarity of answers i and j, in [0, 1].
-        votes: ``(Q, R)`` weight of each answer's vote, >= 0; 0 for answers that do not vote.
-        candidates: ``(Q, R)`` bool, which answers can win.
-        options: The pooling.
+    ``alike`` is ``(Q, R, R)`` in [0, 1]; ``votes`` ``(Q, R)`` >= 0; ``candidates`` ``(Q, R)`` marks those that can
+    win.
     """
     others = votes[:, None, :] * (1 - np.eye(votes.shape[1]))  # (Q, R, R): weight of j's vote for i
     if options.pooling == "mean":
@@ -141,11 +131,7 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
 
 
 def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
-    """Return weights with which the winner's answer is right most often, for questions with known answers.
-
-    The search starts from half the upper bound of each similarity, with the retrievers of ``_starting_strengths``.
-    ``right`` is ``(R, Q)``, whether each answer is right; the other arguments are those of ``vote_scores``.
-    """
+    """Return weights with which the winner is most often ``right``, ``(R, Q)``, for questions with known answers."""
     rows = np.asarray(right, dtype=float)
     count, questions = len(options.similarities), np.arange(rows.shape[1])
 
@@ -168,11 +154,6 @@ def _search(
 
     Accuracy is a step function, so a small simplex sees no change. The first simplex has, next to the start, one
     corner for each weight in which this weight is switched off, or on if it was off, as in the official code.
-
-    Args:
-        accuracy: Function of D weights.
-        starts: Starting points of D weights each. The official code has one, with fixed numbers.
-        bounds: Lower and upper bound of each weight.
     """
     from scipy.optimize import minimize
 

@@ -30,11 +30,7 @@ ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRC
 
 @dataclass(frozen=True)
 class WorkflowOptions(SearchOptions):
-    """Options of the workflows.
-
-    Raises:
-        ValueError: A number is out of range.
-    """
+    """Options of the workflows; ``ValueError`` for a number out of range."""
 
     refuse_below: float = 0.5  # ret_robust drops passages if no entailment of the answer by a passage reaches this
     sure_from: float = 0.8  # flare searches if a token of the draft has a lower probability
@@ -115,11 +111,7 @@ class Session:
         self._show(Step("refuse", "", ()))
 
     def draft(self) -> Draft:
-        """Return the reader's answer in the current context.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window.
-        """
+        """Return the reader's answer in the current context."""
         reader = self._tools.reader
         prompt = reader.prompts.build(self.question, self.context)
         sampled = unwrap(reader.sample([Request(prompt)], closed_book=not self.context)[0])
@@ -133,11 +125,7 @@ class Session:
         return Draft(text, least_prob, reader.sampler.tokenizer.decode(sure, skip_special_tokens=True).strip())
 
     def think(self) -> str:
-        """Return and record the next sentence of the reader's reasoning in the current context; may be blank.
-
-        Raises:
-            UnscorableError: The question and the thoughts are longer than the reader's window.
-        """
+        """Return and record the next sentence of the reader's reasoning in the current context; may be blank."""
         writer = self._tools.writer
         question, so_far = writer.as_data(self.question), writer.as_data(" ".join(self.thoughts))
         prompt = writer.prompt(self.context, lambda texts: _reasoning(question, texts, so_far or "none"))
@@ -340,6 +328,12 @@ class Answered(NamedTuple):
     right: float
     beliefs: tuple[float, ...]
 
+    @classmethod
+    def of(cls, query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> "Answered":
+        """Return the measurements of a trace from beliefs by context."""
+        right = exact_match(trace.answer, query.answers)
+        return cls(trace, right, tuple(beliefs[context].seper for context in trace.contexts))
+
     @property
     def gains(self) -> list[float]:
         """Change of SePer by each step; they add up to ``delta_seper``."""
@@ -358,13 +352,7 @@ def compare_workflows(
     names: Sequence[str],
     options: WorkflowOptions = WorkflowOptions(),
 ) -> WorkflowsResult:
-    """Run workflows by name on questions with gold answers, and credit ΔSePer to their steps.
-
-    The credit telescopes: a step earns SePer after it, less SePer before it.
-
-    Raises:
-        ValueError: There is no workflow, a name is unknown, or all questions are too long for the reader.
-    """
+    """Run workflows by name on questions with gold answers, and credit the change of SePer to each step."""
     for name in names:
         if name not in WORKFLOWS:
             raise ValueError(f"workflows must be of {', '.join(WORKFLOWS)}, got {name!r}")
@@ -377,7 +365,7 @@ def compare_workflows(
     contexts = [[context for trace in own.values() for context in trace.contexts] for _, own in run]
     beliefs = measured(scorer, [query for query, _ in run], contexts)
     rows = [
-        (query, {name: _measure_trace(query, trace, row) for name, trace in own.items()})
+        (query, {name: Answered.of(query, trace, row) for name, trace in own.items()})
         for (query, own), row in zip(run, beliefs, strict=True)
         if row is not None
     ]
@@ -397,18 +385,9 @@ def compare_workflows(
 
 
 def run_workflow(name: str, tools: Tools, question: str) -> Trace:
-    """Answer a question by a workflow, given its name in ``WORKFLOWS``.
-
-    Raises:
-        UnscorableError: The question is longer than the reader's window.
-    """
+    """Answer a question by a workflow, given its name in ``WORKFLOWS``."""
     session = Session(tools, question)
     return session.trace(WORKFLOWS[name](session))
-
-
-def _measure_trace(query: Query, trace: Trace, beliefs: Mapping[Context, Belief]) -> Answered:
-    right = exact_match(trace.answer, query.answers)
-    return Answered(trace, right, tuple(beliefs[context].seper for context in trace.contexts))
 
 
 def _workflow_result(rows: Sequence[Answered], reference: Sequence[Answered] | None) -> WorkflowResult:

@@ -62,7 +62,8 @@ def command(config: LabelOptions) -> str:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
         raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
     if rejected and process_state().is_main_process:
-        print(f"{len(rejected)} rows cannot be used, see rejected.jsonl; {rejected[0].where}: {rejected[0].reason}")
+        left_out = f"{tables.rows_text(len(rejected))} cannot be used, see rejected.jsonl"
+        print(f"{left_out}; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     labeler = load()
     run = LabelRun(
@@ -116,7 +117,8 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
     print(f"\n{tables.summary_table(summary, labeler)}\n")
     print(
         f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; {summary['rejected']} rows rejected"
+        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; "
+        f"{tables.rows_text(summary['rejected'])} rejected"
     )
     if summary["unmoved"]:
         print(tables.coverage_line(summary))

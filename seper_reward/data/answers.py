@@ -100,31 +100,22 @@ def rouge_l() -> AnswerMetric:
     """Return ROUGE-L, best F-measure over the answers, in [0, 1] (Lin, 2004); ``OSError`` without ``rouge-score``."""
     scorer = need("rouge_score.rouge_scorer", "evaluation").RougeScorer(["rougeL"])
 
-    def best_f_measure(response: str, aliases: Sequence[str]) -> float:
-        return float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure)
-
-    return best_f_measure
+    return lambda response, aliases: float(scorer.score_multi(list(aliases), response)["rougeL"].fmeasure)
 
 
 def bleu() -> AnswerMetric:
-    """Return the metric BLEU of a response with the aliases as its references, in [0, 1].
+    """Return sentence BLEU (Papineni et al., 2002) by sacreBLEU, the aliases as references, in [0, 1], without case.
 
-    This is sentence BLEU (Papineni et al., 2002) as computed by sacreBLEU (Post, 2018): without case, with n-grams up
-    to the length of the response, since most answers have fewer than four words. ``OSError`` without ``sacrebleu``.
+    Its n-grams are as long as the response, since most answers have fewer than four words. ``OSError`` without
+    sacrebleu.
     """
     scorer = need("sacrebleu.metrics", "evaluation").BLEU(lowercase=True, effective_order=True)
 
-    def score(response: str, aliases: Sequence[str]) -> float:
-        return min(float(scorer.sentence_score(response, list(aliases)).score) / 100, 1.0)
-
-    return score
+    return lambda response, aliases: min(float(scorer.sentence_score(response, list(aliases)).score) / 100, 1.0)
 
 
 def answer_metric(name: str) -> AnswerMetric:
-    """Return a metric by name, or the callable of a response and the aliases at ``package.module:name``.
-
-    Raises ``ValueError`` if there is none, ``OSError`` if its library is not installed.
-    """
+    """Return a metric by name, or the callable of a response and the aliases at ``package.module:name``."""
     known = {
         "exact_match": exact_match,
         "contains_answer": contains_answer,

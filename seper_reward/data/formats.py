@@ -29,9 +29,8 @@ def layout_of(row: Row) -> str:
 def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]:
     """Return a row as ``{id?, question?, answers?, passages?}`` and its other columns.
 
-    ``columns`` of ``id``, ``question``, ``answers`` or ``passages`` count before the layout's. A dotted path such as
-    ``answer.aliases`` goes into objects, and into each item of a list; several columns are joined. Raises
-    ``BadRowError`` if the row has the columns of a layout, but other values.
+    ``columns`` count before the layout's; a dotted path such as ``answer.aliases`` goes into objects and list items.
+    Raises ``BadRowError`` if the row has the columns of a layout, but other values.
     """
     row, paths = plain(row), _paths(columns)
     rest = {name: value for name, value in row.items() if name not in set(itertools.chain(*paths.values()))}
@@ -68,10 +67,7 @@ def check_columns(rows: Sequence[Any], source: str, needed: Collection[str], col
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns that words such as ``answers=gold`` name; answers and passages may have several.
-
-    Raises ``ValueError`` for a word of another form, or a second column of the question or id.
-    """
+    """Return the columns that words such as ``answers=gold`` name; answers and passages may have several."""
     columns: dict[str, list[str]] = {}
     for word in words:
         name, _, column = word.partition("=")
@@ -83,19 +79,14 @@ def parse_columns(words: Sequence[str]) -> dict[str, list[str]]:
     return columns
 
 
-def _is_squad(row: Row) -> bool:
-    answers = row.get("answers")
-    return {"question", "context"} <= set(row) and isinstance(answers, Mapping) and "text" in answers
+def _has_object(row: Row, name: str, key: str) -> bool:
+    return isinstance(row.get(name), Mapping) and key in row[name]
 
 
 def _squad(row: Row) -> dict[str, Any]:
     passage = _marked_passage(row["context"], True, row.get("title"))
     own = _without(row, "answers", "context", "title")
     return {**own, "answers": _texts(row["answers"]["text"]), "passages": [passage]}
-
-
-def _is_hotpotqa(row: Row) -> bool:
-    return {"question", "answer", "context", "supporting_facts"} <= set(row) and "passages" not in row
 
 
 def _hotpotqa(row: Row) -> dict[str, Any]:
@@ -111,11 +102,6 @@ def _hotpotqa(row: Row) -> dict[str, Any]:
     return {**own, "answers": row["answer"], "passages": passages}
 
 
-def _is_ms_marco(row: Row) -> bool:
-    passages = row.get("passages")
-    return {"query", "answers"} <= set(row) and isinstance(passages, Mapping) and "passage_text" in passages
-
-
 def _ms_marco(row: Row) -> dict[str, Any]:
     marked = zip(row["passages"]["passage_text"], row["passages"]["is_selected"], strict=True)
     return {
@@ -127,10 +113,6 @@ def _ms_marco(row: Row) -> dict[str, Any]:
     }
 
 
-def _is_beir(row: Row) -> bool:
-    return {"_id", "text"} <= set(row) and not {"question", "passages"} & set(row)
-
-
 def _beir(row: Row) -> dict[str, Any]:
     metadata = row.get("metadata")
     sources = [row, metadata] if isinstance(metadata, Mapping) else [row]
@@ -140,10 +122,16 @@ def _beir(row: Row) -> dict[str, Any]:
 
 
 _LAYOUTS: Mapping[str, tuple[Callable[[Row], bool], Callable[[Row], dict[str, Any]]]] = {
-    "SQuAD": (_is_squad, _squad),
-    "HotpotQA": (_is_hotpotqa, _hotpotqa),
-    "MS MARCO": (_is_ms_marco, _ms_marco),
-    "BEIR": (_is_beir, _beir),
+    "SQuAD": (lambda row: {"question", "context"} <= set(row) and _has_object(row, "answers", "text"), _squad),
+    "HotpotQA": (
+        lambda row: {"question", "answer", "context", "supporting_facts"} <= set(row) and "passages" not in row,
+        _hotpotqa,
+    ),
+    "MS MARCO": (
+        lambda row: {"query", "answers"} <= set(row) and _has_object(row, "passages", "passage_text"),
+        _ms_marco,
+    ),
+    "BEIR": (lambda row: {"_id", "text"} <= set(row) and not {"question", "passages"} & set(row), _beir),
 }
 
 

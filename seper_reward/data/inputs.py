@@ -56,9 +56,9 @@ class _Files(NamedTuple):
 def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -> Input:
     """Read questions, attach passages and relevance labels, and check them.
 
-    Raises ``OSError`` if a source is missing or cannot be read; ``ValueError`` if a format is unknown, a column or
-    split is missing, or no id of a question occurs in the run or the judgments; ``BadRowError`` if ``needs.strict``
-    and a row cannot be used; or a passage has another text in the corpus.
+    Raises ``OSError`` if a source cannot be read; ``ValueError`` if a format is unknown, a column or split is missing,
+    or no id occurs in the run or the judgments; ``BadRowError`` for a row if ``needs.strict``, or if a passage has
+    another text in the corpus.
     """
     found = _parse(options, needs)
     for step in (_attach_run, _attach_relevance, _choose, _agree_with_corpus, _retrieve, _check):
@@ -67,10 +67,7 @@ def load_input(options: InputOptions = InputOptions(), needs: Needs = Needs()) -
 
 
 def input_key(options: InputOptions, needs: Needs) -> str | None:
-    """Return a hash of a file of questions and of all that decides how it is read, without reading its rows.
-
-    ``None`` for other sources, which may change, and with a corpus, whose retriever may.
-    """
+    """Return a hash of a file of questions and how it is read; ``None`` for sources that may change, or a corpus."""
     files = _files(options)
     content = None if files.corpus or files.qrels or needs.own_passages else file_hash(Path(files.questions))
     how = (needs.answers, needs.relevance, needs.split, needs.limit, needs.strict)
@@ -102,10 +99,7 @@ def _files(options: InputOptions) -> _Files:
 
 
 def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
-    """Give the questions with a ranking in the run its best passages in place of theirs.
-
-    Passages that the corpus lacks are passed over with a message: documents without a text are not in it.
-    """
+    """Give the questions with a ranking in the run its best passages of the corpus in place of theirs."""
     if options.run is None:
         return found
     run, corpus = read_run(options.run), found.corpus or {}
@@ -127,11 +121,7 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
 
 
 def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Input:
-    """Keep the judged questions, with the grades of their passages as the mark ``relevant``.
-
-    As in TREC, an unjudged passage is not relevant: its grade is 0. A question without passages gets its judged
-    passages that are in the corpus.
-    """
+    """Keep the judged questions, with grades as the mark ``relevant``, 0 for unjudged passages as in TREC."""
     if found.judgments is None:
         return found
     judgments, corpus = found.judgments, found.corpus or {}
@@ -234,9 +224,8 @@ def _graded(passage: Passage, grades: Mapping[str, int]) -> Passage:
 def add_passages(query: Query, passages: Sequence[Passage], grades: Mapping[str, int] | None = None) -> Query:
     """Return a query with further passages after its own, each id once.
 
-    A search service may give passages without ids, which then get one from their texts, and several parts of a
-    document under its id, which then get the id ``DOCUMENT#HASH``. Human ``grades`` by id are of documents: further
-    parts are then left out, and new passages get their grade, 0 if they have none.
+    Passages without ids get one from their texts, and further parts of a document the id ``DOCUMENT#HASH``. Human
+    ``grades`` by id are of documents: further parts are then left out, and new passages get their grade.
     """
     known = {passage.id: passage.text for passage in query.passages}
     others: list[Passage] = []
@@ -257,8 +246,8 @@ def in_corpus(
 ) -> list[Query]:
     """Return queries whose passages have the titles of the corpus, with those that people judged relevant.
 
-    Passages that are not in the corpus are counted, because no retriever can find them. A passage with another text in
-    the corpus raises ``BadRowError``: ids may be mere row numbers.
+    Passages that no retriever can find are counted. Another text in the corpus raises ``BadRowError``: ids may be mere
+    row numbers.
     """
     passages = absent = 0
     found = []

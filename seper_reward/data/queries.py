@@ -67,11 +67,10 @@ def read_queries(
 ) -> Input:
     """Read questions with answers and passages; what is recognised or left out is said once.
 
-    Rows of ``source`` (``read_rows``) are ``{id?, question, answers, passages}`` or in a layout of ``formats``. A
-    passage is a text, ``{id?, title?, text}``, or, with a ``corpus`` by id, ``{id}``; other fields are metadata. With
-    a corpus, rows may lack ``passages``; a retriever adds them later. ``options`` have ``columns``, and ``on_disk``
-    keeps the records on disk (``OnDisk``) instead of in memory. Raises ``OSError`` if the source is missing or cannot
-    be read; ``ValueError`` if the format is unknown, or no column has a needed field.
+    Rows of ``source`` (``read_rows``) are ``{id?, question, answers, passages}`` or in a layout of ``formats``; a
+    passage is a text, ``{id?, title?, text}`` or, with a ``corpus`` by id, ``{id}``. With a corpus, rows may lack
+    passages. ``on_disk`` keeps the records on disk. Raises ``OSError`` if the source cannot be read, ``ValueError`` if
+    the format is unknown, or no column has a needed field.
     """
     passages_needed = passages_needed and corpus is None
     kinds = {"answers": answers_needed, "passages": passages_needed}
@@ -108,11 +107,10 @@ def read_queries(
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:
-    """Read a corpus of ``{id, title?, text}`` rows of ``read_rows``, by id; BEIR's ``_id`` counts as an id.
+    """Read a corpus of ``{id, title?, text}`` rows by id (or ``_id``), numbered from 0 if no row has one.
 
-    If no row has an id, rows are numbered from 0. Rows with an id and without any text, as in some BEIR sets, are left
-    out with a message. Raises ``OSError`` if the file cannot be read, ``ValueError`` if there is no row, a row is
-    unusable (skipping it would renumber rows without ids), or only some rows have an id.
+    Rows with an id and without any text, as in some BEIR sets, are left out. Raises ``ValueError`` if there is no row,
+    a row is unusable (skipping it would renumber others), or only some rows have an id.
     """
     corpus: dict[str, Passage] = {}
     named, blank = False, 0
@@ -153,10 +151,8 @@ def as_query(
 ) -> Query:
     """Check one record ``{id?, question, answers, passages}``; equal answers count once, other fields are metadata.
 
-    ``answers`` is a text or a list of the aliases of one answer. ``passages`` may be one text. Numbers are read as
-    texts, and arrays as lists. Missing aliases and passages (``is_missing``) are left out and counted in ``left_out``.
-    Raises ``BadRowError`` if the record is unusable; the message has the field, the expected and the actual value, and
-    the fix.
+    Missing aliases and passages (``is_missing``) are left out and counted in ``left_out``. Raises ``BadRowError`` with
+    the field, the expected and the actual value, and the fix.
     """
     if isinstance(row, Query):
         return row
@@ -181,8 +177,8 @@ def differ(one: Passage, other: Passage) -> bool:
 def pool_passages(queries: Sequence[Query]) -> tuple[dict[str, Passage], list[Query]]:
     """Build a corpus from the passages of all queries; return it, and the queries with the corpus's ids.
 
-    Equal texts are in the corpus once and without metadata, because metadata belongs to one query. A query that has a
-    passage twice keeps the one with the higher human grade.
+    Equal texts are in it once, without metadata, which belongs to one query; a query that has a passage twice keeps
+    the one with the higher human grade.
     """
     corpus: dict[str, Passage] = {}
     renamed = []

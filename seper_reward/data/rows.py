@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.data.tables import NO_COLUMN, TABLES, open_dataset, open_table
+from seper_reward.data.tables import NO_COLUMN, TABLES, open_bytes, open_dataset, open_table
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", *TABLES)
@@ -40,10 +40,9 @@ class BrokenRow:
 
 
 def read_rows(source: str | Path | Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable of rows.
+    """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable; ``BrokenRow`` for a wrong line.
 
-    Lines that cannot be parsed are yielded as ``BrokenRow``. Raises ``OSError`` if the source cannot be read,
-    ``ValueError`` if the format is unknown, or the dataset's split does not exist.
+    Raises ``OSError`` if the source cannot be read, ``ValueError`` if the format is unknown, or the split is missing.
     """
     if not isinstance(source, (str, Path)):
         yield from ((f"row {number}", row) for number, row in enumerate(source, 1))
@@ -140,7 +139,7 @@ def plain(value: Any) -> Any:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
-    with _opened(path) as lines, _gzip_errors(path):
+    with open_bytes(path) as lines, _gzip_errors(path):
         text = lines.read()
     try:
         rows = json.loads(text.decode("utf-8-sig"))
@@ -183,7 +182,7 @@ def _squad_rows(document: Mapping[str, Any]) -> list[Any]:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    with _opened(path) as lines:
+    with open_bytes(path) as lines:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
@@ -218,10 +217,7 @@ def _from_cells(row: Mapping[str, Any]) -> Mapping[str, Any] | BrokenRow:
 
 
 def cell_value(cell: str) -> Any:
-    """Return a text's list or object, parsed as JSON or a Python literal, else the text.
-
-    A list as numpy prints it, without commas, raises ``BadRowError``.
-    """
+    """Return a text's list or object, parsed as JSON or a Python literal, else the text; refuse lists as of numpy."""
     if not cell.startswith(("[", "{")):
         return cell
     with contextlib.suppress(ValueError, RecursionError):
@@ -247,10 +243,6 @@ def stated_list(value: Any) -> Any:
 
 def _has_texts_only(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) or _has_texts_only(each) for each in value)
-
-
-def _opened(path: Path) -> Any:
-    return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
 def _whole_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:

@@ -92,10 +92,9 @@ def clusters(keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
 def shared_keys(query: Query, split_by: SplitBy) -> set[str]:
     """Return the keys that a question must not share with questions of another split.
 
-    ``"passage"`` gives the texts of the passages, ``"title"`` their titles (for a passage without a title, its text),
-    ``"name"`` the texts and the names in the question, ``"entity"`` the names in the question and the texts of all
-    passages, marked or not, and ``"question"`` no keys. In all but ``"entity"``, if some passages are marked, only
-    relevant ones count, since many questions may share irrelevant passages.
+    These are texts of passages (``"passage"``), titles (``"title"``), texts and the names in the question
+    (``"name"``), or names and the texts of all passages (``"entity"``). In all others only relevant passages count if
+    some are marked.
     """
     if split_by == "question":
         return set()

@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 # org/name, then a revision, a configuration and a split, each optional
 _HUB_ID = re.compile(
     r"(?P<name>\w[\w.-]*/\w[\w.-]*)(?:@(?P<revision>[^:/]+))?(?:/(?P<config>[^:/]+))?(?::(?P<split>.+))?"
@@ -24,9 +25,9 @@ _LONGEST_ERROR = 300
 def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a file whose name ends in one of ``TABLES``; CSV and TSV may be gzipped.
 
-    Cells of CSV and TSV are texts, or ``None`` if they are empty; cells behind the last column are under
-    ``NO_COLUMN``. Between tabs, quotes have no meaning, except around a whole cell in which quotes are doubled. Raises
-    ``OSError`` if the file cannot be read, ``ValueError`` if CSV has no header or equal names in it.
+    Cells of CSV and TSV are texts or ``None``; cells behind the last column are under ``NO_COLUMN``. Between tabs,
+    only quotes around a whole cell count. Raises ``OSError`` if the file cannot be read, ``ValueError`` for a wrong
+    header.
     """
     import datasets
 
@@ -60,7 +61,7 @@ def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _header(path: Path) -> tuple[list[str], str]:
     """Return the names of the columns of CSV, and its separator."""
-    with _one_line_errors(str(path)), gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+    with _one_line_errors(str(path)), open_bytes(path) as file:
         header = file.readline().decode("utf-8-sig").rstrip("\r\n")
     separator = max(",;\t", key=header.count)
     names = next(csv.reader([header], delimiter=separator), [])
@@ -77,12 +78,10 @@ def _unquoted(cell: str | None) -> str | None:
 
 
 def open_dataset(source: str) -> Iterable[Any]:
-    """Open one split of a dataset.
+    """Open one split of a dataset: a folder of ``save_to_disk`` or of data files, or an id on the hub.
 
-    ``source`` is a folder written by ``save_to_disk``, a folder of data files in the hub's layout, or an id on the
-    hub, ``org/name`` or ``org/name@revision/configuration``. The suffix ``:split`` names the split, or for data files
-    and the hub a slice of it, ``:train[:100]``. Raises ``OSError`` if it cannot be read, ``ValueError`` for a wrong
-    split.
+    An id is ``org/name`` or ``org/name@revision/configuration``; the suffix ``:split`` names the split, or a slice,
+    ``:train[:100]``. Raises ``OSError`` if it cannot be read, ``ValueError`` for a wrong split.
     """
     import datasets
 
@@ -102,23 +101,29 @@ def open_dataset(source: str) -> Iterable[Any]:
             datasets.load_from_disk(name) if saved else datasets.load_dataset(name, split=split or None, **options)
         )
     if isinstance(rows, dict):
-        return _chosen_split(rows, name if saved else source, split)
+        return choose_split(rows, name if saved else source, split)
     if saved and split:
         raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
     found: Iterable[Any] = rows
     return found
 
 
-def _chosen_split(splits: Mapping[str, Iterable[Any]], source: str, split: str) -> Iterable[Any]:
+def choose_split(splits: Mapping[str, T], source: str, split: str) -> T:
+    """Return the named split of a source, or its only one; ``ValueError`` if there is no such split."""
     if not split and len(splits) == 1:
         return next(iter(splits.values()))
     if split not in splits:
         got = repr(split) if split else "none"
         raise ValueError(
-            f"{source}: expected a split, one of {', '.join(splits)}, got {got}; name it after a colon: "
-            f"{source}:{next(iter(splits))}"
+            f"{source}: expected a split, one of {', '.join(splits) or 'none'}, got {got}; name it after a colon: "
+            f"{source}:{next(iter(splits), 'test')}"
         )
     return splits[split]
+
+
+def open_bytes(path: Path) -> Any:
+    """Open a file to read bytes, decompressed if its name ends in .gz."""
+    return gzip.open(path) if path.name.endswith(".gz") else path.open("rb")
 
 
 @contextmanager

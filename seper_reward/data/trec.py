@@ -6,13 +6,14 @@ A line of a run is ``question Q0 passage rank score name``, of judgments (qrels)
 As in trec_eval, passages are ranked by score; ranks in the file are ignored.
 """
 
-import gzip
+import io
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_rows, shown
+from seper_reward.data.tables import choose_split, open_bytes
 
 Run = Mapping[str, list[str]]  # question id -> passage ids, best first
 Qrels = Mapping[str, Mapping[str, int]]  # question id -> passage id -> grade, relevant above 0
@@ -29,10 +30,7 @@ class BeirFiles(NamedTuple):
 
 
 def beir_files(source: str) -> BeirFiles | None:
-    """Return the files of a BEIR folder; ``None`` if the source is something else.
-
-    The suffix ``:split`` names the file of ``qrels``; a split that is missing or not named raises ``ValueError``.
-    """
+    """Return the files of a BEIR folder, ``None`` for another source; ``:split`` names the file of ``qrels``."""
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     queries, corpus = (
         next((path for path in (Path(name, each), Path(name, f"{each}.gz")) if path.is_file()), None)
@@ -41,17 +39,7 @@ def beir_files(source: str) -> BeirFiles | None:
     if queries is None or corpus is None:
         return None
     splits = {path.stem: path for path in sorted((Path(name) / "qrels").glob("*.tsv"))}
-    if not splits and not split:
-        return BeirFiles(queries, corpus, None)
-    if not split and len(splits) == 1:
-        return BeirFiles(queries, corpus, *splits.values())
-    if split not in splits:
-        got = repr(split) if split else "none"
-        raise ValueError(
-            f"{name}: expected a split of qrels/, one of {', '.join(splits) or 'none'}, got {got}; name it after a "
-            f"colon: {name}:{next(iter(splits), 'test')}"
-        )
-    return BeirFiles(queries, corpus, splits[split])
+    return BeirFiles(queries, corpus, choose_split(splits, name, split) if splits or split else None)
 
 
 def read_run(path: str | Path) -> Run:
@@ -74,10 +62,7 @@ def read_run(path: str | Path) -> Run:
 
 
 def read_qrels(source: str | Path) -> Qrels:
-    """Read judgments: a text file (also .gz) with TREC's four columns or BEIR's three, or such rows, as on the hub.
-
-    Raises ``OSError`` if the source cannot be read, ``ValueError`` if a row is not a judgment.
-    """
+    """Read judgments: a text file (also .gz) with TREC's four columns or BEIR's three, or such rows, as on the hub."""
     judged: dict[str, dict[str, int]] = {}
     for where, row in _judgments(source):
         try:
@@ -106,8 +91,7 @@ def _judgments(source: str | Path) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
-    opened = gzip.open if path.name.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig") as lines:
+    with open_bytes(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield f"{path}, line {number}", line.rstrip("\r\n").split("\t" if "\t" in line else None)

@@ -16,11 +16,7 @@ class Context:
 
 
 def contexts_of(query: Query) -> list[Context]:
-    """Return a question's contexts: each passage alone and, if several are relevant, all of these together.
-
-    Raises:
-        BadRowError: No passage of the question has a mark.
-    """
+    """Return a question's contexts: each passage alone and, if several are relevant, all of these together."""
     marks = relevance_of(query)
     together = tuple(passage for passage, mark in zip(query.passages, marks, strict=True) if mark)
     alone = [
@@ -36,11 +32,7 @@ def baseline_and_contexts(query: Query) -> Asked:
 
 
 def choose_passages(query: Query, count: int) -> Query:
-    """Keep ``count`` passages in their order: all relevant ones, and the first of the rest.
-
-    Raises:
-        ValueError: There are more relevant passages than ``count``; all of them are needed to answer.
-    """
+    """Keep ``count`` passages in their order, all relevant ones first; ``ValueError`` if more are relevant."""
     marks = relevance_of(query)
     relevant = sum(marks)
     if count < max(relevant, 1):
@@ -56,12 +48,7 @@ def with_passages(queries: Sequence[Query], count: int | None) -> list[Query]:
 
 
 def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
-    """Return the contexts of each question.
-
-    Raises:
-        BadRowError: A question has no mark, or a mark is neither true, false nor a whole number.
-        ValueError: All contexts are equally relevant, so there is no correlation with relevance.
-    """
+    """Return the contexts of each question; ``ValueError`` if all are equally relevant, so that nothing correlates."""
     contexts = [contexts_of(query) for query in queries]
     levels = {context.relevance for row in contexts for context in row}
     if len(levels) < 2:

@@ -118,18 +118,10 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
     """Correlate ΔSePer and other measures with the passages' mark ``relevant`` (SePer, arXiv:2503.01478, Table 2).
 
     The relevance of a relevant passage is one over the number of relevant passages of its question. If there are
-    several, all of them together are a further context, of relevance 1. Each measure (see ``Measures``) is the
-    difference with and without the passages, from the same samples. All processes must call this together.
-
-    Args:
-        scorer: Scorer that measures the beliefs.
-        queries: Questions whose passages have ``relevant`` (bool) in their metadata.
-        judge: Judge by a language model, for the measure ``llm_judge``; ``None`` leaves it out.
-
-    Raises:
-        ValueError: A question has no mark, a mark is invalid, all marks are equal, or all questions are too long for
-            the reader.
-        OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
+    several, all of them together are a further context, of relevance 1. Each of ``Measures`` is the difference with
+    and without the passages, from the same samples; ``judge`` adds ``llm_judge``. All processes must call this
+    together. Raises ``ValueError`` if a mark is missing or invalid, all are equal, or all questions are too long for
+    the reader.
     """
     contexts = marked_contexts(queries)
     measures = Measures(scorer, judge)
@@ -168,13 +160,10 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
 
 
 def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
-    """Return the questions whose likeliest response without passages is not an exact match.
+    """Return the questions whose likeliest response without passages is not an exact match; ``ValueError`` if none.
 
     This response is not among those that a correlation is measured on: selecting questions by these would also select
     their sampling errors.
-
-    Raises:
-        ValueError: There is no such question.
     """
     reader = scorer.with_sampling(**GREEDY).reader
     asked = [Asked(query.question, (), ((),)) for query in queries]

@@ -21,47 +21,31 @@ KINDS = ("supporting", "planted", "neutral")
 
 @dataclass(frozen=True)
 class Kind:
-    """ΔSePer of one kind of passages, with 95 % bootstrap intervals over questions.
+    """ΔSePer of one kind of passages, with 95 % bootstrap intervals over questions."""
 
-    Attributes:
-        questions: Number of questions that have such passages.
-        passages: Number of passages.
-        delta_seper: ``mean`` over questions of their passages' mean ΔSePer, in [-1, 1].
-        harmful: Share of the passages whose whole interval is below 0.
-        helpful: Share of the passages whose whole interval is above 0.
-    """
-
-    questions: int
+    questions: int  # that have such passages
     passages: int
-    delta_seper: Mapping[str, Any]
-    harmful: Mapping[str, Any]
-    helpful: Mapping[str, Any]
+    delta_seper: Mapping[str, Any]  # mean over questions of their passages' mean ΔSePer, in [-1, 1]
+    harmful: Mapping[str, Any]  # share of the passages whose whole interval is below 0
+    helpful: Mapping[str, Any]  # share of the passages whose whole interval is above 0
 
 
 @dataclass(frozen=True)
 class Counterfactual(Record):
-    """Changes of a reader's belief by planted wrong answers, by supporting and by neutral passages.
+    """Changes of a reader's belief by planted wrong answers, by supporting and by neutral passages."""
 
-    Attributes:
-        kinds: By kind of passage (``KINDS``), over all questions.
-        known: The same over the questions that the reader knows, whose SePer without a passage, by other samples, is
-            at least 0.5: there a wrong passage can harm.
-        lower_than_supporting: Share of questions whose planted passages have a lower mean ΔSePer than the supporting
-            ones; string match says the same of every question, since planted passages lack the answer.
-        lead_over_neutral: Mean ΔSePer of planted less neutral passages, over questions that have both
-            (``lead_over_questions``): below 0 if a wrong answer harms more than a passage that says nothing.
-        baseline_seper: SePer without passages, mean over questions.
-        questions: Number of questions.
-        left_out: Number of questions that lack supporting or planted passages, or are longer than the reader's window.
-    """
-
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, Kind]  # by kind of passage (`KINDS`), over all questions
+    # over the questions that the reader knows, whose SePer without a passage, by other samples, is at least 0.5: there
+    # a wrong passage can harm
     known: Mapping[str, Kind]
+    # share of questions whose planted passages have a lower mean ΔSePer than the supporting ones; string match says it
+    # of every question, since planted passages lack the answer
     lower_than_supporting: Mapping[str, Any]
+    # mean ΔSePer of planted less neutral passages: below 0 if a wrong answer harms more than one that says nothing
     lead_over_neutral: Mapping[str, Any]
-    baseline_seper: float
+    baseline_seper: float  # without passages, mean over questions
     questions: int
-    left_out: int
+    left_out: int  # questions that lack supporting or planted passages, or are longer than the reader's window
 
     def table(self) -> str:
         """Return ΔSePer and the shares of harmful and helpful passages by kind of passage."""
@@ -91,16 +75,8 @@ def command(config: CounterfactualOptions) -> str:
 def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfactual:
     """Compare planted wrong answers (RGB, Chen et al., arXiv:2309.01431) with supporting and neutral passages.
 
-    All processes must call this together; they share the questions.
-
-    Args:
-        scorer: Scorer that measures the beliefs.
-        queries: Questions whose passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an
-            answer was planted; passages with neither are neutral.
-
-    Raises:
-        ValueError: No question has supporting and planted passages.
-        BadRowError: A question has no mark, or a mark is neither true nor false.
+    Passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an answer was planted; those with
+    neither are neutral. Processes share the questions. Raises ``ValueError`` if no question has both kinds.
     """
     kinds = {query.id: _kinds(query) for query in queries}
     used = [query for query in queries if kinds[query.id]["supporting"] and kinds[query.id]["planted"]]

@@ -42,35 +42,20 @@ Value = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class CreditedSearch:
-    """A search with its true effect and its credits; effects are by intervention and measure (``"removed, E"``).
+    """A search with its true effect and its credits; effects are by intervention and measure (``"removed, E"``)."""
 
-    Attributes:
-        id: Id of the question.
-        question: The question.
-        search: Number of the search in the rollout, from 1.
-        query: Its query.
-        hops: Number of hops of the question; ``None`` if unknown.
-        known: Whether the agent answers rightly without a search, by samples that neither effects nor credits use.
-        correct: Mean correctness of the continuations.
-        effects: Correctness with the result minus correctness without it.
-        std_errors: Standard errors of the effects over continuations.
-        halves: Effect of removal on E in the continuations of even and of odd number.
-        credits: Credits by name, ``None`` if unknown.
-        tokens: Number of tokens that models read and write for each credit.
-    """
-
-    id: str
+    id: str  # of the question
     question: str
-    search: int
+    search: int  # number of the search in the rollout, from 1
     query: str
-    hops: int | None
-    known: bool
-    correct: Mapping[str, float]
-    effects: Mapping[str, float]
-    std_errors: Mapping[str, float]
-    halves: tuple[float, float]
-    credits: Mapping[str, float | None]
-    tokens: Mapping[str, float]
+    hops: int | None  # of the question, if known
+    known: bool  # whether the agent is right without a search, by samples that neither effects nor credits use
+    correct: Mapping[str, float]  # mean correctness of the continuations
+    effects: Mapping[str, float]  # correctness with the result minus correctness without it
+    std_errors: Mapping[str, float]  # of the effects, over continuations
+    halves: tuple[float, float]  # effect of removal on E in the continuations of even and of odd number
+    credits: Mapping[str, float | None]  # None if unknown
+    tokens: Mapping[str, float]  # that models read and write for each credit
 
 
 @dataclass(frozen=True)
@@ -183,10 +168,7 @@ def _cases(queries: Sequence[Query], config: CreditOptions) -> list[Case]:
 def credited_searches(
     agent: SearchAgent, scorer: SePerScorer, corpus: Sequence[Passage], cases: Sequence[Case]
 ) -> list[list[CreditedSearch]]:
-    """Measure the true effect and the credits of each search of several rollouts, which share batches.
-
-    ``scorer`` is that of a separate reader; its judge gives E. Other arguments and the error are as in ``intervene``.
-    """
+    """Measure the effect and the credits of the searches of rollouts, with a separate reader, whose judge gives E."""
     rows = intervene(agent, corpus, cases)
     asked = [row.asked for row in rows]
     measured = map(unwrap, scorer.measure(asked, len(rows)))
@@ -242,10 +224,7 @@ def credited_searches(
 
 
 def effects(right: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
-    """Return ``correct``, ``effects``, ``std_errors`` and ``halves`` of a search (``CreditedSearch``).
-
-    ``right`` has E and exact match of the N >= 2 continuations of each of ``ARMS``, which are independent samples.
-    """
+    """Return the effects of a search from E and exact match of N >= 2 independent continuations of each arm."""
     scores = {f"{arm}, {name}": np.array(right[arm])[:, at] for arm in ARMS for at, name in enumerate(MEASURES)}
     kept = {f"{arm}, {name}": scores[f"{KEPT}, {name}"] for arm in (REMOVED, SWAPPED) for name in MEASURES}
     change = scores[f"{KEPT}, {SUPPORT}"] - scores[f"{REMOVED}, {SUPPORT}"]

@@ -26,24 +26,15 @@ class Case(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A rollout with the agent's answers; those of ``now``, ``bare`` and ``ends`` share no samples.
-
-    Attributes:
-        query: The question.
-        turns: Its searches.
-        answer: The answer of the rollout.
-        prompts: Prompts of an answer after 0, 1, ... searches.
-        now: Answers to these prompts.
-        bare: Answers to the first of them.
-        ends: Answers of the continuations, by number of the search, from 1, and one of ``ARMS``.
-    """
+    """A rollout with the agent's answers; those of ``now``, ``bare`` and ``ends`` share no samples."""
 
     query: Query
     turns: Turns
     answer: str
-    prompts: Sequence[str]
-    now: Sequence[Responses]
-    bare: Sequence[str]
+    prompts: Sequence[str]  # of an answer after 0, 1, ... searches
+    now: Sequence[Responses]  # answers to these prompts
+    bare: Sequence[str]  # answers to the first of them
+    # answers of the continuations, by number of the search, from 1, and one of `ARMS`
     ends: Mapping[tuple[int, str], Sequence[str]]
 
     @property
@@ -57,13 +48,7 @@ class Played(NamedTuple):
 
 
 def intervene(agent: SearchAgent, corpus: Sequence[Passage], cases: Sequence[Case]) -> list[Played]:
-    """Play rollouts, and continue them after each intervention on each of their searches; all cases share batches.
-
-    Later searches of a continuation are made again. ``corpus`` has the passages for swapped results.
-
-    Raises:
-        UnscorableError: A question is longer than the agent's window.
-    """
+    """Play rollouts, and continue them, with new later searches, after each intervention on each of their searches."""
     asked = [case.query.question for case in cases]
     logged = [() if case.rollout is None else case.rollout.turns for case in cases]
     played = agent.search(list(zip(asked, logged, strict=True)), [case.searches for case in cases])

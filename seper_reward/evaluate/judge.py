@@ -24,7 +24,7 @@ from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import JudgeEvaluationOptions
 from seper_reward.reports.figures import new_figure, save_figure
-from seper_reward.reports.tables import markdown_table
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import judge_options, load_judge
@@ -76,7 +76,10 @@ class Agreement(Record):
         table = markdown_table(["verdicts of people", "n", *self.thresholds], rows)
         support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
         text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
-        errors = [[name, *(_share(row, key) for key in _ERRORS)] for name, row in self.errors.items()]
+        errors = [
+            [name, *(str(row[key]) if key in ("right", "wrong") else cell(row[key]) for key in _ERRORS)]
+            for name, row in self.errors.items()
+        ]
         return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
 
     def plot(self, path: Path) -> None:
@@ -125,14 +128,8 @@ def command(config: JudgeEvaluationOptions) -> str:
 def read_verdicts(path: str | Path, column_by: str = "system") -> list[Verdict]:
     """Read rows of ``{question, answers, response, equivalent}``, or EVOUNA's rows except ``improper`` ones.
 
-    Args:
-        path: JSON, JSONL (both also as .gz), Parquet or a saved dataset folder.
-        column_by: Field of a row with the name of its column in the results; rows without it are in ``response``.
-
-    Raises:
-        BadRowError: A row is unusable; the message names file, row and field.
-        ValueError: The file has no verdicts.
-        OSError: The file is missing or cannot be read.
+    ``column_by`` is the field with the name of a row's column in the results (default ``response``). Raises
+    ``BadRowError`` with file, row and field for an unusable row, ``ValueError`` without verdicts.
     """
     verdicts: list[Verdict] = []
     for where, row in read_valid_rows(path):
@@ -153,16 +150,10 @@ def equivalence(
 ) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
-    Args:
-        judge: The judge; a response's score is its entailment of the alias that it entails most.
-        verdicts: People's verdicts.
-        threshold: Least score, in (0, 1], of a response that counts as equivalent; then all verdicts are reported.
-            ``None`` uses, per method, the threshold with the best F1 over the train split by ``sha1(question)``,
-            and reports the test split only. (A judge that was trained on that split is too confident on it.)
-
-    Raises:
-        ValueError: The train or the test split has no verdict, the train split's verdicts are all equal, or the
-            threshold is out of range.
+    A score is that of the alias that the response entails most. ``threshold``, in (0, 1], is the least score of an
+    equivalent response; ``None`` uses, per method, that with the best F1 over the train split by ``sha1(question)``,
+    and reports the test split only. Raises ``ValueError`` if a split has no verdict, or those of the train split are
+    all equal.
     """
     if threshold is not None and not 0 < threshold <= 1:
         raise ValueError(f"threshold must be in (0, 1], got {threshold}")
@@ -180,23 +171,15 @@ def equivalence(
         name: _TWO_VALUES.get(name) or threshold or best_threshold(scores[name][: len(fit)], equivalent)
         for name in reported_scores
     }
-    columns = {
-        column: _column(
-            [at for at, row in enumerate(reported) if row.column == column], reported, reported_scores, thresholds
-        )
-        for column in dict.fromkeys(row.column for row in reported)
-    }
     support: dict[bool, list[float]] = {False: [], True: []}
     for row, score in zip(reported, reported_scores["entailment"], strict=True):
         support[row.equivalent].append(score)
+    places = _places(reported)
     return Agreement(
-        columns=columns,
+        columns={name: _column(places[name], reported, reported_scores, thresholds) for name in places},
         thresholds={name: round(value, 4) for name, value in thresholds.items()},
         calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported]),
-        support={
-            name: mean(support[right]) if support[right] else None
-            for name, right in (("wrong", False), ("right", True))
-        },
+        support={name: _mean(support[right]) for name, right in (("wrong", False), ("right", True))},
         errors=error_rates(judge, reported, reported_scores["entailment"]),
     )
 
@@ -217,8 +200,8 @@ def error_rates(
 ) -> dict[str, dict[str, float | None]]:
     """Return the errors of labels and of rewards by column, and of ``all``; see ``Agreement.errors``.
 
-    Labels use the support of the response, which is ``supported``, rewards the mutual support of the answer that it
-    states last.
+    Labels use ``supported``, the support of the response, rewards the mutual support of the answer that it states
+    last.
     """
 
     def rewards(chunk: Sequence[Verdict]) -> list[float]:
@@ -227,22 +210,31 @@ def error_rates(
         )
 
     paid = measure_shared(verdicts, rewards, "judging rewards", size=_CHUNK, unit="response")
-    columns: dict[str, list[int]] = {"all": list(range(len(verdicts)))}
-    for at, row in enumerate(verdicts):
-        columns.setdefault(row.column, []).append(at)
     found = {}
-    for column, places in columns.items():
+    for column, places in {"all": range(len(verdicts)), **_places(verdicts)}.items():
         right = [at for at in places if verdicts[at].equivalent]
         wrong = [at for at in places if not verdicts[at].equivalent]
         found[column] = {
             "right": len(right),
-            "missed": mean([supported[at] < _SUPPORTED for at in right]) if right else None,
-            "unpaid": mean([paid[at] < _HALF_PAID for at in right]) if right else None,
+            "missed": _mean([supported[at] < _SUPPORTED for at in right]),
+            "unpaid": _mean([paid[at] < _HALF_PAID for at in right]),
             "wrong": len(wrong),
-            "passed": mean([supported[at] > _SUPPORTED for at in wrong]) if wrong else None,
-            "paid": mean([paid[at] > _PAID for at in wrong]) if wrong else None,
+            "passed": _mean([supported[at] > _SUPPORTED for at in wrong]),
+            "paid": _mean([paid[at] > _PAID for at in wrong]),
         }
     return found
+
+
+def _places(verdicts: Sequence[Verdict]) -> dict[str, Sequence[int]]:
+    """Return the positions of the verdicts in each column."""
+    columns: dict[str, list[int]] = {}
+    for at, row in enumerate(verdicts):
+        columns.setdefault(row.column, []).append(at)
+    return dict(columns)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return mean(values) if values else None
 
 
 def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
@@ -262,10 +254,7 @@ def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[f
 
 
 def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict]) -> Tensor:
-    """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the alias that is entailed most.
-
-    Each process computes all of them; the verdicts themselves are not used.
-    """
+    """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the likeliest alias."""
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
         pairs = [Pair(row.question, row.response, alias) for row in rows for alias in row.answers]
@@ -275,11 +264,7 @@ def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict]) -> Tensor:
 
 
 def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float:
-    """Return the threshold with the best F1; a score of at least the threshold counts as equivalent.
-
-    Raises:
-        ValueError: The verdicts are all equal.
-    """
+    """Return the least score of a response that counts as equivalent with the best F1; ``ValueError`` if all agree."""
     if len(set(equivalent)) < 2:
         raise ValueError(f"a threshold needs verdicts of both kinds, got {len(equivalent)} of one; set the threshold")
     metrics = need("sklearn.metrics", "evaluation")
@@ -291,13 +276,8 @@ def best_threshold(scores: Sequence[float], equivalent: Sequence[bool]) -> float
 def calibration(probs: Sequence[float], outcomes: Sequence[bool]) -> dict[str, Any]:
     """Return the expected calibration error and the reliability table (Guo et al., arXiv:1706.04599, eq. 3).
 
-    Args:
-        probs: ``(n,)`` probabilities in [0, 1].
-        outcomes: ``(n,)`` whether the predicted outcome is true.
-
-    Returns:
-        ``ece`` in [0, 1]: Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability``: for each non-empty
-        bin of ten ``mean_probability``, ``share_true`` and ``n``.
+    ``ece`` is Σ_b n_b/n · |share of true outcomes − mean probability|; ``reliability`` has ``mean_probability``,
+    ``share_true`` and ``n`` of each non-empty bin of ten.
     """
     members: dict[int, list[int]] = {}
     for at, prob in enumerate(probs):
@@ -338,11 +318,6 @@ def _column(
 def _percents(row: Mapping[str, Any], prefix: str) -> str:
     f1, accuracy = row[f"{prefix}f1"], row[f"{prefix}accuracy"]
     return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
-
-
-def _share(row: Mapping[str, float | None], key: str) -> str:
-    value = row[key]
-    return "–" if value is None else str(value) if key in ("right", "wrong") else f"{value:.3f}"
 
 
 def _prefix(method: str) -> str:

@@ -36,28 +36,20 @@ class Agreement(Record):
     """Agreement of measures of passages with human relevance marks, on the label rows of one folder.
 
     A value is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions.
-
-    Attributes:
-        measures: By measure, ``r`` (Pearson), areas under the ROC curve over ``all`` passages, and over those that
-            hold an answer string (``in``) or do not (``out``), and ``within`` a question, mean over questions.
-        leads: By measure, the lead of the measure ``against`` in ``r`` and in ``all``.
-        kinds: By kind of passages that are not relevant and measure, the area of relevant ones against these.
-        positives: By label and margin, ``precision`` and ``recall`` of the passages from this label on, as exports
-            choose positives; ``None`` without such passages.
-        against: The measure whose leads these are.
-        questions: Number of questions.
-        passages: Number of passages, by ``all``, ``relevant``, ``in`` and ``relevant in``.
-        known_left_out: Number of questions that the reader knows and that were left out.
     """
 
+    # by measure, `r` (Pearson), areas under the ROC curve over `all` passages, and over those that hold an answer
+    # string (`in`) or do not (`out`), and `within` a question, mean over questions
     measures: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    leads: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    leads: Mapping[str, Mapping[str, Mapping[str, Any]]]  # by measure, that of `against` in `r` and in `all`
+    # by kind of passages that are not relevant and measure, the area of relevant ones against these
     kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    # by label and margin, `precision` and `recall` of the passages from this label on, as exports choose positives
     positives: Mapping[str, Mapping[str, Mapping[str, float | None]]]
-    against: str
+    against: str  # the measure whose leads these are
     questions: int
-    passages: Mapping[str, int]
-    known_left_out: int = 0
+    passages: Mapping[str, int]  # by `all`, `relevant`, `in` and `relevant in`
+    known_left_out: int = 0  # questions that the reader knows
 
     def table(self, name: str = "") -> str:
         """Return the measures from the greatest area to the least, the leads, and the areas by kind."""
@@ -99,11 +91,15 @@ class AgreementByFolder(Record):
     @property
     def means(self) -> dict[str, dict[str, float | None]]:
         """Mean over folders by measure and part, of measures that all folders have; 0.5 or 0 if undefined."""
-        shared = [each for each in next(iter(self.folders.values())).measures if all(map(self._has(each), self._all))]
-        return {
-            measure: {part: self._mean([found.measures[measure][part] for found in self._all]) for part in _PARTS}
-            for measure in shared
-        }
+        first, *others = [found.measures for found in self.folders.values()]
+
+        def mean_of(measure: str, part: str) -> float | None:
+            values = [each[measure][part]["value"] for each in (first, *others)]
+            known = [value for value in values if value is not None]
+            return mean(known) if known else None
+
+        shared = [measure for measure in first if all(measure in other for other in others)]
+        return {measure: {part: mean_of(measure, part) for part in _PARTS} for measure in shared}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, with the means over folders."""
@@ -119,34 +115,14 @@ class AgreementByFolder(Record):
             tables.append(markdown_table([f"mean of {len(self.folders)} folders", *_HEADER], rows))
         return "\n\n".join(tables)
 
-    @property
-    def _all(self) -> list[Agreement]:
-        return list(self.folders.values())
-
-    @staticmethod
-    def _has(measure: str) -> Any:
-        return lambda found: measure in found.measures
-
-    @staticmethod
-    def _mean(values: Sequence[Mapping[str, Any]]) -> float | None:
-        known = [each["value"] for each in values if each["value"] is not None]
-        return mean(known) if known else None
-
 
 @dataclass(frozen=True)
 class MarkedRow:
-    """The passages of one label row.
-
-    Attributes:
-        query: The question.
-        relevant: Whether each passage is relevant by its mark.
-        kinds: Kind of each passage; empty if it has none.
-        measures: Measures of each passage.
-    """
+    """The passages of one label row."""
 
     query: Query
-    relevant: tuple[bool, ...]
-    kinds: tuple[str, ...]
+    relevant: tuple[bool, ...]  # by people's marks
+    kinds: tuple[str, ...]  # empty for passages without a kind
     measures: tuple[Mapping[str, float], ...]
 
 
@@ -168,17 +144,7 @@ def command(config: LabelsOptions) -> str:
 def marked_rows(
     rows: Sequence[Mapping[str, Any]], weights: Sequence[float], kind_fields: Sequence[str] = ()
 ) -> list[MarkedRow]:
-    """Return the measures and marks of label rows.
-
-    Args:
-        rows: Label rows of ``delta_seper``, whose passages have marks.
-        weights: Weights of the question's gain in candidates; see ``label_measures``.
-        kind_fields: Fields with the kind of a passage, of which the first that it has counts.
-
-    Raises:
-        ValueError: Another labeler wrote the rows.
-        BadRowError: A question has no mark.
-    """
+    """Return the measures, marks and kinds (by the first of ``kind_fields``) of label rows of ``delta_seper``."""
     if (labeler := labeler_of(rows)) != DELTA_SEPER:
         raise ValueError(
             f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
@@ -211,16 +177,7 @@ def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
 
 
 def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
-    """Compare the measures of label rows with the marks.
-
-    Args:
-        rows: Result of ``marked_rows``.
-        against: The measure whose lead over the others is computed.
-        known_left_out: Number of questions that were left out.
-
-    Raises:
-        ValueError: There is no such measure.
-    """
+    """Compare the measures of ``marked_rows`` with the marks, and the measure ``against`` with all others."""
     items = [
         (number, relevant, kind, measures)
         for number, row in enumerate(rows)

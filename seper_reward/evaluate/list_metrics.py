@@ -13,24 +13,13 @@ LIST_METRICS: tuple[ListMetric, ...] = get_args(ListMetric)
 
 
 def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | None = None) -> list[float]:
-    """Return a retrieval metric of each question's list.
+    """Return a retrieval metric of each question's labels, best ranked first, at the first ``k`` (default: all).
 
-    Missing ranks of lists shorter than ``k`` count as labels of 0. All metrics are 0 for a question without a relevant
-    passage or with an empty list.
-
-    Args:
-        name: ``"p"``, the mean label of the first k (precision), and ``"hit"``, the greatest of them (success), accept
-            any labels, also below 0. ``"recall"``, the sum of the first k labels over the sum of all, and ``"ndcg"``
-            (Järvelin and Kekäläinen, 2002, with labels as gains) accept labels >= 0. ``"map"``, average precision over
-            all relevant passages, and ``"mrr"``, one over the rank of the first relevant passage, accept 0 and 1.
-        lists: Labels of each question's passages, best ranked first. Equal lists of several questions all count.
-        k: Number of first passages that count, >= 1; ``None`` counts all.
-
-    Returns:
-        One number per question.
-
-    Raises:
-        ValueError: There is no such metric, ``k`` is below 1, or a label is not finite or not accepted by the metric.
+    ``"p"``, the mean label of the first k (precision), and ``"hit"``, the greatest (success), accept any labels;
+    ``"recall"`` (sum of the first k over the sum of all) and ``"ndcg"`` (Järvelin and Kekäläinen, 2002, labels as
+    gains) labels >= 0; ``"map"``, average precision over all relevant passages, and ``"mrr"`` labels of 0 and 1.
+    Missing ranks count 0, and so does a question without a relevant passage. Other labels or names raise
+    ``ValueError``.
     """
     if name not in LIST_METRICS:
         raise ValueError(f"metric must be one of {', '.join(LIST_METRICS)}, got {name!r}")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.options import CompletionOptions, compile_answer_pattern
+from seper_reward.reports.tables import rows_text
 from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
 from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted, text_of, unpacked
@@ -69,11 +70,7 @@ def read_rollout_log(
 def read_usable_rollouts(
     path: str, options: CompletionOptions, answers: Mapping[str, Answers] | None
 ) -> list[Rollout]:
-    """Read the usable rollouts of a log by ``read_rollout_log``; problems of other rows are printed.
-
-    Raises:
-        ValueError: No row can be used, or the log has results of several tools and the options name none.
-    """
+    """Read the usable rollouts of a log by ``read_rollout_log``; problems of other rows are printed."""
     tools = SearchTools(options.search_tools or None)
     try:
         logged = read_rollout_log(
@@ -91,7 +88,7 @@ def read_usable_rollouts(
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)
-        say_once(f"{count} rows cannot be used; {where}: {problem}")
+        say_once(f"{rows_text(count)} cannot be used; {where}: {problem}")
     rollouts = [each.rollout for each in logged if not each.rollout.problem]
     if not rollouts:
         raise ValueError(f"{path}: expected rollouts, got {len(logged)} rows that cannot be used")
@@ -156,10 +153,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
 
 
 def _strip_prompt(text: str, row: Mapping[str, Any]) -> str:
-    """Return a text without the prompt at its beginning, which Search-R1's ``sequences_str`` includes.
-
-    The template of Search-R1 has the tags with examples between them, which are no searches.
-    """
+    """Return a text without the prompt, which Search-R1's ``sequences_str`` includes, with examples of its tags."""
     prompt = row.get("prompt")
     if isinstance(prompt, str) and text.startswith(prompt):
         return text[len(prompt) :]

@@ -1,7 +1,7 @@
 """ΔSePer and other measures of how much a passage helps a reader."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from seper_reward.evaluate.rivals import question_words
 from seper_reward.evaluate.similarity import Encoder, bert_score
 from seper_reward.judge.judge import Judge
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Pair, UnscorableError, attempt, unwrap
+from seper_reward.types import Answers, Asked, Belief, Pair, UnscorableError, attempt, unwrap
 
 _RIGHT = 0.5  # least probability of a response that is right
 
@@ -24,7 +24,7 @@ class Gains(NamedTuple):
 
 
 class Measures:
-    """Measures a reader in several contexts of a question.
+    """Measures a reader in several contexts of a question; ``judge`` is a language model, for ``llm_judge``.
 
     Higher is better for all measures, so perplexities and entropies are negated:
 
@@ -37,13 +37,6 @@ class Measures:
       ``answer_perplexity``: -exp(-``answer_log_prob``);
     - ``response_perplexity``: the same for the responses (geometric mean), ``predictive_entropy`` (meaningful only at
       sampling temperature 1) and ``semantic_entropy``; these three do not use the answer.
-
-    Args:
-        scorer: Scorer that measures the beliefs.
-        judge: Judge by a language model; ``None`` leaves ``llm_judge`` out.
-
-    Raises:
-        OSError: rouge-score, sacrebleu or sentence-transformers is not installed.
     """
 
     def __init__(self, scorer: SePerScorer, judge: Judge | None = None) -> None:
@@ -52,15 +45,7 @@ class Measures:
         self._encoder = Encoder(scorer.entailment.device)
 
     def gains(self, asked: Sequence[Asked]) -> list[Gains | UnscorableError]:
-        """Measure questions in one batch.
-
-        Args:
-            asked: Questions with their contexts; the first is the baseline, ``()``.
-
-        Returns:
-            Per question its beliefs, and the change of each measure from the first context to each other one, NaN if
-            unknown; or its error.
-        """
+        """Return per question its beliefs, and each measure's change from the first context, ``()``, to each other."""
         measured = self._scorer.measure(asked, len(asked))
         return [
             found if isinstance(found, UnscorableError) else attempt(partial(self._gains, each, found.beliefs))
@@ -88,13 +73,14 @@ class Measures:
         answers = asked.answers
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
-        verdicts = None if self._judge is None else _verdicts(self._judge, asked, responses)
+        if self._judge is not None:
+            right = right_by_judge(self._judge, asked.question, asked.answers, responses, _RIGHT)
+            metrics["llm_judge"] = lambda text, _: float(right[text])
         return [
             {
                 "delta_seper_soft": belief.seper,
                 "delta_seper_hard": belief.seper_hard,
                 **{name: expected_metric(belief, answers, metric) for name, metric in metrics.items()},
-                **({} if verdicts is None else {"llm_judge": _share_right(belief, verdicts)}),
                 "answer_log_prob": log_prob,
                 "answer_perplexity": -math.exp(-log_prob),
                 "response_perplexity": -response_perplexity(belief),
@@ -112,15 +98,13 @@ class Measures:
         return list(map(max, read))
 
 
-def _share_right(belief: Belief, verdicts: Mapping[str, float]) -> float:
-    return sum(weight * verdicts[text] for text, weight in zip(belief.responses, belief.weights, strict=True))
-
-
-def _verdicts(judge: Judge, asked: Asked, responses: Sequence[str]) -> dict[str, float]:
-    """Return 1 for each response that is right by the judge, and 0 for each that is wrong."""
-    pairs = {text: [Pair(asked.question, text, alias) for alias in asked.answers] for text in responses}
+def right_by_judge(
+    judge: Judge, question: str, answers: Answers, texts: Sequence[str], least: float
+) -> dict[str, bool]:
+    """Return whether each text entails an answer with at least the ``least`` probability."""
+    pairs = {text: [Pair(question, text, alias) for alias in answers] for text in texts}
     judged = judge.probs([pair for own in pairs.values() for pair in own])
-    return {text: float(max(judged[pair] for pair in own) >= _RIGHT) for text, own in pairs.items()}
+    return {text: max(judged[pair] for pair in own) >= least for text, own in pairs.items()}
 
 
 def response_perplexity(belief: Belief) -> float:

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tqdm.auto import tqdm
 
-from seper_reward.batching import beliefs_of
+from seper_reward.batching import beliefs_of, measure_shared
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
@@ -13,16 +13,13 @@ from seper_reward.types import Asked, Belief, Passage, Query, UnscorableError, u
 
 Context = tuple[Passage, ...]
 T = TypeVar("T")
+_ANSWERS = 64  # answers that are judged together
 
 
 def measured(
     scorer: SePerScorer, queries: Sequence[Query], contexts: Sequence[Sequence[Context]], *, title: str = "measuring"
 ) -> list[dict[Context, Belief] | None]:
-    """Measure the beliefs of questions, each in its own contexts; ``()`` is no passage.
-
-    Equal contexts of a question are measured once. Returns per question its beliefs by context; ``None`` if it cannot
-    be measured, with a line in the log.
-    """
+    """Measure the beliefs of questions by context, equal ones once; ``None`` for one that cannot be measured."""
     distinct = [list(dict.fromkeys(each)) for each in contexts]
     asked = [Asked(query.question, query.answers, tuple(own)) for query, own in zip(queries, distinct, strict=True)]
     found: list[dict[Context, Belief] | None] = []
@@ -47,16 +44,14 @@ def known_before(scorer: SePerScorer, queries: Sequence[Query]) -> list[float | 
 
 
 def right_answers(scorer: SePerScorer, rollouts: Sequence[Rollout]) -> list[bool]:
-    """Return whether the judge finds the answer of each rollout equal to the gold answer: support above .5."""
+    """Return whether the judge finds each answer equal to the gold answer (support above .5); processes share them."""
     asked = [Asked(each.question, each.answers, (), (each.answer,)) for each in rollouts]
-    return [unwrap(found).supports[0] > 0.5 for found in scorer.measure(asked)]
+    found = measure_shared(asked, scorer.measure, "judging answers", size=_ANSWERS)
+    return [unwrap(each).supports[0] > 0.5 for each in found]
 
 
 def each_scorable(queries: Sequence[Query], function: Callable[[Query], T], *, title: str) -> list[tuple[Query, T]]:
-    """Return the questions with the result of a function for each, with a progress bar.
-
-    Questions for which the function raises ``UnscorableError`` are left out with a line in the log.
-    """
+    """Return the questions with the result of a function for each; those that it cannot score are left out."""
     found = []
     for query in tqdm(queries, desc=title, unit="question"):
         try:

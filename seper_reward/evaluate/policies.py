@@ -61,9 +61,8 @@ def fixed_rules(
 ) -> tuple[dict[str, list[Episode | None]], dict[str, float]]:
     """Return the episodes of fixed rules with the reader's answers, and the thresholds of those that have one.
 
-    ``search`` makes all searches that are allowed. ``never_search`` and ``always_search`` ignore the question;
-    ``threshold_entropy`` and ``threshold_semantic_entropy`` search if the entropy of the closed-book answer is above
-    the threshold with the greatest reward on the ``tuning`` questions. All processes must call this together.
+    ``search`` makes all searches that are allowed. The thresholds of entropies of the closed-book answer have the
+    greatest reward on the ``tuning`` questions. All processes must call this together.
     """
     asked = [*queries, *tuning]
     searched = [Rollout(query.question, query.answers, search(query), "") for query in asked]
@@ -148,10 +147,7 @@ def best_threshold(rows: Sequence[tuple[float, float, float]]) -> float:
 
 
 def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
-    """Return the ``MEASURES`` of episodes with their 95 % bootstrap intervals over questions (``intervals``).
-
-    ``unscored`` is the share of episodes that could not be scored. Measures without episodes are left out.
-    """
+    """Return the ``MEASURES`` of episodes that have them, with their 95 % bootstrap ``intervals`` over questions."""
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, list[tuple[float, float]]] = {
         "search_rate_needed": [(bool(each.queries) and each.needed, each.needed) for each in scored],
@@ -171,10 +167,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
 
 
 def compare_policies(played: Played, thresholds: Mapping[str, float], policy: str) -> dict[str, dict[str, Any]]:
-    """Return the summaries of all policies and rules, and the leads of one policy over all others (``MEASURE_leads``).
-
-    Infinite thresholds are written as the equivalent rule, always or never.
-    """
+    """Return the summaries of all policies and rules, and one policy's leads over all others (``MEASURE_leads``)."""
     results = {name: summarize(episodes) for name, episodes in played.items()}
     for name, limit in thresholds.items():
         results[name]["threshold"] = rounded(limit) if np.isfinite(limit) else "never" if limit > 0 else "always"

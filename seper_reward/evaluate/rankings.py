@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seper_reward.batching import beliefs_of
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import grade_of
+from seper_reward.evaluate.measuring import measured
 from seper_reward.runtime.imports import need
-from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import mean
-from seper_reward.types import Asked, Passage, Query, UnscorableError
+from seper_reward.types import Passage, Query
 
 # by the names in ir-measures
 _NAMES = {
@@ -27,10 +26,9 @@ def gold_relevance(query: Query) -> dict[str, int]:
 def rank_metrics(
     retrieved: Sequence[Sequence[Passage]], relevance: Sequence[Mapping[str, int]]
 ) -> dict[str, float | None]:
-    """Return means of ``MEASURES`` over the questions with a relevant passage; ``None`` if there is no such question.
+    """Return means of ``MEASURES`` over the questions with a relevant passage; ``None`` each without such a question.
 
-    nDCG (Järvelin and Kekäläinen, 2002) has linear gains; recall is the share of a question's relevant passages at the
-    top. Arguments and errors are those of ``rank_values``.
+    nDCG (Järvelin and Kekäläinen, 2002) has linear gains. Arguments are those of ``rank_values``.
     """
     rows = [row for row in rank_values(retrieved, relevance, _NAMES) if row is not None]
     if not rows:
@@ -46,14 +44,8 @@ def rank_values(
 ) -> list[dict[str, float] | None]:
     """Return measures of each question's ranking, each in [0, 1]; ``None`` for a question without a relevant passage.
 
-    Args:
-        retrieved: Passages per question, best first.
-        relevance: Gains per question by passage id, 0 = not relevant; passages without a gain count as 0.
-        measures: Names in the result, and the corresponding names in ir-measures, such as ``"nDCG@5"``.
-        relevant_from: Least gain of a relevant passage, >= 1. nDCG counts all gains.
-
-    Raises:
-        OSError: ir-measures is not installed.
+    ``relevance`` has gains by passage id, 0 by default, ``measures`` the names in ir-measures, such as ``"nDCG@5"``,
+    by name in the result, and ``relevant_from`` >= 1 is the least gain of a relevant passage; nDCG counts all gains.
     """
     library = need("ir_measures", "retrieval")
     parsed = {}
@@ -85,21 +77,16 @@ def rank_values(
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
-    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
-
-    Returns one row per question: ``id``, ``question``, ``passages`` (ids), ``seper`` and ``exact_match`` in [0, 1],
-    both ``None`` if the question cannot be scored.
-    """
+    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions."""
     tops = [tuple(passages[:top_k]) for passages in retrieved]
-    asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]
-    rows: list[dict[str, Any]] = []
-    for query, top, beliefs in zip(queries, tops, beliefs_of(scorer, asked, "reading"), strict=True):
-        seper = right = None
-        if isinstance(beliefs, UnscorableError):
-            tell_left_out(query.id, beliefs)
-        else:
-            seper = round(beliefs[0].seper, 6)
-            right = round(expected_metric(beliefs[0], query.answers, exact_match), 6)
-        shown = {"id": query.id, "question": query.question, "passages": [passage.id for passage in top]}
-        rows.append({**shown, "seper": seper, "exact_match": right})
-    return rows
+    beliefs = measured(scorer, queries, [[top] for top in tops], title="reading")
+    return [
+        {
+            "id": query.id,
+            "question": query.question,
+            "passages": [passage.id for passage in top],
+            "seper": found and round(found[top].seper, 6),
+            "exact_match": found and round(expected_metric(found[top], query.answers, exact_match), 6),
+        }
+        for query, top, found in zip(queries, tops, beliefs, strict=True)
+    ]

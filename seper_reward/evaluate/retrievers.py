@@ -16,10 +16,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.list_metrics import list_metric
 from seper_reward.evaluate.measuring import Context, measured
 from seper_reward.evaluate.rankings import gold_relevance, rank_values
-from seper_reward.options import (
-    MARGIN,
-    RetrieversOptions,
-)
+from seper_reward.options import MARGIN, RetrieversOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
@@ -156,18 +153,10 @@ def compare_retrievers(
 ) -> Retrievers:
     """Measure retrievers, and correlate each measure with the reader's accuracy (SePer, Tables 10 and 11).
 
-    The accuracy is exact match of the reader's greedy answer with the k best passages together. ΔSePer comes from
-    sampled responses, so the two do not share samples. Processes share the questions.
-
-    Args:
-        scorer: Scorer of the reader.
-        queries: Q questions with gold answers; those without a relevant passage do not count in nDCG and recall.
-        found: By retriever, the passages of each question, best first.
-        depths: Numbers k of first passages, each >= 1.
-        relevant_from: Grade from which a passage is relevant, >= 1; nDCG counts all grades.
-
-    Raises:
-        ValueError: There is no retriever, a depth is below 1, or no question can be measured.
+    The accuracy is exact match of the reader's greedy answer with the k best passages together, which shares no
+    samples with ΔSePer. ``found`` has the passages of each question, best first, by retriever, ``depths`` the numbers
+    k >= 1. Questions without a passage of at least grade ``relevant_from`` do not count in nDCG and recall. Raises
+    ``ValueError`` if there is no retriever, or no question can be measured.
     """
     if not found or not depths or min(depths) < 1:
         raise ValueError(f"expected retrievers and depths of at least 1, got {list(found)} and {list(depths)}")

@@ -63,6 +63,7 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
                     f"{label} + {weight:g} gain": value + weight * gain
                     for weight in weights
                     for label, value in (("delta_seper", soft), ("delta_belief", belief))
+                    if (label, weight) != ("delta_belief", QUESTION_WEIGHT)  # this is seper_gain
                 },
                 "contains x gain": contains * gain,
                 "log chain rule": belief_gain + gain,

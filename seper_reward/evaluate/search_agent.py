@@ -62,12 +62,7 @@ _EXAMPLES = {
 class SearchAgent:
     """A causal language model that searches a given number of times and then answers, with two examples.
 
-    Queries are written at temperature 0, answers sampled. A search shows the best passage that its rollout has not
-    shown yet.
-
-    Args:
-        reader: The model, with the number and length of its answers, and the limit of a passage.
-        retriever: The search engine.
+    Queries are written at temperature 0, answers sampled. A search shows the best passage that was not shown yet.
     """
 
     def __init__(self, reader: PromptedReader, retriever: Retriever) -> None:

@@ -101,11 +101,7 @@ class SearchAudit(Record):
         )
 
     def plot(self, path: Path) -> None:
-        """Plot the gains of searches, and the net gain of a rollout by the price of a search.
-
-        Raises:
-            OSError: matplotlib is not installed, or the path cannot be written.
-        """
+        """Plot the gains of searches, and the net gain of a rollout by the price of a search."""
         rows, rollouts = self.by_search, self.rollouts
         figure = new_figure(10, 3.8)
         gains, net = figure.subplots(1, 2)
@@ -139,14 +135,9 @@ def audit_searches(
 ) -> SearchAudit:
     """Measure the effect of each search on a reader's belief in the gold answer; processes share the rollouts.
 
-    Args:
-        scorer: Scorer of the reader, preferably the agent's base model.
-        rollouts: Usable rollouts of the agent; several rollouts of a question are resampled together.
-        needed: SePer without a passage, by other samples (``known_before``), below which a question needs a search.
-        margin: A search helped (harmed) if its ΔSePer is above ``margin`` (below ``-margin``).
-
-    Raises:
-        ValueError: No rollout can be measured.
+    The reader is preferably the agent's base model. ``needed`` is the SePer without a passage, by other samples
+    (``known_before``), below which a question needs a search; a search helped (harmed) if its ΔSePer is above
+    ``margin`` (below ``-margin``). Raises ``ValueError`` if no rollout can be measured.
     """
     queries = [Query(each.question, each.question, each.answers) for each in rollouts]
     shown = [[each.found_by(searches) for searches in range(len(each.turns) + 1)] for each in rollouts]
@@ -164,6 +155,8 @@ def audit_searches(
         seper = [found[context].seper for context in contexts]
         for number, turn in enumerate(rollout.turns, 1):
             gain = utility(found[contexts[number]], found[contexts[number - 1]])
+            moved = gain.delta_seper
+            kind = "helpful" if moved > margin else "harmful" if moved < -margin else "useless"
             rows.append(
                 Search(
                     rollout=index,
@@ -178,7 +171,7 @@ def audit_searches(
                     std_error=rounded(gain.std_error),
                     low=rounded(gain.soft.low),
                     high=rounded(gain.soft.high),
-                    kind=_kind(gain.delta_seper, margin),
+                    kind=kind,
                 )
             )
     return SearchAudit(
@@ -192,10 +185,6 @@ def audit_searches(
         kinds=_kinds(rows),
         by_search=rows,
     )
-
-
-def _kind(gain: float, margin: float) -> str:
-    return "helpful" if gain > margin else "harmful" if gain < -margin else "useless"
 
 
 def _measures(

@@ -17,11 +17,7 @@ SIMILARITIES = ("lexical", "token_f1", "cosine", "bert_score")
 
 
 class Encoder:
-    """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity.
-
-    Raises:
-        OSError: sentence-transformers, or the wheel of the encoder, is not installed.
-    """
+    """all-MiniLM-L6-v2, the embedded encoder, as a measure of similarity."""
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         library = need("sentence_transformers", "evaluation")
@@ -33,11 +29,7 @@ class Encoder:
         return [float(vectors[texts[one]] @ vectors[texts[other]]) for one, other in pairs]
 
     def bert_scores(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return BERTScore's F1 of each pair (arXiv:1904.09675, eq. 1-3), without weights of words, in [0, 1].
-
-        The embeddings are those of the encoder's last layer; the paper uses larger models. A text without tokens has
-        similarity 0 with any other text.
-        """
+        """Return BERTScore's F1 of each pair (arXiv:1904.09675, eq. 1-3; equal weights, the last layer), in [0, 1]."""
         texts, tokens = self._encode(pairs, output_value="token_embeddings")
         # the first and the last token are BERT's special tokens
         return [bertscore_f1(*(tokens[texts[text]][1:-1].float().cpu() for text in pair)) for pair in pairs]
@@ -51,13 +43,8 @@ class Encoder:
 def bertscore_f1(one: Tensor, other: Tensor) -> float:
     """Return the similarity of two texts by their token vectors (BERTScore, arXiv:1904.09675; equal token weights).
 
-    Args:
-        one: ``(T, D)`` vectors of the first text's tokens.
-        other: ``(U, D)`` vectors of the second text's tokens.
-
-    Returns:
-        Harmonic mean of precision and recall: the mean, over the tokens of one text, of the greatest cosine similarity
-        with a token of the other text. In [0, 1]; 0 if a text has no token or nothing in common with the other.
+    ``(T, D)`` and ``(U, D)`` vectors give the harmonic mean of precision and recall, each the mean, over the tokens of
+    one text, of the greatest cosine with a token of the other, in [0, 1]; 0 if a text has no token.
 
     >>> round(bertscore_f1(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0, 0.0]])), 4)
     0.6667
@@ -77,15 +64,7 @@ def bert_score(encoder: Encoder, responses: Sequence[str], answers: Answers) -> 
 
 
 def load_similarity(name: str, device: torch.device | str = "cpu") -> Similarity:
-    """Return a similarity by name, with an encoder on the device if the similarity uses it.
-
-    ``lexical`` is whether the first text contains the second, ``token_f1`` their F1, ``cosine`` that of MiniLM's
-    embeddings, and ``bert_score`` that of its token embeddings.
-
-    Raises:
-        ValueError: There is no such similarity.
-        OSError: A required library is not installed.
-    """
+    """Return a similarity by name; ``lexical`` is whether the first text contains the second."""
     if name in ("cosine", "bert_score"):
         encoder = Encoder(device)
         return encoder.cosines if name == "cosine" else encoder.bert_scores

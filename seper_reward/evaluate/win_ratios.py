@@ -10,14 +10,9 @@ import numpy as np
 def relative_win_ratios(right: Any, among: Any = True) -> Any:
     """Return the share of each source's wrong answers that each other source answers right (eq. 1; 5 for one error).
 
-    Args:
-        right: ``(R, Q)`` whether each of R sources leads to the right answer to each of Q questions, or avoids a kind
-            of error.
-        among: ``(R, Q)`` which questions count: those marked for both sources of a pair; ``True`` counts all.
-
-    Returns:
-        ``(R, R)`` array: row i, column j is the share of the questions wrong by j that are right by i, in [0, 1]; NaN
-        if j has no wrong answer, and on the diagonal.
+    ``right`` is ``(R, Q)``: whether each source leads to the right answer, or avoids an error; ``among``, ``(R, Q)``,
+    marks questions that count if marked for both sources of a pair. Row i, column j of the ``(R, R)`` result is the
+    share of the questions wrong by j that are right by i; NaN if j has no wrong answer, and on the diagonal.
     """
     counts = np.broadcast_to(among, np.shape(right)).astype(float)
     rights = np.asarray(right, dtype=float) * counts
@@ -34,18 +29,9 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
     A question with a long response of any source is left out for all of them (Appendix B), since passages rarely
     contain a long response word for word. Retriever errors (the passages lack the answer) and hallucinations (they
     lack the response) are compared on all other questions, extraction errors on those for which the passages of both
-    sources contain the answer. Lucky guesses are compared on those for which the passages of both contain neither the
-    answer nor the response: the share of the wrong guesses of one source that the other guesses right.
-
-    Args:
-        right: ``(R, Q)`` whether each response is right.
-        held: ``(R, Q)`` whether the passages shown contain the right answer.
-        grounded: ``(R, Q)`` whether the passages shown contain the response.
-        short: ``(R, Q)`` whether the response is short.
-
-    Returns:
-        ``retriever``, ``hallucination``, ``extraction`` and ``lucky guess``: ``(R, R)`` each, as in
-        ``relative_win_ratios``.
+    sources contain the answer. Lucky guesses are compared on those for which the passages of both contain neither: the
+    share of the wrong guesses of one source that the other guesses right. All arguments are ``(R, Q)``: whether a
+    response is right, the passages hold the answer, they hold the response, and the response is short.
     """
     rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
     kept = np.asarray(short, dtype=bool).all(axis=0)  # (Q,)
@@ -69,10 +55,9 @@ def upper_bounds(right: Any) -> Any:
 
 
 def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
-    """Return each source's mean relative win ratio (MRWR) and lose ratio (MRLR) over all other sources.
+    """Return each source's mean relative win ratio (MRWR) and lose ratio (MRLR) over all other sources, ``(R,)`` each.
 
-    These are ``(R,)`` each, in [0, 1]: the share of the other sources' wrong answers that the source answers right,
-    and the share of its wrong answers that other sources answer right. NaN without such a question or another source.
+    These are the shares of the others' wrong answers that it answers right, and of its wrong answers that others do.
     """
     ratios = relative_win_ratios(right)
     return _mean_of_rows(ratios), _mean_of_rows(ratios.T)

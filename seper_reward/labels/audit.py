@@ -39,10 +39,7 @@ class ToAudit:
 
 
 def read_gold_answers(path: str | Path) -> dict[str, Any]:
-    """Read gold answers by question (or ``query`` or ``anchor``) from rows with ``answers``; the first count.
-
-    Raises ``BadRowError`` if a row has no question or answers, and the errors of ``read_valid_rows``.
-    """
+    """Read gold answers by question, the first of each; ``BadRowError`` if a row has no question or no answers."""
     answers: dict[str, Any] = {}
     for where, row in read_valid_rows(path):
         question = next((row[name] for name in _QUESTIONS if isinstance(row.get(name), str)), None)
@@ -56,11 +53,7 @@ def read_gold_answers(path: str | Path) -> dict[str, Any]:
 def questions_to_audit(
     mined: MinedNegatives, answers: Mapping[str, Any] | None = None, *, limit: int | None = None
 ) -> ToAudit:
-    """Return the questions of mined negatives, each with all of its negatives as passages.
-
-    ``answers`` are gold answers by question (default: the rows' own), and ``limit`` is the number of questions with
-    answers, evenly spread. Raises ``ValueError`` if no question has an answer.
-    """
+    """Return the questions of mined negatives with all their negatives; ``answers`` by question (default: own)."""
     if answers is None:
         answers = {mined.question(row): row["answers"] for row in reversed(mined.rows) if row.get("answers")}
     negatives = mined.by_question()
@@ -85,11 +78,9 @@ def questions_to_audit(
 
 
 def false_negative(passage: Mapping[str, Any], *, label: Label = HARD, margin: float = MARGIN) -> bool:
-    """Return whether a negative surely helps: its label exceeds the margin, >= 0, and two standard errors.
+    """Return whether a negative surely helps: its label exceeds the margin, >= 0, and two standard errors of sampling.
 
-    Standard errors cover sampling only. The entailment model can see some support in a wrong answer: that error moves
-    ``delta_seper``, but not ``delta_seper_hard``, in which a response either supports the answer or does not. The
-    margin is needed since a tiny effect is no answer, however certain.
+    An entailment model that sees some support in a wrong answer moves ``delta_seper``, but not ``delta_seper_hard``.
     """
     return bool(passage[label] > max(margin, _SIGMAS * passage[f"std_error{SUFFIXES[label]}"]))
 
@@ -104,12 +95,7 @@ def write_audit(
     margin: float = MARGIN,
     settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``.
-
-    ``"list"`` writes ``false_negatives.jsonl`` only. ``"drop"`` also writes the mined negatives, without the false
-    ones, to ``audited.jsonl`` in their layout. Questions that were not audited stay as they are. Raises ``ValueError``
-    if the rows have scores that would be wrong in repaired rows; ``OSError`` if a file cannot be written.
-    """
+    """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``."""
     check_action(mined, action)
     folder = Path(folder)
     labels = [row for file in label_files(folder) for row in read_lines(file)]

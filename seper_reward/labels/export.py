@@ -21,20 +21,11 @@ Rows = Callable[[Sequence[LabeledQuery], float], Iterator[Any]]
 
 
 def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str, margin: float = POSITIVE) -> int:
-    """Write labels for another trainer.
+    """Write labels in a layout of ``LAYOUTS``: Parquet, CSV or TSV by the extension, else JSON lines; count the rows.
 
-    Args:
-        labeled: The labelled queries.
-        path: File to write, Parquet, CSV or TSV by its extension, else JSON lines; its folder is made if absent.
-        layout: Layout of the rows, a name in ``LAYOUTS``.
-        margin: Least label of a positive passage, and least distance of a negative below the positives.
-
-    Returns:
-        Number of rows written. If a layout needs positives and negatives, questions without both are left out.
-
-    Raises:
-        ValueError: The layout is unknown, an id cannot be written in it, or there is nothing to write.
-        OSError: The file cannot be written.
+    ``margin`` is the least label of a positive, and the least distance of a negative below the positives; if a layout
+    needs both, questions without are left out. Raises ``ValueError`` if the layout is unknown, an id cannot be written
+    in it, or there is nothing to write.
     """
     check_choice("format", layout, tuple(LAYOUTS))
     rows = _some_rows(LAYOUTS[layout], labeled, margin)
@@ -60,10 +51,7 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
 
 def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
-    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative.
-
-    Raises ``ValueError`` if the form is unknown, or no question gives a row.
-    """
+    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative."""
     check_choice("form", form, tuple(FORMS))
     return _some_rows(FORMS[form], labeled, margin)
 
@@ -87,10 +75,7 @@ def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[
 
 
 def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
-    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels.
-
-    Without the column ``label``, the rows suit losses of pairs and triplets.
-    """
+    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels."""
     for row in labeled:
         for positive, negative, difference in triplets(row, margin=margin):
             yield {

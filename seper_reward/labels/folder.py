@@ -58,8 +58,7 @@ class Names(NamedTuple):
 class LabelFolder:
     """The files of one run in a folder, made if absent; labels are in the field ``column``.
 
-    Only the main process calls methods other than ``take`` and ``write``: network disks show the files of another
-    machine late.
+    Only the main process calls methods other than ``take`` and ``write``: network disks show others' files late.
     """
 
     def __init__(self, path: Path, names: Names, column: str, margin: float) -> None:
@@ -78,10 +77,10 @@ class LabelFolder:
             self._lock.close()
 
     def claim(self, provenance: dict[str, Any], *, dry_run: bool) -> tuple[bool, set[str], dict[str, Any]]:
-        """Lock the folder (not for a ``dry_run``), compare provenance, and find the blocks that are finished.
+        """Lock the folder (not for a ``dry_run``), and compare provenance.
 
-        Returns whether all the work is done, else the finished blocks, and the folder's provenance. Raises ``OSError``
-        if the folder cannot be written, ``ValueError`` if another run works in it, or its files are of another one.
+        Returns whether all the work is done, else the finished blocks, and the folder's provenance. Raises
+        ``ValueError`` if another run works there, or its files are of another one.
         """
         if not dry_run:
             self._lock = lock_folder(self.path)
@@ -104,10 +103,7 @@ class LabelFolder:
         return {*known, *(name for name in self._names.all - known if self._read(name) is not None)}
 
     def begin(self, known: Set[str], *, strict: bool) -> set[str]:
-        """Return the finished blocks, and remove all else: claims of killed processes, and damaged or other blocks.
-
-        With ``strict``, blocks with a rejected question are not finished: it must raise its error again.
-        """
+        """Return the finished blocks (with ``strict``, none with a rejected question), and remove all other files."""
         self._progress.mkdir(exist_ok=True)
         done = {name for name in self.finished(known) if not (strict and self._head(name)["rejected"])}
         for file in self._progress.iterdir():

@@ -43,9 +43,9 @@ def forecast(
 ) -> Forecast:
     """Label a few questions, and estimate the cost of the rest; all processes must call this together.
 
-    The most expensive batch is labelled first, which warms up the models and shows peak memory; its seconds do not
-    count. ``left`` are the positions of the first questions of the batches of ``size`` that are not yet labelled,
-    ``others`` further queries of the run, and ``sample`` >= 1 is rounded up to whole batches.
+    The most expensive batch is labelled first, which warms up the models and shows peak memory. ``left`` are the
+    starts of the batches of ``size`` that are left, ``others`` further queries, and ``sample`` is rounded up to whole
+    batches.
     """
     if not left:
         return Forecast(len(queries), contexts, finished)

@@ -48,13 +48,10 @@ def shrunk(labeled: LabeledQuery) -> LabeledQuery:
 def beyond_chance(
     labeled: Iterable[LabeledQuery], *, heterogeneity: float = 1.0, shrink: bool = False
 ) -> list[LabeledQuery]:
-    """Return the queries whose passages differ by more than chance.
+    """Return the queries whose passages differ by more than chance, with ``shrink`` with ``shrunk`` labels.
 
-    Args:
-        labeled: Labelled queries.
-        heterogeneity: Largest p-value of ``heterogeneity_p_value``, in (0, 1]; about this share of the queries whose
-            passages are equally good is returned; 1 returns all queries.
-        shrink: Whether labels are shrunk to their mean afterwards (``shrunk``).
+    ``heterogeneity`` is the largest p-value, in (0, 1]: about this share of the queries whose passages are equally
+    good is returned; 1 returns all.
     """
     kept = [row for row in labeled if heterogeneity_p_value(row) <= heterogeneity]
     return [shrunk(row) for row in kept] if shrink else kept

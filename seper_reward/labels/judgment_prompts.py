@@ -23,10 +23,7 @@ class JudgmentPrompts:
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> "JudgmentPrompts":
-        """Return the default prompts, overridden by the prompts of a YAML file.
-
-        Raises ``OSError`` if the file cannot be read, ``ValueError`` for unknown names or fields.
-        """
+        """Return the default prompts, overridden by those of a YAML file; ``ValueError`` for unknown names."""
         known = yaml.safe_load(_DEFAULT_PROMPTS.read_text(encoding="utf-8"))
         if path is None:
             return cls(known)

@@ -82,37 +82,24 @@ _BOTH_OF_ONE: dict[PseudoAnswer, Task] = {"explicit": "answer_point", "implicit"
 
 @dataclass(frozen=True)
 class JudgmentOptions:
-    """How passages are judged.
+    """How passages are judged; ``ValueError`` if an option is out of range, or the method does not support the form.
 
-    Attributes:
-        method: ``"a_s"``, ``"a_r"``, ``"ar_s"``, ``"ar_r"``: ITEM. Each round answers from the passages chosen in the
-            previous round (in the first round, or if none was chosen, from all passages). With ``ar`` it then orders
-            all passages by relevance, starting from the previous round's order. Finally it judges all passages by the
-            answer: ``s`` chooses a set, ``r`` orders them by utility and chooses the first ones. ``"exp_a"`` and
-            ``"imp_a"`` (UJ-ExpA, UJ-ImpA): one reply with an explicit or implicit answer and a set; ``"vanilla"``: a
-            set without an answer; ``"k_sampling"``: votes of several replies with an answer and a set, for several
-            orders of the passages; ``"rank_gpt"``: the first passages by relevance, without an answer.
-        form: ``"listwise"``: the reader sees all passages at once; ``"pointwise"``: one passage at a time, for
-            ``vanilla``, ``a_s``, ``exp_a`` and ``imp_a`` only: other methods compare passages in one reply.
-        pseudo_answer: For ITEM and ``k_sampling``: ``"explicit"``, the reader's answer, or ``"implicit"``, the
-            information that is needed to answer.
-        rounds: Maximum number of rounds of ITEM, >= 1; it stops early if the same passages are chosen again.
-        top_k: Number of passages of an order that are chosen, >= 1.
-        samples: Number of orders that ``k_sampling`` votes over, >= 1: the given order and random ones.
-        same_answer: ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops without another judgment;
-            ``None`` does not compare them.
-
-    Raises:
-        ValueError: An option is unknown or out of range, or the method does not support the form.
+    The methods ``"a_s"``, ``"a_r"``, ``"ar_s"`` and ``"ar_r"`` are ITEM. Each round answers from the passages chosen
+    in the previous round (in the first round, or if none was chosen, from all passages). With ``ar`` it then orders
+    all passages by relevance, starting from the previous round's order. Finally it judges all passages by the answer:
+    ``s`` chooses a set, ``r`` orders them by utility and chooses the first ones. ``"exp_a"`` and ``"imp_a"`` (UJ-ExpA,
+    UJ-ImpA): one reply with an explicit or implicit answer and a set; ``"vanilla"``: a set without an answer;
+    ``"k_sampling"``: votes of several replies with an answer and a set, for several orders of the passages;
+    ``"rank_gpt"``: the first passages by relevance, without an answer.
     """
 
     method: Method = "a_s"
-    form: Form = "listwise"
-    pseudo_answer: PseudoAnswer = "explicit"
-    rounds: int = 3
-    top_k: int = 5
-    samples: int = 6
-    same_answer: float | None = None
+    form: Form = "listwise"  # "pointwise": the reader sees one passage at a time; for methods that do not compare them
+    pseudo_answer: PseudoAnswer = "explicit"  # the reader's answer; "implicit": the information that is needed
+    rounds: int = 3  # at most, of ITEM; it stops early if the same passages are chosen again
+    top_k: int = 5  # passages of an order that are chosen
+    samples: int = 6  # orders that `k_sampling` votes over: the given order and random ones
+    same_answer: float | None = None  # ROUGE-L of two successive pseudo-answers, in (0, 1], at which ITEM stops
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -140,11 +127,7 @@ class JudgmentOptions:
 
     @classmethod
     def preset(cls, name: JudgmentPreset, method: Method, **changes: Any) -> "JudgmentOptions":
-        """Return published options by name, with changes.
-
-        ``"paper"`` and ``"default"`` have 3 rounds, the 5 first passages, and votes over 6 orders; ``"official"`` has
-        the values of the published code: 5 rounds (6 of ``ar``) and the 10 first passages.
-        """
+        """Return published options by name, with changes; ``"official"`` has the values of the published code."""
         check_choice("preset", name, get_args(JudgmentPreset))
         options = cls(method)
         if name == "official":
@@ -153,11 +136,7 @@ class JudgmentOptions:
 
 
 def judge(options: JudgmentOptions, passages: int, *, seed: str, similarity: Similarity = operator.eq) -> Plan:
-    """Return the plan of a method for a question with P >= 1 passages; ``seed`` seeds the orders of ``k_sampling``.
-
-    ``similarity`` is that of two pseudo-answers, in [0, 1], for ``same_answer``. The plan raises ``UnscorableError``
-    if a required reply is ``None``.
-    """
+    """Return the plan of a method for a question with P >= 1 passages; ``seed`` seeds the orders of ``k_sampling``."""
     everything = tuple(range(passages))
     if options.method == "k_sampling":
         return (yield from _k_sampling(options, everything, seed))

@@ -17,21 +17,12 @@ Found = tuple[Query, LabeledQuery | UnscorableError]
 
 
 def batch_size(labeler: PassageLabeler, wanted: int | None = None) -> int:
-    """Return the number of queries in one batch: ``wanted`` >= 1, or the default of the labeler's scorer if ``None``.
-
-    It is 1 if batches save nothing: for labelers without a reader, and for engines, which build their own batches from
-    the queries that are announced.
-    """
+    """Return the number of queries in a batch: ``wanted`` >= 1, or the scorer's; 1 if batches save nothing."""
     if wanted is not None and wanted < 1:
         raise ValueError(f"batch_size must be at least 1, got {wanted}")
-    if labeler.scorer is None or reads_ahead(labeler):
+    if labeler.scorer is None or (labeler.samples and labeler.scorer.sampler.prompts_ahead):
         return 1
     return wanted or labeler.scorer.batch_size
-
-
-def reads_ahead(labeler: PassageLabeler) -> bool:
-    """Return whether the labeler announces queries to an engine ahead, for which it needs many of them at once."""
-    return labeler.samples and labeler.scorer is not None and bool(labeler.scorer.sampler.prompts_ahead)
 
 
 def label_batches(labeler: PassageLabeler, batches: Iterable[Sequence[Query]]) -> Iterator[Found]:
@@ -46,11 +37,7 @@ def row_of(labeler: PassageLabeler, query: Query, labeled: LabeledQuery | Unscor
 
 
 def label_all(labeler: PassageLabeler, queries: Sequence[Query], size: int | None = None) -> Iterator[Found]:
-    """Label queries, and yield each in order with its labels or its error, identically on each process.
-
-    All processes must call this together: they share the batches, and each gets all labels, at the end if there are
-    several.
-    """
+    """Label queries, which processes share, and yield each in order with its labels or its error, on each process."""
     batches = in_batches(queries, batch_size(labeler, size))
     costs = [sum(map(query_cost, batch)) for batch in batches]
     mine, state = shard(batches, costs), process_state()

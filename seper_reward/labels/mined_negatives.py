@@ -93,9 +93,9 @@ class MinedNegatives:
 def read_mined(path: str | Path) -> MinedNegatives:
     """Read mined hard negatives; the columns of the first row determine the layout.
 
-    In rows of sentence-transformers the question is in ``anchor``, ``query`` or ``question``, else in the first
-    column, and the positive in ``positive``, else in the second. Raises ``BadRowError`` if a row lacks a column or a
-    text, ``ValueError`` if there are no rows, and ``OSError`` if the file cannot be read.
+    In rows of sentence-transformers, question and positive are in the first columns unless others are named
+    ``anchor``, ``query`` or ``question``, and ``positive``. Raises ``BadRowError`` if a row lacks a column or a text,
+    ``ValueError`` without rows.
     """
     found = list(read_valid_rows(path))
     if not found:

@@ -20,11 +20,7 @@ _TOLERANCE = 0.05  # difference of utilities that does not matter
 def run_plans(
     plans: Iterable[Generator[list[A], Any, C]], answer: Callable[[list[A]], Sequence[B | UnscorableError]]
 ) -> list[C | UnscorableError]:
-    """Run plans in rounds, and return their results; the requests of all plans in a round are one batch.
-
-    A plan with an error among its answers receives the error as an exception, and the result of a plan that raises
-    ``UnscorableError`` is this error.
-    """
+    """Run plans in rounds, and return their results or errors; the requests of all plans in a round are one batch."""
     running = dict(enumerate(plans))
     results: dict[int, C | UnscorableError] = {}
     answers: dict[int, Any] = dict.fromkeys(running)
@@ -52,11 +48,11 @@ def sets_to_label(measured: Mapping[Context, Estimate], size: int, given_top: in
 
 
 def smallest_sufficient(measured: Mapping[Context, Estimate], error: Callable[[Context], float]) -> Context:
-    """Return the smallest measured context that is not worth significantly less than the best context.
+    """Return the smallest measured context that is not worth significantly less than the best one.
 
-    A context is worth less if the difference of utilities exceeds 0.05 and the 95 % error of the difference. Its
-    utility is biased upwards, as it was chosen among many noisy numbers. ``error`` returns the standard error of a
-    context's measure, without that of the shared baseline.
+    A context is worth less if it lacks more than 0.05 and the 95 % error of the difference; ``error`` is that of a
+    context's measure, without the shared baseline. Its utility is biased upwards, as it was chosen among noisy
+    numbers.
     """
     from scipy.stats import norm
 

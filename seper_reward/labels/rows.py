@@ -137,10 +137,7 @@ def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQue
 
 
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
-    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
-
-    Raises ``OSError`` if the folder has no finished labels, ``ValueError`` if a row is no object or a file changed.
-    """
+    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file."""
     folder = Path(folder)
     check_finished(folder)
     check_labels(folder)
@@ -148,10 +145,7 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
 
 
 def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = None) -> list[LabeledQuery]:
-    """Return the labelled queries of label rows, given by their place in a file.
-
-    ``label`` is the field of the labels, ``None`` for the recommended one; a row without it raises ``ValueError``.
-    """
+    """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row."""
     label = label or recommended_label(rows.values())
     labeled = []
     for where, row in rows.items():
@@ -209,10 +203,10 @@ def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
-    """Return the field of label rows to train on.
+    """Return the field of label rows to train on: the labeler's, or for ``delta_seper`` the best that all rows have.
 
-    If the labeler is ``delta_seper``, this is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` that
-    all passages have (docs/results.md), or the label of the sets if sets were labelled; else the labeler's field.
+    That is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` (docs/results.md), or the label of the
+    sets.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:

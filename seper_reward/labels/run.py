@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from seper_reward.data.queries import Rejected
 from seper_reward.labels.folder import PROGRESS, LabelFolder, Names
 from seper_reward.labels.forecast import Forecast, forecast
-from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, label_files, written_hashes
+from seper_reward.labels.integrity import PROVENANCE, SUMMARY, changed_files, written_hashes
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, row_of
@@ -26,7 +26,7 @@ from seper_reward.labels.provenance import provenance, queries_hash, query_key
 from seper_reward.options import MARGIN
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.json_files import read_json, read_lines, without_nan
+from seper_reward.runtime.json_files import read_json, without_nan
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Passage, Query, UnscorableError
@@ -77,23 +77,14 @@ class _Work:
 
 
 class LabelRun:
-    """Labels queries, and writes the labels to a folder.
+    """Labels queries with unique ids, and writes the labels to a folder, made if absent.
 
-    Args:
-        output_dir: Folder of the labels, made if absent.
-        labeler: The labeler.
-        queries: The queries, in output order, with unique ids.
-        rejected: Rows of the input that are unusable.
-        settings: The command's settings, recorded in ``provenance.json`` only.
-        block: Number of neighbouring questions in one batch, >= 1; ``None`` for the scorer's default. Low digits of
-            labels depend on the questions of a batch. Servers build their own batches.
-        margin: Least distance of a label's 95 % interval from 0 to count as help or harm in the summary.
-        dry_run: Whether the folder is only read; then ``forecast`` is available, but not ``run``.
-
-    Raises:
-        OSError: The folder cannot be made or written.
-        ValueError: Another run works in the folder, it has labels of other settings or queries, or its files were
-            changed after the run; or ``block`` is below 1.
+    ``rejected`` are unusable rows of the input, and ``settings`` those recorded in ``provenance.json``. ``block`` is
+    the number of neighbouring questions in one batch (default: the scorer's), on which low digits of labels depend;
+    servers build their own. ``margin`` is the least distance of a label's 95 % interval from 0 to count as help or
+    harm in the summary. With ``dry_run`` the folder is only read, for ``forecast``. Raises ``OSError`` if the folder
+    cannot be written, ``ValueError`` if another run works there, it has labels of other settings or queries, or its
+    files were changed.
     """
 
     def __init__(
@@ -134,8 +125,7 @@ class LabelRun:
     ) -> dict[str, Any]:
         """Label the remaining questions, write all files, and return the content of ``summary.json``.
 
-        With ``strict``, a question that cannot be scored raises its error instead of being rejected; finished
-        questions stay on disk. ``on_label`` gets each row that this process labels.
+        With ``strict``, a question that cannot be scored raises its error. ``on_label`` gets each row of this process.
         """
         together(self._files.lock_again)
         try:
@@ -153,10 +143,7 @@ class LabelRun:
             self._files.free()
 
     def forecast(self, sample: int = 3) -> Forecast:
-        """Measure a few of the remaining questions, and estimate the run; all processes must call this together.
-
-        The labeler should have no cache: cached responses make the estimate too small.
-        """
+        """Measure a few of the remaining questions to estimate the run, without a cache; all processes call it."""
         work = self._labelling
         finished = len(work.queries) if self.complete else self.finished
         left = [] if self.complete else [start for at in self._left(work) for start in work.blocks[at][:: work.batch]]
@@ -165,10 +152,6 @@ class LabelRun:
         return forecast(
             work.labeler, work.queries, contexts, left, work.batch, others, finished=finished, sample=sample
         )
-
-    def labels(self) -> list[dict[str, Any]]:
-        """Read all label rows into memory."""
-        return [row for file in label_files(self.folder) for row in read_lines(file)]
 
     def _left(self, work: _Work) -> list[int]:
         """Return the blocks that are not finished."""
@@ -232,10 +215,7 @@ class LabelRun:
 def finished_summary(
     output_dir: str | Path, labeler: PassageLabeler, input_key: str | None, block: int | None = None
 ) -> dict[str, Any] | None:
-    """Return the summary of a finished run of this labeler on the input with this key, without reading the input.
-
-    ``None`` if there is no such run, or one of its files changed; ``LabelRun`` has the reason.
-    """
+    """Return the summary of an unchanged, finished run of this labeler on the input with this key, else ``None``."""
     folder = Path(output_dir)
     if not was_labelled(folder, input_key) or (folder / PROGRESS).exists():
         return None

@@ -142,10 +142,7 @@ def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, floa
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
-    """Return counts, means and shares of labels, for logs; 0 without labels.
-
-    A passage is helpful if its label is at least ``margin``, harmful if it is at most ``-margin``.
-    """
+    """Return counts, means and shares of labels, for logs; a label of at least ``margin`` helps."""
     values = [label for row in labeled for label in row.labels]
     errors = [error for row in labeled for error in row.std_errors]
     return {

@@ -27,9 +27,8 @@ def lists_to_learn(
 ) -> list[LabeledQuery]:
     """Return the lists of labels that a retriever is trained on, one query for each list.
 
-    ``learn_from`` is ``"singles"``, the labels of single passages, or ``"paths"``, labels hop by hop: ``by_path`` for
-    measured labels, ``by_marks`` for people's grades. ``next_hop`` returns the query to search with after the given
-    passages were read. Raises ``ValueError`` if ``"paths"`` finds no labels of sets.
+    ``learn_from`` is ``"singles"`` or ``"paths"`` (hop by hop, ``by_path`` or ``by_marks``), and ``next_hop`` returns
+    the query to search with after the given passages. Raises ``ValueError`` if ``"paths"`` finds no labels of sets.
     """
     if learn_from == "singles":
         return list(labeled)
@@ -46,12 +45,10 @@ def by_path(labeled: LabeledQuery) -> list[Hop]:
     """Return the best reachable utility of each passage, hop by hop, along the best measured set of passages.
 
     A passage's label is the utility of the best measured set that contains the given passages and this one, less the
-    utility of the given passages alone. So a passage that finds the answer only with a second one has the label of
-    both in the first hop, but a useless passage next to one that suffices also has a label above 0. Later hops begin
-    with any passages of the best set that were measured, in its order.
-
-    The error of the given passages' measure replaces the error of the baseline and cancels in differences. If a set
-    was measured in several orders, the first one counts. The maximum of noisy measures is biased upwards.
+    utility of the given passages alone: a passage that finds the answer only with a second one has the label of both
+    in the first hop. The error of the given passages' measure replaces that of the baseline, and cancels in
+    differences. If a set was measured in several orders, the first counts. The maximum of noisy measures is biased
+    upwards.
     """
     singles = zip(labeled.labels, labeled.passage_errors, strict=True)
     # by positions: the utility of a set over no passage, and the error of its measure

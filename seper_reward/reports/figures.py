@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.marks import role_of, role_order
-from seper_reward.reports.tables import cluster_segments
+from seper_reward.reports.tables import center, cluster_segments
 from seper_reward.runtime.imports import need
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
@@ -19,11 +19,7 @@ Point = tuple[float, float]
 
 
 def plot_belief(row: Mapping[str, Any], path: Path) -> None:
-    """Plot the change of the belief in the answer by each passage: one bar per context, with clusters as segments.
-
-    Clusters whose responses support the answer by 0.5 or more on average are green, all other clusters grey. At most
-    four passages of the label row are shown, the first of each role.
-    """
+    """Plot the belief with each passage: one bar per context, with clusters as segments, green if they support."""
     by_role: dict[str, Mapping[str, Any]] = {}
     for passage in row["passages"]:
         by_role.setdefault(
@@ -56,11 +52,7 @@ def plot_belief(row: Mapping[str, Any], path: Path) -> None:
 
 
 def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Plot measures of rankings as bars, side by side.
-
-    ``found`` has values by ranking and measure: a number, or ``{"mean", "sd"}`` for a bar with an error; measures with
-    other values are left out.
-    """
+    """Plot measures of rankings, numbers or ``{"mean", "sd"}`` by ranking and measure, as bars side by side."""
     first = next(iter(found.values()))
     measures = [name for name, value in first.items() if center(value) is not None]
     figure = new_figure(2 + 0.9 * len(measures), 4)
@@ -78,11 +70,7 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches.
-
-    Raises:
-        OSError: matplotlib is not installed.
-    """
+    """Return an empty figure of this size in inches; ``OSError`` if matplotlib is not installed."""
     return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
 
 
@@ -102,13 +90,7 @@ def plot_intervals(
     path: Path,
     ours: Sequence[str] = (),
 ) -> None:
-    """Plot values with intervals as points on lines, one panel per title, with the same rows in each.
-
-    Args:
-        panels: By title, series and name of the row, the value and its interval; several series have a legend.
-        path: Image file.
-        ours: Rows in the colour of ΔSePer, if there is one series.
-    """
+    """Plot value and interval by panel, series and row; rows in ``ours`` have the colour of ΔSePer."""
     names = list(dict.fromkeys(name for panel in panels.values() for row in panel.values() for name in row))
     most = max(map(len, panels.values()))
     figure = new_figure(2.5 + 3.5 * len(panels), (0.25 + 0.08 * most) * len(names) + 1.4)
@@ -149,10 +131,3 @@ def plot_tradeoff(points: Mapping[str, Point], path: Path) -> None:
     axes.set_ylim(0, 1)
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
-
-
-def center(value: Any) -> float | None:
-    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
-    if isinstance(value, Mapping):
-        return value.get("mean")
-    return float(value) if isinstance(value, (int, float)) else None

@@ -18,13 +18,7 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE, label_files
-from seper_reward.labels.rows import (
-    DELTA_SEPER,
-    baseline_sepers,
-    labeled_queries,
-    labeler_of,
-    read_label_rows,
-)
+from seper_reward.labels.rows import DELTA_SEPER, baseline_sepers, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import placebo_effect, summarize, summary_warnings
 from seper_reward.options import MARGIN
 from seper_reward.reports.overview import (
@@ -83,17 +77,7 @@ class Axis:
 
 
 def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) -> None:
-    """Write labels as one HTML page; data is always escaped.
-
-    Args:
-        path: File to write; its folder is made if absent.
-        labels: Folder written by ``seper-reward label``.
-        margin: Value above which a label's 95 % interval is shown as help (harm: below ``-margin``).
-
-    Raises:
-        OSError: A file is missing, or cannot be written.
-        ValueError: A file has other content, or there is nothing to show.
-    """
+    """Write a folder of labels as one HTML page; data is always escaped."""
     path, script = Path(path), _asset("report.js")
     page = (
         _environment()
@@ -125,7 +109,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
     edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
-    summary = summarize(rows, column, margin=margin)
+    summary, baselines = summarize(rows, column, margin=margin), baseline_sepers(rows)
     provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
     return {
         "folder": str(folder),
@@ -135,7 +119,7 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
         "summary": summary,
         "notes": _notes(folder, summary, column),
         "mean": sum(passage.label for passage in passages) / len(passages),
-        "baseline": _mean_baseline(rows),
+        "baseline": sum(baselines) / len(baselines) if baselines else None,
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
         "verdicts": VERDICTS,
         # labelers without errors would give points
@@ -166,11 +150,6 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
                 "differences between passages may be noise"
             )
     return notes + summary_warnings(summary)
-
-
-def _mean_baseline(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    known = baseline_sepers(rows)
-    return sum(known) / len(known) if known else None
 
 
 def _panels(passages: Sequence[LabeledPassage], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -42,10 +42,7 @@ class LabeledPassage:
 def labeled_passages(
     rows: Sequence[Mapping[str, Any]], labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN
 ) -> list[LabeledPassage]:
-    """Return the passages of label rows, given also as labelled queries (``labeled_query``).
-
-    The interval of a label in the field ``column`` means help above ``margin`` >= 0, and harm below ``-margin``.
-    """
+    """Return the passages of label rows, given also as labelled queries (``labeled_query``)."""
     found = []
     for number, (row, query) in enumerate(zip(rows, labeled, strict=True)):
         passages = query.query.passages
@@ -70,10 +67,7 @@ def labeled_passages(
 
 
 def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[Counter[str]]:
-    """Return the number of labels in each bin, by verdict.
-
-    The ascending edges include all labels. Each bin includes its lower edge, and the last one also its upper edge.
-    """
+    """Return the number of labels in each bin, from its lower edge on, by verdict."""
     bins: list[Counter[str]] = [Counter() for _ in edges[1:]]
     for passage in passages:
         bins[min(bisect.bisect_right(edges, passage.label), len(bins)) - 1][passage.verdict] += 1
@@ -81,11 +75,7 @@ def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> lis
 
 
 def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]]:
-    """Return the mean label of each group of questions and role of passages.
-
-    Groups have the order of the folder, roles that of ``role_order``. The 95 % ``interval`` is a bootstrap over
-    questions, ``None`` for a single question; ``helpful`` and ``harmful`` are shares of the passages.
-    """
+    """Return the mean label of each group of questions and role of passages, with its bootstrap over questions."""
     groups = list(dict.fromkeys(passage.group for passage in passages))
     cells: dict[tuple[str, str], list[LabeledPassage]] = {}
     for passage in passages:
@@ -136,9 +126,8 @@ def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
 def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, Any]]:
     """Return the share of passages in each bin of labels that people marked relevant; bins are as for ``histogram``.
 
-    Passages of unmarked questions are left out. Per non-empty bin: ``low`` and ``high``, its edges; ``n``, its number
-    of passages; ``share`` of these that are marked relevant, and the 95 % ``interval`` of the share (Wilson, JASA 22,
-    1927), which assumes independent passages.
+    Passages of unmarked questions are left out. The 95 % interval (Wilson, JASA 22, 1927) assumes independent
+    passages.
     """
     bins: dict[int, list[bool]] = {}
     for passage in passages:

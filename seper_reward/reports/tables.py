@@ -28,12 +28,9 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def measures_table(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a Markdown table with one row per number of the first name, and one column per name.
-
-    A value is a number, ``{"mean", "sd"}`` or ``None``; a missing one is a dash.
-    """
+    """Return a Markdown table with one row per number of the first name, and one column per name."""
     first = next(iter(found.values()))
-    keys = [key for key, value in first.items() if value is None or _is_number(value)]
+    keys = [key for key, value in first.items() if value is None or center(value) is not None]
     return markdown_table(["", *found], [[key, *(cell(row.get(key)) for row in found.values())] for key in keys])
 
 
@@ -76,6 +73,11 @@ def lead_text(row: Mapping[str, Any]) -> str:
 def questions_text(questions: int, left_out: int) -> str:
     """Return the number of questions used, and of questions left out if there are any."""
     return f"{questions} questions" + (f", {left_out} left out" if left_out else "")
+
+
+def rows_text(count: int) -> str:
+    """Return a number of rows as text."""
+    return f"{count} row{'s' * (count != 1)}"
 
 
 def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
@@ -207,8 +209,11 @@ def _interval(interval: Sequence[float]) -> str:
     return f"[{low:.3f}, {high:.3f}]"
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) or (isinstance(value, Mapping) and "mean" in value)
+def center(value: Any) -> float | None:
+    """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
+    if isinstance(value, Mapping):
+        return value.get("mean")
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def stages_line(profile: Profile) -> str:

@@ -30,17 +30,8 @@ _WANDB = "wandb"
 class Run:
     """A run in W&B, as a context manager; without W&B all methods do nothing.
 
-    A trainer of transformers inside the ``with`` block continues the same run, which belongs to the process.
-
-    Args:
-        report_to: ``"wandb"``, ``"none"``, or a list of trackers; names other than W&B's are left to the trainer.
-        job_type: Kind of the run, such as ``"label"``.
-        config: The run's settings.
-        folder: Folder of the outputs, with the identity of the run, for resuming; ``None`` for a new run.
-        name: Name of a new run; ``None`` lets W&B choose one.
-
-    Raises:
-        OSError: W&B is not installed, or fails to start a run.
+    A trainer of transformers inside the ``with`` block continues the same run. ``folder`` has the identity of the run,
+    for resuming. Raises ``OSError`` if W&B is not installed, or fails to start a run.
     """
 
     def __init__(
@@ -101,14 +92,12 @@ class Run:
         if self._tracker is not None and rows:
             import wandb
 
-            data = [[_cell(row[column]) for column in rows[0]] for row in rows]
+            kinds = (int, float, str, type(None))
+            data = [[each if isinstance(each := row[name], kinds) else str(each) for name in rows[0]] for row in rows]
             self._tracker.log({name: wandb.Table(columns=list(rows[0]), data=data)})
 
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
-        """Log a figure, if matplotlib is installed.
-
-        ``plot`` writes the figure to a path, in the format of its suffix.
-        """
+        """Log the figure that ``plot`` writes to a path, if matplotlib is installed."""
         if self._tracker is None or find_spec("matplotlib") is None:
             return
         import wandb
@@ -135,11 +124,7 @@ class Run:
 
 
 class LabelTracker:
-    """Logs one label run: progress, the distribution of labels, and examples.
-
-    ``column`` is the field of the labels, ``cache`` that of the logged hits and misses, and ``finished`` the number of
-    questions that an interrupted run finished.
-    """
+    """Logs one label run: progress, the distribution of labels, and examples."""
 
     def __init__(self, run: Run, column: str, cache: Cache | None = None, finished: int = 0) -> None:
         self._run, self._column, self._cache = run, column, cache
@@ -201,7 +186,3 @@ def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) ->
         }
         example["clusters"] = clusters_text(passage["responses"])
     return example
-
-
-def _cell(value: Any) -> Any:
-    return value if isinstance(value, (int, float, str)) or value is None else str(value)

@@ -13,10 +13,9 @@ _SIZE = 65536  # queries
 class CachedRetriever:
     """Caches the results of a retriever, and sends it many queries in one call.
 
-    A dense retriever embeds a batch of queries much faster than single queries. A batch consists of the queries that
-    other threads sent during the previous search, as with ``AsyncGRPOTrainer``, and of queries announced by
-    ``expect``, as ``prefetch_searches`` does for TRL's other trainers. Embeddings of a batch differ from those of
-    single queries in low digits, so near-ties can be ranked differently. A full cache (65536 queries) is emptied.
+    A batch consists of the queries that other threads sent during the previous search, and of those announced by
+    ``expect``. Embeddings of a batch differ in low digits, so near-ties can be ranked differently. A full cache is
+    emptied.
     """
 
     def __init__(self, retriever: Retriever) -> None:
@@ -30,11 +29,7 @@ class CachedRetriever:
         self._expected |= dict.fromkeys(queries)
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
-        """Return the best passages of each question as ``Retriever.retrieve``.
-
-        Raises ``ValueError`` if the retriever rejects one of these questions; announced queries that it rejects are
-        dropped.
-        """
+        """Return the best passages of each question; announced queries that the retriever rejects are dropped."""
         found = [self._found.get((each, top_k)) for each in questions]
         if None not in found:
             return [each for each in found if each is not None]

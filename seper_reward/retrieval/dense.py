@@ -20,26 +20,10 @@ _LISTS_PER_PROBE = 16  # approximate search compares one of this many lists
 class DenseRetriever:
     """Search by similarity of a bi-encoder's embeddings, cosine or dot product, over a corpus in memory.
 
-    It can be pickled, even for processes without an accelerator: a copy embeds questions on the CPU.
-
-    Args:
-        encoder: A ``SentenceTransformer``; its ``similarity_fn_name``, prompts and routes are used (``Embedder``).
-        corpus: Passages by id.
-        share: Whether each process embeds only its share of the corpus; all processes must then construct the
-            retriever together, and each gets the whole index.
-        dtype: The dtype of the encoder's matrix products, as in ``Embedder``; similarities are computed in fp32.
-        cache_dir: Folder for the corpus's embeddings, by the encoder's weights; ``None`` does not store them.
-        index: A ready faiss index of inner products of this encoder's vectors, in the order of the corpus (default:
-            ``build_index`` of the corpus).
-
-    Attributes:
-        index: The faiss index.
-        passages: The passages, in the order of the index.
-
-    Raises:
-        OSError: faiss is not installed.
-        ValueError: A ready index does not fit the corpus and the encoder, or the encoder's similarity is neither
-            cosine nor dot product.
+    It can be pickled, even for processes without an accelerator. ``encoder`` is a ``SentenceTransformer``, ``dtype``
+    that of ``Embedder``; with ``share`` each process embeds its share of the corpus, and gets the whole index;
+    ``cache_dir`` stores embeddings; ``index`` is a ready faiss index of inner products, in the order of the corpus.
+    Raises ``OSError`` without faiss, ``ValueError`` if the index does not fit, or the similarity is neither of both.
     """
 
     def __init__(
@@ -75,8 +59,7 @@ class DenseRetriever:
 def build_index(vectors: np.ndarray, exact: bool | None = None) -> Any:
     """Return a faiss index of inner products over the rows of ``vectors``, fp32 of shape (passages, dimension).
 
-    It compares a question with all passages (default below ``EXACT_BELOW`` passages), or only with those in the
-    clusters nearest to it.
+    It is exact by default below ``EXACT_BELOW`` passages; else only the clusters nearest to a question are compared.
     """
     faiss = need("faiss", "retrieval")
     passages, dimension = vectors.shape

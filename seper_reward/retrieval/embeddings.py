@@ -21,12 +21,7 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 
 
 class Embedder:
-    """Embeds questions and passages with a ``SentenceTransformer`` and its prompts and routes for both.
-
-    Texts of similar length share a forward pass. The ``dtype`` is that of matrix products: ``torch.float32`` does not
-    change the encoder, a shorter dtype is autocast; ``None`` uses bf16 if the device is faster with it
-    (``fast_dtype``). Vectors are scaled to length 1 if ``unit`` (default: by the encoder's similarity).
-    """
+    """Embeds texts with a ``SentenceTransformer`` and its prompts and routes; ``unit`` vectors by its similarity."""
 
     def __init__(self, encoder: Any, dtype: torch.dtype | None = None, unit: bool | None = None) -> None:
         self._encoder, self._given_dtype = encoder, dtype
@@ -48,9 +43,8 @@ class Embedder:
     def passages(self, texts: Sequence[str], cache_dir: Path | None = None, share: bool = False) -> np.ndarray:
         """Return fp32 vectors of shape (number of texts, dimension); at least one text is needed.
 
-        ``cache_dir`` is a folder for vectors, by the encoder's weights and the texts, ``CHUNK`` texts per file.
-        Interrupted commands thus resume, and only new passages of a corpus are embedded. With ``share`` all processes
-        must call this together: each embeds its share, and gets all vectors.
+        ``cache_dir`` is a folder for vectors, by weights and texts, so interrupted commands resume. With ``share`` all
+        processes must call this together: each embeds its share, and gets all vectors.
         """
         processes = process_state().num_processes if share else 1
         size = CHUNK if cache_dir else min(CHUNK, math.ceil(len(texts) / processes))
@@ -96,10 +90,7 @@ class Embedder:
 
 
 def compares_unit_vectors(encoder: Any) -> bool:
-    """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product.
-
-    Raises ``ValueError`` for another similarity.
-    """
+    """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product."""
     similarity = encoder.similarity_fn_name
     if similarity not in ("cosine", "dot"):
         raise ValueError(f"similarity_fn_name of the bi-encoder must be 'cosine' or 'dot', got {similarity!r}")

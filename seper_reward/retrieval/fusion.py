@@ -12,8 +12,7 @@ _DAMPING = 60  # the paper's constant: larger values flatten the weights of the 
 class FusedRetriever:
     """Merges the results of several retrievers by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    A passage's score is the sum of 1 / (60 + rank) over the retrievers, all over the same corpus, that return it in
-    their 100 (at least ``top_k``) best.
+    A passage's score is the sum of 1 / (60 + rank) over the retrievers that have it in their 100 (or ``top_k``) best.
     """
 
     def __init__(self, retrievers: Sequence[Retriever]) -> None:

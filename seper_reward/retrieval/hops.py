@@ -38,11 +38,8 @@ def next_hop(query: Query, read: Sequence[Passage]) -> Query:
 def retrieve_hops(retriever: Retriever, questions: Sequence[str], hops: int, top_k: int) -> list[tuple[Passage, ...]]:
     """Retrieve several times, each time with the ``next_query`` of the question and the best passages found so far.
 
-    Each of the ``hops`` >= 1 searches, in which the retriever gets all questions, reads the best passage that was not
-    read before. Returns at most ``top_k`` passages per question.
-
-    Returns:
-        Per question the passages that were read, in order, then all other passages by their best rank in a hop.
+    Each of the ``hops`` >= 1 searches reads the best passage that was not read before. Returns at most ``top_k``
+    passages: those read, in order, then all others by their best rank in a hop.
     """
     if hops < 1:
         raise ValueError(f"hops must be at least 1, got {hops}")

@@ -24,19 +24,12 @@ _MINILM_NAMES = ("minilm", EMBEDDED)
 def load_retriever(
     name: str, corpus: Mapping[str, Passage] | None = None, embeddings_dir: str | Path | None = None
 ) -> Retriever:
-    """Return a retriever.
+    """Return a retriever by name.
 
-    Args:
-        name: With a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), the hub id or folder of another
-            bi-encoder, or several of these joined by plus signs, such as ``"bm25+minilm"``, which are merged
-            (``FusedRetriever``). Without a corpus: the address of a search service (``SearchService``), or the folder
-            of a ready index (``save_index``).
-        corpus: Passages by id; ``None`` for a retriever that needs no corpus.
-        embeddings_dir: Folder for embeddings of corpora, by the bi-encoder's weights; ``None`` stores none.
-
-    Raises:
-        OSError: A bi-encoder or an index cannot be loaded, or a library is not installed.
-        ValueError: No passage has a word to search for, or a corpus is missing.
+    With a corpus: ``"bm25"``, ``"minilm"`` (the embedded all-MiniLM-L6-v2), the hub id or folder of another
+    bi-encoder, or several of these joined by plus signs, such as ``"bm25+minilm"`` (``FusedRetriever``). Without: the
+    address of a search service, or the folder of a ready index (``save_index``). ``embeddings_dir`` stores embeddings.
+    Raises ``OSError`` if a model or library is missing, ``ValueError`` if the corpus is, or has no words.
     """
     if has_own_passages(name):
         return SearchService(name) if name.startswith(_ADDRESSES) else load_index(name)
@@ -68,10 +61,7 @@ def save_index(folder: str | Path, retriever: DenseRetriever, encoder: str) -> N
 
 
 def load_index(folder: str | Path) -> DenseRetriever:
-    """Return the retriever over the ready index in a folder, in the layout of ``save_index``.
-
-    Raises ``OSError`` if a file or the bi-encoder cannot be loaded, ``ValueError`` if they do not fit together.
-    """
+    """Return the retriever over the ready index in a folder, in the layout of ``save_index``."""
     folder = Path(folder)
     encoder = read_json(folder / INDEX).get("encoder")
     if not isinstance(encoder, str):

@@ -23,14 +23,8 @@ class SearchService:
 
     The response is a list of passages, best first, or an object with the list in ``passages``, ``results``,
     ``documents`` or ``hits``. A passage is a text, or an object with ``text`` (or ``contents``, ``content``,
-    ``snippet``), ``id`` and ``title``, possibly inside a field ``document``.
-
-    Args:
-        url: Address of the requests, such as ``http://localhost:8000/search``.
-        timeout: Timeout of a request, in seconds.
-
-    Raises:
-        ValueError: The URL is not an HTTP address.
+    ``snippet``), ``id`` and ``title``, possibly inside a field ``document``. ``timeout`` is that of a request in
+    seconds. Raises ``ValueError`` if the URL is not an HTTP address.
     """
 
     def __init__(self, url: str, timeout: float = 60.0) -> None:

@@ -16,12 +16,7 @@ _OF_BELIEF, _OF_RESPONSE, _OF_NUMBER = 2000, 800, 32  # bytes; most of a respons
 
 @dataclass
 class Findings:
-    """What is known of some questions: beliefs by context, supports by text, errors by both.
-
-    Attributes:
-        missing: Each distinct question with the contexts and texts that are still to be measured.
-        reused: Per context of the distinct questions, 1 if its belief was in the cache, else 0.
-    """
+    """What is known of some questions: beliefs by context, supports by text, errors by both."""
 
     missing: list[Asked]
     reused: list[float]

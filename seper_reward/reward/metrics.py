@@ -49,11 +49,7 @@ class RewardLog:
     def columns(
         self, name: str, rollouts: Sequence[Rollout], scores: Sequence[Score | None], log: Callable[[str, Any], None]
     ) -> None:
-        """Log the queries with their gains, and the belief before and after them, with the trainer's ``log_extra``.
-
-        With TRL's own columns there are at most 6, which fit 80 characters. Raises ``ValueError`` if another reward of
-        the trainer has the same name.
-        """
+        """Log the queries with their gains, and the belief before and after them, with the trainer's ``log_extra``."""
         alone = _is_alone(name, log)
         beliefs = [score.beliefs if score is not None else () for score in scores]
         columns: dict[str, list[Any]] = {
@@ -73,11 +69,7 @@ class RewardLog:
         profile: Profile,
         reused: Sequence[float],
     ) -> None:
-        """Log metrics with the trainer's method ``log_metric``; TRL averages them over processes and steps.
-
-        ``reused`` has for each belief 1 if it was in the cache, else 0. Raises ``ValueError`` if another reward of the
-        trainer has the same name.
-        """
+        """Log metrics with the trainer's ``log_metric``; ``reused`` is 1 for a belief in the cache, else 0."""
         prefix = "seper" if _is_alone(name, log) else name
         now = time.perf_counter()
         single = seconds(rollouts, profile)
@@ -188,10 +180,7 @@ def describe_belief(belief: Belief) -> str:
 
 
 def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
-    """Return the seconds of one call of the reward: ``sampling``, ``entailment``, and ``reward`` for the total.
-
-    ``retrieval`` is the time of the rollouts' searches before the call.
-    """
+    """Return the seconds of one call of the reward by part; ``retrieval`` are those of the searches before it."""
     spent = profile.seconds
     parts = {
         "sampling": spent["prefill"] + spent["decode"] + spent["draw"],
@@ -203,10 +192,7 @@ def seconds(rollouts: Sequence[Rollout], profile: Profile) -> dict[str, float]:
 
 
 def rollout_metrics(rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> dict[str, list[float]]:
-    """Return metrics as lists, with one value per rollout that has the metric; TRL's trainers average them.
-
-    Rows of other environments are left out.
-    """
+    """Return lists of metrics with one value per rollout that has the metric, without rows of other environments."""
     pairs = [(rollout, score) for rollout, score in zip(rollouts, scores, strict=True) if score is not None]
     own = [score for rollout, score in zip(rollouts, scores, strict=True) if rollout.problem != OTHERS]
     metrics = {

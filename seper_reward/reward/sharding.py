@@ -24,11 +24,8 @@ def is_sharded(trainer: Any) -> bool:
 def whole_policy(trainer: Any) -> Iterator[tuple[Any, str]]:
     """Yield a trainer's policy with full weights and no wrappers, and the kind of sharding; "" if there is none.
 
-    The kinds are ``"FSDP1"``, ``"FSDP2"`` and ``"ZeRO-3"``. The weights are read-only: changes are lost. All ranks
-    must enter the block together; if one fails within it, the other ranks do not wait for it.
-
-    Raises:
-        ValueError: The weights are sharded in a way in which they cannot be gathered, such as tensor parallelism.
+    The kinds are ``"FSDP1"``, ``"FSDP2"`` and ``"ZeRO-3"``; changes of the weights are lost. All ranks must enter the
+    block together. Raises ``ValueError`` if the weights cannot be gathered, as with tensor parallelism.
     """
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
@@ -99,9 +96,8 @@ def _refuse_pieces(trainer: Any, policy: Any) -> None:
 class BaseWeights:
     """Copy, in CPU memory, of the base weights that have an adapter, from a policy with unsharded weights.
 
-    TRL merges the LoRA into the base to send the policy's weights to vLLM, and subtracts it afterwards. Each merge
-    rounds the base, in bfloat16 most adapted weights, and the differences add up (huggingface/trl#6688). A quantized
-    weight raises ``ValueError``: a copy of its numbers does not undo a merge.
+    TRL merges the LoRA into the base for vLLM, and subtracts it afterwards; each merge rounds the base, and the
+    differences add up (huggingface/trl#6688). A quantized weight raises ``ValueError``.
     """
 
     def __init__(self, policy: Any) -> None:

@@ -26,8 +26,7 @@ def scatter(asked: Sequence[Asked]) -> list[Asked]:
 def gather(asked: Sequence[Asked], own: Sequence[Measured | UnscorableError]) -> list[Measured | UnscorableError]:
     """Return the results of questions on every rank, from the results of each rank's part (``scatter``).
 
-    As on one rank, a question fails as a whole if one of its contexts or texts cannot be measured. Only the texts of
-    sampled responses are sent to other ranks.
+    A question fails as a whole if one of its contexts or texts does. Only texts of responses are sent to other ranks.
     """
     parts = cut(asked, met()[1])
     found = gathered([_drop_tokens(each) for each in own])

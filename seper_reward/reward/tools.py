@@ -47,10 +47,7 @@ _MISSING = re.compile(
 
 
 class Result(NamedTuple):
-    """A message of a tool: the tool's name, if known, the first text among the call's arguments, and the text.
-
-    ``failed`` is true for the error of a failed call.
-    """
+    """A message of a tool: the tool's name, if known, the first text among the call's arguments, and the text."""
 
     tool: str | None
     query: str
@@ -74,8 +71,7 @@ class Call(NamedTuple):
 class SearchTools:
     """Names of the tools whose results are searches; without ``names``, the only tool that has results.
 
-    ``seen`` counts the results of each tool so far, without failed calls. Names that are no list of texts raise
-    ``ValueError``.
+    ``seen`` counts the results of each tool so far, without failed calls.
     """
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
@@ -156,7 +152,6 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
     """Return the results of tools before the policy's first message, and after each message of the policy.
 
     A result without a name is matched to the call with its id, else to the next call of the policy's last message.
-    Raises ``UnscorableError`` if a message is no mapping.
     """
     results: list[list[Result]] = [[]]
     by_id: dict[str, Call] = {}

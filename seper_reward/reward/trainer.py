@@ -97,10 +97,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         if isinstance(credit, str):
             return credit
         mask = batch["completion_mask"][row].bool()
-        if "tool_mask" in batch:
-            messages = messages_by_mask(mask & batch["tool_mask"][row].bool())
-        else:
-            messages = messages_by_mask(mask)
+        messages = messages_by_mask(mask & batch["tool_mask"][row].bool() if "tool_mask" in batch else mask)
         if bool(mask.any()) and int(messages.max()) + 1 != len(credit.calls):
             return "the completion's tokens do not show the policy's messages"
         return messages

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from seper_reward.data.rows import is_unicode
 from seper_reward.reward.formula import RewardWeights
@@ -13,17 +13,9 @@ from seper_reward.reward.rollouts import Rollout, read_rollouts, unusable
 from seper_reward.reward.tools import SearchTools, SeveralToolsError
 from seper_reward.types import Asked, Passage
 
-
-def _unicode(text: str) -> str:
-    if not is_unicode(text):
-        raise ValueError("expected Unicode, got half a surrogate pair")
-    return text
-
-
 _DEEPEST = 64  # maximum nesting of a body; messages have about ten levels
 _MOST = 1e6  # maximum weight or price; beliefs are at most 1
 Weight = Annotated[float | None, Field(ge=0, le=_MOST)]
-AnyText = Annotated[str, AfterValidator(_unicode)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100_000)]
 Aliases = Annotated[list[Text], Field(min_length=1, max_length=256)]
 AnswersField = Annotated[Aliases, Field(description="Aliases of the gold answer.")]
@@ -35,9 +27,9 @@ def _plain(value: Any, depth: int = 0) -> None:
         raise ValueError(f"expected lists and objects at most {_DEEPEST} deep")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("expected finite numbers")
-    if isinstance(value, str):
-        _unicode(value)
-    elif isinstance(value, Mapping):
+    if isinstance(value, str) and not is_unicode(value):
+        raise ValueError("expected Unicode, got half a surrogate pair")
+    if isinstance(value, Mapping):
         for name, each in value.items():
             _plain(name, depth + 1)
             _plain(each, depth + 1)
@@ -117,8 +109,8 @@ class UtilitiesBody(_PlainBody):
 class FoundBody(PassageBody):
     """A passage of a search, which may be blank or of any length."""
 
-    text: AnyText
-    title: AnyText = ""
+    text: str
+    title: str = ""
 
 
 class AskedBody(_Body):
@@ -127,10 +119,10 @@ class AskedBody(_Body):
     Texts are not restricted, since an invalid text of one rollout must not refuse a whole batch.
     """
 
-    question: AnyText
-    answers: list[AnyText]
+    question: str
+    answers: list[str]
     contexts: list[list[FoundBody]] = []
-    texts: list[AnyText] = []
+    texts: list[str] = []
 
     @property
     def asked(self) -> Asked:
@@ -179,10 +171,7 @@ class Reading:
 
 
 def read_bodies(bodies: Sequence[RolloutBody], reading: Reading) -> list[Rollout]:
-    """Return the rollouts of ``POST /rewards``; unusable rows have the reason in ``problem``.
-
-    If several tools have results in the request, and none is named, no row is usable.
-    """
+    """Return the rollouts of ``POST /rewards``; unusable rows have the reason in ``problem``."""
     tools = SearchTools(reading.search_tools)
     try:
         tools.see(body.completion for body in bodies if body.passages is None)

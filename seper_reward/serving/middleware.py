@@ -107,10 +107,7 @@ class RequestGuard:
 
 
 async def _drain(receive: Callable[[], Awaitable[Any]]) -> dict[str, str]:
-    """Read and drop a refused body: a client whose connection is closed while it sends misses the response.
-
-    Returns the response's headers, which close the connection if the body was too long or too slow to be dropped.
-    """
+    """Drop a refused body, as a client that sends misses the response; return headers, which may close."""
     dropped, end = 0, time.perf_counter() + _BODY_SECONDS
     while dropped <= _MOST_DRAINED:
         try:

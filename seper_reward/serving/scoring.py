@@ -34,11 +34,10 @@ class Scoring:
         self._worker, self._limits = worker, limits
 
     async def ask(self, asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
-        """Return the measurements of each question, or the reason why there are none, in order.
+        """Return the measurements of each question, or the reason why there are none, in order; equal ones only once.
 
-        Equal questions are measured once. ``deadline`` are the seconds that the client waits (``None``: the server's
-        limit). Raises ``HTTPException`` if the request is too long (413), the queue is full (429), the server is
-        stopping (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
+        Raises ``HTTPException`` if the request is too long (413), the queue is full (429), the server is stopping
+        (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
         """
         if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
             most = self._limits.tokens

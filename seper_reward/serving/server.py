@@ -19,8 +19,7 @@ _IDLE_SECONDS = 75
 class Server(uvicorn.Server):
     """Uvicorn with a graceful shutdown: it listens until the worker has answered all accepted requests.
 
-    During the shutdown new requests get 503, and their clients retry until a new server runs. A second signal stops
-    the server immediately.
+    Meanwhile new requests get 503, and their clients retry. A second signal stops the server immediately.
     """
 
     def __init__(self, config: uvicorn.Config, worker: Worker) -> None:

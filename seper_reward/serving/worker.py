@@ -47,12 +47,10 @@ class _Job:
 class Worker:
     """Measures submitted questions block by block in its own thread, the only one that loads and uses the scorer.
 
-    A block contains waiting questions of any client, up to ``block`` contexts, but at least one question (default: the
-    number of prompts that an engine prefetches, 256 on an accelerator, and 16 on a CPU). A context of several requests
-    is measured once. For example, a question's baseline is shared by all clients, in the same block and later, while
-    it is in the ``BeliefMemory`` of ``memory`` bytes. A request beyond ``queue`` waiting contexts is refused, unless
-    the queue is empty. ``about`` is ``SePerScorer.fingerprint``, and ``window`` the maximum length of the reader's
-    prompt in tokens. Errors of ``load`` are raised by the constructor.
+    A block contains waiting questions of any client, up to ``block`` contexts (default: the number of prompts that an
+    engine prefetches, 256 on an accelerator, 16 on a CPU). A context of several requests is measured once while it is
+    in the ``BeliefMemory`` of ``memory`` bytes. A request beyond ``queue`` waiting contexts is refused, unless the
+    queue is empty. Errors of ``load`` are raised by the constructor.
     """
 
     def __init__(
@@ -81,11 +79,7 @@ class Worker:
         return self._thread.is_alive()
 
     def submit(self, asked: Sequence[Asked]) -> "list[Future[Measured]]":
-        """Accept the questions of one request, either all or none; return one future per question.
-
-        A question that cannot be scored gets an ``UnscorableError``. One whose future is cancelled before its block
-        starts is not measured. Raises ``FullError`` if the queue is full, ``ClosedError`` if the worker is stopping.
-        """
+        """Accept all questions of a request, with a future each; else raise ``FullError`` or ``ClosedError``."""
         jobs = list(map(_Job, asked))
         size = sum(map(_size, jobs))
         with self._changed:

@@ -13,7 +13,6 @@ from seper_reward.baselines.voting import (
     VoteOptions,
     VoteWeights,
     _search,
-    _starting_strengths,
     search_weights,
     support,
     vote_scores,
@@ -100,15 +99,6 @@ def test_other_poolings_by_hand():
     assert pooled("max", heavy) == pytest.approx([0.2 * 0.9 / 0.6, 0.12 / 0.6, 0.85, 0.085 / 0.6])
 
 
-def test_votes_are_those_of_the_others():
-    """Of 4 answers of which two are alike, none has a majority of the others, and the two have most votes (C.4)."""
-    alike = np.eye(4)[None].copy()
-    alike[0, 0, 1] = alike[0, 1, 0] = 0.9
-    votes, all_win = np.ones((1, 4)), np.ones((1, 4), bool)
-    assert support(alike, votes, all_win, VoteOptions(pooling="majority"))[0].tolist() == [0, 0, 0, 0]
-    assert support(alike, votes, all_win, VoteOptions(pooling="plurality"))[0].tolist() == [1, 1, 0, 0]
-
-
 def slow_winner(table, silent, weights, options):
     """The mean, retriever by retriever."""
     shares = [weight / sum(weights.similarities) for weight in weights.similarities]
@@ -183,8 +173,6 @@ def test_weights_are_searched_on_what_is_right():
     table = np.repeat(tables(exact_match=(1, 0, 0), entailment=(0.9, 0.2, 0.2)), 6, axis=0)
     silent = np.zeros((6, 3), bool)
     right = np.array([[1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1]])
-    assert [each.tolist() for each in _starting_strengths(right)] == [[0.3, 0.3, 0.6], [0.0, 0.0, 0.6]]
-    assert [each.tolist() for each in _starting_strengths(np.zeros((2, 3)))] == [[0.6, 0.6], [0.6, 0.0]]
     for preset in ("paper", "official", "default"):
         options = VoteOptions.preset(preset)
         weights = search_weights(table, silent, right, options)

@@ -7,10 +7,7 @@ import pytest
 
 from seper_reward import SePerScorer
 from seper_reward.baselines.workflows import (
-    Answered,
-    Step,
     StepResult,
-    Trace,
     WorkflowOptions,
     WorkflowResult,
     WorkflowsResult,
@@ -43,13 +40,6 @@ def scorer(tiny_sampler, tiny_judge):
     # as the tiny judge would not: the passage that names Ida entails her
     scripted.entailment = ScriptedModel(lambda pair: float("Ida" in pair.premise and pair.hypothesis == "Ida"))
     return scripted
-
-
-def test_credit_telescopes():
-    trace = Trace("x", (Step("search", "q", (A,)), Step("refuse", "", ())), (), 1, 9)
-    answered = Answered(trace, 1.0, (0.2, 0.7, 0.2))
-    assert answered.gains == pytest.approx([0.5, -0.5])
-    assert answered.delta_seper == pytest.approx(sum(answered.gains)) == 0.0
 
 
 def test_workflows_by_hand(scorer):

@@ -22,6 +22,7 @@ from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.audit import Label, false_negative
 from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.labels.rows import read_label_rows
 from seper_reward.labels.run import LabelRun
 from seper_reward.statistics import interval_over_questions, rounded
 from seper_reward.types import Passage, Query
@@ -107,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     scorer = SePerScorer.from_pretrained(options.reader, options.judge)
     run = LabelRun(options.output_dir, DeltaSePerLabeler(scorer), queries)
     run.run()
-    rows = run.labels()
+    rows = list(read_label_rows(run.folder).values())
     result = {
         "questions": len(rows),
         "flagged": {label: shares(rows, label) for label in LABELS},

@@ -14,6 +14,7 @@ from seper_reward.options import InputOptions
 from seper_reward.types import Passage
 
 FILES = Path(__file__).parent / "files"
+BEIR = InputOptions(str(FILES / "beir" / "queries.jsonl"), corpus=str(FILES / "beir" / "corpus.jsonl"))
 MILL = Passage("Ida Voss runs Hallow's mill.", "Mill", "0")
 SQUAD = Features(
     {
@@ -198,7 +199,7 @@ def test_beir(capsys):
     assert len(examples.corpus) == 4
     assert examples.judgments
     assert "queries.jsonl: read as BEIR" in capsys.readouterr().err
-    with pytest.raises(ValueError, match=r"expected a split of qrels/, one of test, train, got none; .*beir:test"):
+    with pytest.raises(ValueError, match=r"expected a split, one of test, train, got none; .*beir:test"):
         load_input(InputOptions(str(FILES / "beir")))
     with pytest.raises(ValueError, match="got 'dev'"):
         load_input(InputOptions(f"{FILES / 'beir'}:dev"))
@@ -228,13 +229,10 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
         (tmp_path / "bm25.run").write_text(file.read())
     with ir_measures.util.QrelsConverter([ir_measures.Qrel(*each) for each in qrels]).as_tmp_file() as file:
         (tmp_path / "qrels.txt").write_text(file.read())
-    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
 
-    def examples(**options):
-        options = InputOptions(
-            **{name: str(tmp_path / value) if isinstance(value, str) else value for name, value in options.items()}
-        )
-        return load_input(replace(options, input=questions, corpus=corpus), Needs(answers=False))
+    def examples(**files):
+        paths = {name: str(tmp_path / file) for name, file in files.items()}
+        return load_input(replace(BEIR, **paths), Needs(answers=False))
 
     first, second = examples(run="bm25.run").queries
     assert (ids(first), ids(second)) == (["d1", "d2", "d3"], ["d4"])
@@ -255,8 +253,7 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
 
 def test_judgments_of_the_hub_are_tables(tmp_path):
     Dataset.from_list([{"query-id": "q1", "corpus-id": "d1", "score": 1}]).save_to_disk(tmp_path / "qrels")
-    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    options = InputOptions(questions, corpus=corpus, qrels=str(tmp_path / "qrels"))
+    options = replace(BEIR, qrels=str(tmp_path / "qrels"))
     (query,) = load_input(options, Needs(answers=False)).queries
     assert (ids(query), marks(query)) == (["d1"], [1])
 
@@ -288,11 +285,11 @@ def test_judgments_of_the_hub_are_tables(tmp_path):
 )
 def test_runs_and_judgments_that_do_not_fit(tmp_path, option, text, message):
     (tmp_path / "file").write_text(text)
-    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
+    options = replace(BEIR, **{option: str(tmp_path / "file")})
     with pytest.raises(ValueError, match=message):
-        load_input(InputOptions(questions, corpus=corpus, **{option: str(tmp_path / "file")}), Needs(answers=False))
+        load_input(options, Needs(answers=False))
     with pytest.raises(ValueError, match="give the corpus, too"):
-        load_input(InputOptions(questions, **{option: str(tmp_path / "file")}), Needs(answers=False))
+        load_input(replace(options, corpus=None), Needs(answers=False))
 
 
 def test_several_columns_are_joined():
@@ -378,15 +375,13 @@ def test_layouts_may_be_mixed_and_a_bad_row_is_rejected_by_itself():
 
 def test_a_byte_order_mark_in_judgments_is_no_part_of_an_id(tmp_path):
     (tmp_path / "qrels.txt").write_bytes(b"\xef\xbb\xbfq1 0 d1 2\nq2 0 d4 1\n")
-    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    options = InputOptions(questions, corpus=corpus, qrels=str(tmp_path / "qrels.txt"))
+    options = replace(BEIR, qrels=str(tmp_path / "qrels.txt"))
     assert [marks(query) for query in load_input(options, Needs(answers=False)).queries] == [[2], [1]]
 
 
 def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(tmp_path, capsys):
     (tmp_path / "file.run").write_text("q1 Q0 d1 1 3 x\nq1 Q0 blank 2 2 x\nq1 Q0 d3 3 1 x\nq2 Q0 gone 1 1 x\n")
-    questions, corpus = (str(FILES / "beir" / name) for name in ("queries.jsonl", "corpus.jsonl"))
-    options = InputOptions(questions, corpus=corpus, run=str(tmp_path / "file.run"))
+    options = replace(BEIR, run=str(tmp_path / "file.run"))
     (query,) = load_input(options, Needs(answers=False)).queries
     assert ids(query) == ["d1", "d3"]
     said = capsys.readouterr().err

@@ -43,6 +43,7 @@ ROW = {
 
 def test_measures_by_hand():
     first, second = label_measures(ROW, [0.25, 2.0], [3.0, 4.0])
+    assert "delta_belief + 0.25 gain" not in first  # it is seper_gain
     expected = {
         "bm25": 3.0,
         "contains": 1.0,

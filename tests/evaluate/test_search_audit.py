@@ -150,7 +150,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
     assert "2 rollouts of 2 questions, 1 searches" in out
-    assert "1 rows cannot be used" in err
+    assert "1 row cannot be used" in err
     assert "line 3" in err
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["measures"]["accuracy"]["mean"] == 1.0

@@ -218,11 +218,3 @@ def test_other_versions_are_refused_and_named(folder, unfinished, command, monke
             LabelRun(begun, Counting(0), QUERIES)
     assert main(command(folder)) == 2
     assert "(and the same cache, if any), or use the former settings and versions" in capsys.readouterr().err
-
-
-def test_an_unfinished_folder_gives_the_same_bytes(folder, unfinished):
-    LabelRun(unfinished, Counting(1), QUERIES).run()
-    assert [(unfinished / name).read_bytes() for name in PUBLISHED] == [
-        (folder / name).read_bytes() for name in PUBLISHED
-    ]
-    assert [row["id"] for row in labels_of(unfinished)] == ["q0", "q1", "q2", "q3"]

@@ -196,7 +196,7 @@ def absent(path):
 def blind(words):
     """Run a command; processes after the first see nothing of what that one writes, as on a slow network disk."""
     if process_state().process_index == 1:
-        folder.read_json = label_run.read_lines = folder.LabelFolder._read = folder.LabelFolder._head = absent
+        folder.read_json = folder.LabelFolder._read = folder.LabelFolder._head = absent
     return main(words)
 
 

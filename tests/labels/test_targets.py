@@ -1,13 +1,10 @@
 """From labels to what losses take: by hand, on uneven cases."""
 
 import math
-import random
-import statistics
 from dataclasses import replace
 
 import pytest
 
-from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.targets import (
     by_marks,
     by_path,
@@ -160,40 +157,6 @@ def test_what_leads_nowhere_keeps_its_own_label():
     assert beside_c.labeled.labels == pytest.approx((0.5,))
     (only,) = by_path(singles)
     assert only.labeled.labels == singles.labels
-
-
-@pytest.mark.parametrize(
-    ("gain", "first", "later"),
-    [(0.0, (0.0, 0.05), (0.1, 0.3)), (0.3, (0.3, 0.6), (0.5, 0.8)), (0.5, (0.8, 1), (0.9, 1))],
-)
-def test_paths_of_noisy_sets_are_kept_if_a_pair_gains(gain, first, later):
-    """Of ten passages one pair gains. Each measure has an error of .1; the best two are measured with every other one.
-
-    Later hops begin at the best set, a choice among noisy ones, so more of them pass than the test's .1.
-    """
-    noise = random.Random(0)
-    kept, paired, others = [], [], []
-    for _ in range(200):
-        labels = [noise.gauss(0, 0.1) for _ in range(10)]
-        best = sorted(range(10), key=lambda at: -labels[at])[:2]
-        pair = {best[0], (best[0] + 3) % 10}
-        sets = []
-        for front, other in [(front, other) for front in best for other in range(10) if other != front]:
-            if (other, front) not in [each.shown for each in sets]:
-                utility = noise.gauss(gain if {front, other} == pair else 0.0, 0.1)
-                own = utility - labels[front]
-                sets.append(beside((front, other), other, own, 0.14, 0.1, utility=utility, utility_error=0.1))
-        hops = by_path(replace(judged(labels, [0.1] * 10, ids="abcdefghij"), sets=tuple(sets)))
-        kept.append([len(beyond_chance([hop.labeled], heterogeneity=0.1)) for hop in hops])
-        for row in beyond_chance([hops[0].labeled], heterogeneity=0.1, shrink=True):
-            paired += [row.labels[at] for at in pair]
-            others += [row.labels[at] for at in range(10) if at not in pair]
-    low, high = first
-    assert low <= statistics.fmean(each[0] for each in kept) <= high
-    low, high = later
-    assert low <= statistics.fmean(one for each in kept for one in each[1:]) <= high
-    bias = statistics.fmean(paired) - statistics.fmean(others)
-    assert bias > gain / 2 if gain else bias < 0.05
 
 
 def test_marks_hop_by_hop():

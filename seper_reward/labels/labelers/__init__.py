@@ -93,18 +93,12 @@ def parse_labeler(name: str) -> Named:
 def load_labeler(
     name: str, load_scorer: LoadScorer, sets: SetOptions | None = None, label: str | None = None
 ) -> PassageLabeler:
-    """Return a labeler by its name in ``LABELERS``, or the cross-encoder in a folder.
+    """Return a labeler by its name in ``LABELERS``, with its options, or the cross-encoder in a folder.
 
-    Args:
-        name: Name of the labeler, with its options, or a reranker's folder. A method of item such as
-            ``a_s:rounds=1`` names its labels as well.
-        load_scorer: Function that loads the scorer; called only for a labeler that needs one.
-        sets: Sets of passages to label as well; ``None`` for none.
-        label: Label of ``delta_seper``; ``None`` for ΔSePer.
-
-    Raises:
-        ValueError: There is no such labeler, one of its options is not allowed, or it labels single passages only.
-        OSError: A model cannot be loaded.
+    ``load_scorer`` is called only for a labeler that needs a scorer; ``sets`` are sets of passages to label as well;
+    ``label`` is that of ``delta_seper`` (default: ΔSePer). A method of item such as ``a_s:rounds=1`` names its labels
+    as well. Raises ``ValueError`` if there is no such labeler or option, or it labels single passages only;
+    ``OSError`` if a model cannot be loaded.
     """
     found = parse_labeler(name)
     labeler: PassageLabeler

@@ -23,19 +23,13 @@ class PassageLabeler(Protocol):
     needs_answers: bool = True  # whether a query must have a gold answer
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return one label and one standard error per passage of one query.
-
-        Raises ``UnscorableError`` if this query cannot be labelled; other queries can.
-        """
+        """Return one label and one error per passage of a query; ``UnscorableError`` if it cannot be labelled."""
         if type(self).label_batch is PassageLabeler.label_batch:
             raise TypeError(f"{type(self).__name__} must define label(query) or label_batch(queries)")
         return unwrap(self.label_batch([query])[0])
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
-        """Label several queries in one batch; a query that cannot be labelled has an error in place of labels.
-
-        Low digits of labels can depend on the whole batch.
-        """
+        """Label several queries in one batch, on which low digits can depend; an error replaces a query's labels."""
         return [attempt(functools.partial(self.label, query)) for query in queries]
 
     @property
@@ -59,28 +53,20 @@ class PassageLabeler(Protocol):
 
 @runtime_checkable
 class ReaderLabeler(PassageLabeler, Protocol[R]):
-    """Labels by a measure of the reader in a context: a label is the gain of the measure from added passages.
-
-    ``R`` is the type of the measure in one context. Subclass it for a labeler with a reader; it can then also label
-    sets of passages.
-    """
+    """Labels by a measure ``R`` of the reader in a context: the gain of the measure from added passages, or sets."""
 
     scorer: SePerScorer
 
     @abstractmethod
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[R] | UnscorableError]:
-        """Return per question the measure of the reader in each context, or the error that prevents it.
+        """Return per question the reader's measure in each context, or its error; ``batch_size`` records are a batch.
 
-        Contexts that begin with the same passages are cheaper in one record of ``asked`` (prefix sharing).
-        ``batch_size`` is the number of records in one batch, >= 1.
+        Contexts that begin with the same passages are cheaper in one record (prefix sharing).
         """
 
     @abstractmethod
     def gain(self, reading: R, given: R) -> Estimate:
-        """Return the label of passages: the measure with them less the measure in the context they are added to.
-
-        Raises ``UnscorableError`` if this labeler has no label for this kind of question.
-        """
+        """Return the label of passages: the measure with them less the measure in the context they are added to."""
 
     @abstractmethod
     def error(self, reading: R) -> float:

@@ -12,10 +12,7 @@ from seper_reward.types import LabeledQuery, Query
 
 
 class CrossEncoderLabeler(PassageLabeler):
-    """Labels a passage by the raw score (logit) of a ``CrossEncoder`` of sentence-transformers with one output.
-
-    Labels are unbounded, and 0 has no meaning; standard errors are 0.
-    """
+    """Labels a passage by the logit of a ``CrossEncoder`` with one output; 0 has no meaning, and errors are 0."""
 
     name = "cross_encoder"
     needs_answers = False

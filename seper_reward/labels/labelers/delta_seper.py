@@ -21,11 +21,8 @@ _OF_QUESTION = ("seper_gain", "question_gain")  # labels that need the likelihoo
 
 
 class DeltaSePerLabeler(ReaderLabeler[Belief]):
-    """Labels a passage by the change of the reader's belief in the gold answer, in [-1, 1].
+    """Labels a passage by the change of the reader's belief in the gold answer, by the number of ``SUFFIXES`` named.
 
-    ``label`` is the number in the rows that is the label: ``"delta_seper"`` (soft), ``"delta_seper_hard"``,
-    ``"delta_belief"`` (``utility.combined``), ``"seper_gain"`` (``utility.with_question_gain``) or
-    ``"question_gain"``.
     Raises ``ValueError`` if there is no such label, or the scorer cannot compute the likelihood that it needs.
     """
 
@@ -44,10 +41,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that affects a label; equal for soft and hard labels, since the same rows have both.
-
-        The rows also have the other labels, but questions that lack the chosen one are rejected.
-        """
+        """Everything that affects a label; equal for soft and hard labels, since the same rows have both."""
         own = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
         return {**self.scorer.fingerprint, **own}
 

@@ -29,12 +29,10 @@ class ERAGOptions:
 
     @classmethod
     def preset(cls, name: ERAGPreset) -> "ERAGOptions":
-        """Return published options by name.
+        """Return published options by name: ``"paper"`` and ``"official"`` (the package ``erag``) are greedy.
 
-        ``"paper"`` and ``"official"`` (the package ``erag``) give the same labels: the metric of one greedy response.
-        The package's different treatment of lists is a bug, which ``evaluate.list_metrics`` does not repeat.
-        ``"default"`` takes the mean over samples, which has less noise, less the mean without a passage: 0 means "no
-        change".
+        ``"default"`` takes the mean over samples, which has less noise, less the mean without a passage: 0 means no
+        change.
         """
         check_choice("preset", name, get_args(ERAGPreset))
         return cls() if name == "default" else cls(greedy=True, baseline=False)
@@ -53,10 +51,9 @@ _NOT_ASKED = _Scored(Estimate(0.0, 0.0, 0.0, 0.0), [])
 class ERAGLabeler(ReaderLabeler[_Scored]):
     """Labels a passage by the metric of the reader's responses with this passage alone.
 
-    By default the label is the mean over samples, less the mean without a passage, in [-1, 1]. The preset ``"paper"``
-    takes one greedy response and no baseline: labels are in [0, 1], 0 is a wrong answer, and standard errors are 0.
-    ``metric`` is a name of ``answer_metric``, or a callable of a response and the aliases that returns a number in [0,
-    1].
+    By default the label is the mean over samples, less the mean without a passage, in [-1, 1]; with the preset
+    ``"paper"`` that of one greedy response, in [0, 1] and without errors. ``metric`` is a name of ``answer_metric``,
+    or a callable of a response and the aliases.
     """
 
     samples = True

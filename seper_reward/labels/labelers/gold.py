@@ -12,9 +12,6 @@ class GoldLabeler(PassageLabeler):
     needs_answers = False
 
     def label(self, query: Query) -> LabeledQuery:
-        """Return the grade of each passage, 0 for one without a mark.
-
-        Raises ``BadRowError`` if a mark is neither true, false nor a whole number.
-        """
+        """Return the grade of each passage, 0 for one without a mark."""
         labels = tuple(float(grade_of(passage)) for passage in query.passages)
         return LabeledQuery(query, labels, (0.0,) * len(labels), graded=True)

@@ -32,9 +32,9 @@ class _Replied(NamedTuple):
 class ItemLabeler(PassageLabeler):
     """Labels a passage 1 if the reader judges it useful among the others, else 0; standard errors are 0.
 
-    The reader is queried at temperature 0: for answers with its prompt for questions, for judgments in a conversation.
-    A reply that cannot be parsed is never guessed at: the reader is asked again, twice at most, and then the question
-    has no labels. A reply has at most ``max_new_tokens`` >= 1, or 16 for yes or no.
+    The reader is queried at temperature 0. A reply that cannot be parsed is never guessed at: the reader is asked
+    again, twice at most, and then the question has no labels. A reply has at most ``max_new_tokens``, or 16 for yes or
+    no.
     """
 
     needs_answers = False
@@ -65,7 +65,11 @@ class ItemLabeler(PassageLabeler):
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries; their next requests to the reader are one batch."""
-        return run_plans(map(self._judged, queries), self._converse)
+
+        def converse(requests: Sequence[_Request]) -> list[_Replied | UnscorableError]:
+            return run_plans((self._conversation(*each) for each in requests), self._texts)
+
+        return run_plans(map(self._judged, queries), converse)
 
     def _judged(self, query: Query) -> Generator[list[_Request], list[_Replied], LabeledQuery]:
         """Yield the requests that a question's judgment needs, and return its labels."""
@@ -89,9 +93,6 @@ class ItemLabeler(PassageLabeler):
             fields={"judgment": {**_judgment_row(judged, query.passages), "not_understood": unclear}},
             details=tuple({name: 1 + order.index(place) for name, order in orders.items()} for place in places),
         )
-
-    def _converse(self, requests: Sequence[_Request]) -> list[_Replied | UnscorableError]:
-        return run_plans((self._conversation(query, ask) for query, ask in requests), self._texts)
 
     def _conversation(self, query: Query, ask: Ask) -> Generator[list[_Prompt], list[str], _Replied]:
         """Yield the prompt of a request, again after a text that cannot be parsed, and return the reply."""

@@ -12,8 +12,7 @@ from seper_reward.types import Asked, Estimate, UnscorableError
 class LikelihoodLabeler(ReaderLabeler[float]):
     """Labels a passage by the mean log-probability per token of the likeliest gold answer, less the one without it.
 
-    Labels are in nats per token and unbounded. Nothing is sampled, so standard errors are 0. The
-    baseline is constant for a question and does not change a softmax over its passages.
+    In nats per token, unbounded, without errors. The baseline does not change a softmax over a question's passages.
     """
 
     name = "likelihood"

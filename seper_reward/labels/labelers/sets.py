@@ -15,9 +15,9 @@ from seper_reward.types import Asked, Estimate, LabeledQuery, Passage, Query, Se
 class SetLabeler(PassageLabeler):
     """Labels each passage alone, and by its gain next to other passages, by the measure of ``singles``.
 
-    Each set of passages is measured once, in one order: v(ab) is the same number for the label of b next to a and of a
-    next to b. Contexts next to the same given passages are one request to the reader, which reads the given passages
-    once if questions are measured one by one (``SePerScorer.batch_size``).
+    Each set is measured once, in one order: v(ab) is the same number for the label of b next to a and of a next to b.
+    Contexts next to the same given passages are one request, which shares the prefix if questions are measured one by
+    one.
     """
 
     def __init__(self, singles: ReaderLabeler[Any], options: SetOptions) -> None:

@@ -55,7 +55,7 @@ def near_values(seed: int, golds: int) -> Iterator[NearValue]:
 
 def number_words(number: int) -> str:
     """Return a number in words, without commas."""
-    return num2words(number).replace(",", "")
+    return str(num2words(number)).replace(",", "")
 
 
 def _off_by(*distances: int) -> dict[str, Callable[[Any, int], Any]]:
