@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seper_reward.batching import beliefs_of
+from seper_reward.batching import shared_beliefs
 from seper_reward.data.answers import exact_match, expected_metric
 from seper_reward.data.marks import grade_of
 from seper_reward.runtime.imports import need
@@ -93,7 +93,7 @@ def downstream(
     tops = [tuple(passages[:top_k]) for passages in retrieved]
     asked = [Asked(query.question, query.answers, (top,)) for query, top in zip(queries, tops, strict=True)]
     rows: list[dict[str, Any]] = []
-    for query, top, beliefs in zip(queries, tops, beliefs_of(scorer, asked, "reading"), strict=True):
+    for query, top, beliefs in zip(queries, tops, shared_beliefs(scorer, asked, "reading"), strict=True):
         seper = right = None
         if isinstance(beliefs, UnscorableError):
             tell_left_out(query.id, beliefs)
