@@ -168,7 +168,6 @@ class PooledPearson:
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
 
     def _over(self, name: str, known: Any, numbers: Any) -> Any:
-        """Return the correlation over known contexts, from sums over each question's contexts."""
         values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
         if not len(values):
             return np.full(np.shape(numbers)[:-1], math.nan)

@@ -305,7 +305,6 @@ class Belief:
         )
 
     def _heaviest(self, before: str) -> str:
-        """Return the three responses with the greatest weights, after ``before`` if there are any."""
         pairs = sorted(zip(self.responses, self.weights, strict=False), key=lambda pair: -pair[1])
         texts = [f"{excerpt(text)!r} {weight:.2f}" for text, weight in pairs[:3]]
         return before * bool(texts) + ", ".join(texts) + ", …" * (len(pairs) > 3)

@@ -106,7 +106,6 @@ class EntailmentScorer:
 
     @functools.cached_property
     def _scripts(self) -> frozenset[str]:
-        """The scripts with words in the vocabulary."""
         words: Iterable[str] = (token.strip("▁Ġ#") for token in self._tokenizer.get_vocab())
         if type(self._tokenizer).__name__.startswith(("GPT2", "Roberta", "Qwen")):  # bytes as letters
             words = (self._tokenizer.convert_tokens_to_string([each]).strip() for each in self._tokenizer.get_vocab())
@@ -252,7 +251,6 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
 
 def _failure(model: Any, tokenizer: Any) -> str | None:
-    """Return the error of a model that cannot score a pair, or ``None``."""
     try:
         with inference():
             logits = model(**tokenizer("one", "two", return_tensors="pt")).logits

@@ -98,7 +98,6 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
 
 
 def _statement(text: str) -> str:
-    """Return the part of a text that states its answer, unchanged."""
     lines = _lines(text)
     value = _json_answer(lines)
     *_, mark = (None, *_MARK.finditer(text))

@@ -173,7 +173,6 @@ _NO_NUMBER = re.compile(r"\b(?:the|no|any|some|every|this|that|which|each|only)\
 
 
 def _part_in_digits(found: re.Match[str]) -> str:
-    """Return "two thirds" as 2/3."""
     over = found[1].lower()
     return f"{over if over.isdigit() else _CARDINALS.get(over, 1)}/{_PARTS[found[2].lower()]}"
 
@@ -297,7 +296,6 @@ def _time(match: re.Match[str]) -> Value | None:
 
 
 def _amount(match: re.Match[str]) -> Value:
-    """Read a number, with a currency before it or a unit behind it."""
     said = {name: text.lower() for name, text in match.groupdict("").items()}
     scale = _ABBREVIATED.get(said.get("scale", "").strip(), 1.0) * 10.0 ** int(said.get("power") or 0)
     written = said["number"] or "1"  # 10^6

@@ -232,7 +232,6 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ..
 
 
 def _base_of(folder: Path) -> AdapterBase | None:
-    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter."""
     base = base_of_adapter(folder)
     if base is None:
         return None

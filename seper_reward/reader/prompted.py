@@ -154,7 +154,6 @@ class PromptedReader:
             self._start(itertools.chain.from_iterable(own for own in requests if not isinstance(own, UnscorableError)))
 
     def _start(self, requests: Iterable[Request]) -> None:
-        """Let the sampler prefetch requests that are not in the cache."""
         if self.sampler.prompts_ahead:
             wanted = list(requests)
             if self.cache is not None:
@@ -169,7 +168,6 @@ class PromptedReader:
     def _requests(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[Request] | UnscorableError]:
-        """Return the requests of each question in its contexts, or its error."""
         if not (answers and self.sampler.knows_leaves):
             answers = [()] * len(asked)
 

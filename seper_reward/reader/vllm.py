@@ -219,7 +219,6 @@ class VLLMSampler(Sampler):
         )
 
     def _wait(self, names: Sequence[str]) -> list[Any]:
-        """Return the outputs of requests in the queue."""
         while not self._done.keys() >= set(names):
             for output in self._llm.llm_engine.step():
                 if output.finished:
@@ -251,7 +250,6 @@ class VLLMSampler(Sampler):
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
     def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
-        """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
         if (output.num_cached_tokens or 0) >= len(ids):  # the cache gives no log-probabilities of the first tokens
             (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(use_cache=False)]))
         rows = output.prompt_logprobs[len(ids) :]

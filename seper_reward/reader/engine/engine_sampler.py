@@ -219,7 +219,6 @@ class EngineSampler(Sampler):
         return self._names_ids and self.options.temperature == 1 and self.options.top_p == 1
 
     def _decode(self, tokens: Sequence[Any]) -> str:
-        """Return the text of token ids, or of tokens given as texts."""
         return "".join(tokens) if isinstance(tokens[0], str) else self._ends.decode(tokens)
 
 

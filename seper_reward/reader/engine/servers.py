@@ -227,6 +227,5 @@ def _message(error: Exception) -> str:
 
 
 def _without_key(text: str) -> str:
-    """Return a server's message without the key, which some servers repeat."""
     key = os.environ.get(API_KEY)
     return text.replace(key, f"${API_KEY}") if key else text

@@ -320,7 +320,6 @@ def known_leaves(
 
 
 def _assign(scored: Sequence[list[float]], places: Sequence[Place], found: Sequence[float]) -> None:
-    """Append the log-probability of each scored token to its prompt's list."""
     for place, log_prob in zip(places, found, strict=True):
         scored[place.line].append(log_prob)
 
@@ -337,12 +336,10 @@ def _stacked(caches: Sequence[Any]) -> Any:
 
 
 def _widened(tensor: Tensor, slots: int) -> Tensor:
-    """Pad keys or values ``(L, heads, slots, size)`` to a number of slots."""
     return torch.nn.functional.pad(tensor, (0, 0, 0, slots - tensor.shape[2]))
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
-    """Return the length of the sequences' common prefix; each sequence has at least one more token."""
     if len(sequences) == 1:
         return 0
     shortest = min(map(len, sequences)) - 1

@@ -241,13 +241,11 @@ class ResponseSampler(Sampler):
         return problem
 
     def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
-        """Return a request as tokens; raise the error of a prompt or of an answer."""
         ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
         return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
 
     def _give_back(self, prompts: int) -> None:
-        """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""
         self._since_given_back += prompts
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
@@ -255,7 +253,6 @@ class ResponseSampler(Sampler):
 
     @inference()
     def _sample_batch(self, lines: list[Line]) -> list[Responses]:
-        """Prefill prompts as one batch and draw all their responses, token by token."""
         rows = self._rows.new([line.name for line in lines])
         leaves = self._leaves_apart(lines) if self.layout != "tree" else []
         decoder = make_decoder(self._model, self._pad_id, self.layout, self.options.num_samples)
@@ -289,6 +286,5 @@ class ResponseSampler(Sampler):
         return leaves
 
     def _slots(self, length: int) -> int:
-        """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)

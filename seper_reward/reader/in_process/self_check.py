@@ -75,7 +75,6 @@ def decoding_problem(
 
 
 def _plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Return ``(T,)`` natural-log probabilities of each response, in one call without cache or padding."""
     ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)
     log_probs = model(input_ids=ids).logits[:, len(prompt) - 1 : -1].float().log_softmax(-1)
     return list(log_probs.gather(-1, ids[:, len(prompt) :, None])[..., 0].cpu())

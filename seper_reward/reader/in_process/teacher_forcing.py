@@ -49,7 +49,6 @@ def forced_logits(
 
 
 def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
-    """Compute each prompt with its continuation as a line of a padded batch."""
     ids = [[*prompt, *tokens] for prompt, tokens in pairs]
     input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
     kept = max(len(tokens) for _, tokens in pairs) + 1
