@@ -29,7 +29,7 @@ def prompt_cost(question: str, passages: Sequence[Passage]) -> float:
     return characters / 4 + _PROMPT_COST
 
 
-def beliefs_of(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
+def shared_beliefs(scorer: SePerScorer, asked: Sequence[Asked], title: str) -> list[list[Belief] | UnscorableError]:
     """Measure the beliefs of many questions in batches of ``scorer.batch_size``, with a progress bar.
 
     All processes must call this together; they share the work. Returns per question its beliefs, or its error.

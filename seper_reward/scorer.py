@@ -225,11 +225,7 @@ class SePerScorer:
         ]
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
-        """Measure the belief in an answer given each set of passages; an empty set is the baseline.
-
-        Raises:
-            UnscorableError: The question is longer than the reader's window.
-        """
+        """Measure the belief in an answer given each set of passages, of which an empty one is the baseline."""
         (found,) = self.measure([Asked(question, answers, tuple(map(tuple, passage_sets)))])
         return list(unwrap(found).beliefs)
 
@@ -282,10 +278,7 @@ class SePerScorer:
         return self.estimator.weighting == "mass" and self.sampler.knows_leaves
 
     def known_answers(self, asked: Query | Asked) -> Sequence[str]:
-        """Return the answers whose probabilities the estimator uses: all, or of more than 32 the 32 likeliest.
-
-        A first pass reads all answers without a passage, and compares their mean log-probabilities per token.
-        """
+        """Return the answers whose probabilities the estimator uses: at most 32, the likeliest without a passage."""
         if self.estimator.weighting != "mass":
             return ()
         answers = list(dict.fromkeys(asked.answers))
@@ -331,11 +324,7 @@ class SePerScorer:
 
 
 def beliefs_of(judge: Judge, estimator: Estimator, sampled: Sequence[tuple[str, Answers, Responses]]) -> list[Belief]:
-    """Compute the belief in each answer from the responses to its question in one context; all share batches.
-
-    Raises:
-        ValueError: ``match="no_contradiction"`` with an entailment model of two classes.
-    """
+    """Compute the belief in each answer from the responses to its question in one context; all share batches."""
     pairs = [pair for each in sampled for pair in sorted(pairs_of(estimator, *each))]
     judged = judge.probs(pairs, verbatim=estimator.judged_texts == "verbatim")
     with timed("clustering"):
@@ -358,15 +347,9 @@ def _is_causal(name: str, options: LoadOptions) -> bool:
 def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reader: Sampler | None = None) -> PairModel:
     """Load the model that judges pairs of answers.
 
-    Args:
-        name: ``"embedded"`` (MiniLM with the bundled adapter), the hub id or folder of an entailment model or of a
-            causal language model, ``TOKENIZER@URL`` for the model of a server, or ``"reader"``.
-        options: Options of loading.
-        reader: Sampler of the reader, which judges for the name ``"reader"``.
-
-    Raises:
-        OSError: The model cannot be loaded, or a server does not answer; the message names the fix.
-        ValueError: The name is ``"reader"``, and there is no reader.
+    The name is ``"embedded"`` (MiniLM with the bundled adapter), the hub id or folder of an entailment model or of a
+    causal language model, ``TOKENIZER@URL`` for the model of a server, or ``"reader"`` for the given sampler, without
+    which it raises ``ValueError``. A model that cannot be loaded raises ``OSError``.
     """
     if name == "reader":
         if reader is None:
@@ -386,10 +369,7 @@ def _pinned(name: str, options: L) -> tuple[str, L]:
 
 
 def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = None) -> SePerScorer:
-    """Load the reader and the judge, and open the cache; a loaded ``reader`` replaces the one of the options.
-
-    Raises ``OSError`` if a model, the cache or a server cannot be opened; the message names the way out.
-    """
+    """Load reader (unless given) and judge, and open the cache; ``OSError`` names the way out."""
     given = {each.name: getattr(options, each.name) for each in fields(ResponseOptions)}
     return SePerScorer.from_pretrained(
         reader or options.reader,
@@ -408,11 +388,7 @@ def load_scorer(options: ScorerOptions, seed: int, reader: LoadedModel | None = 
 
 
 def load_scorers(options: ScorerOptions, readers: Sequence[str], seed: int) -> dict[str, SePerScorer]:
-    """Load a scorer for each of several readers, by name, with the other options.
-
-    Names are as in the option ``reader``, or ``TOKENIZER@URL`` for the only model of a server; without any, the
-    reader of the options is loaded. Errors are those of ``load_scorer``.
-    """
+    """Load a scorer for each of several readers, names or ``TOKENIZER@URL``, else for the reader of the options."""
     if not readers:
         return {options.reader: load_scorer(options, seed)}
     found = {}

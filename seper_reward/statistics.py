@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import DegenerateDataWarning, bootstrap, pearsonr, rankdata
+from scipy.stats import DegenerateDataWarning, bootstrap, kendalltau, pearsonr, rankdata
 
 _DIGITS = 4
 _BATCH = 100  # resamples per batch
@@ -58,9 +58,8 @@ def mean_over_questions(values: Any) -> dict[str, Any]:
 def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[float, float]]) -> dict[str, Any]:
     """Return a ratio of sums, such as a share of some rows, and its 95 % bootstrap interval over questions.
 
-    Rows of one question are resampled together; ``parts`` are numerator and denominator of each row. ``mean`` is the
-    sum of the numerators over the sum of the denominators, ``None`` if this sum is 0, and ``interval`` is ``None`` if
-    ``interval_over_questions`` has none or all questions are equal.
+    ``parts`` are numerator and denominator of each row. ``mean`` is ``None`` without a denominator, and ``interval``
+    if all questions are equal.
     """
     places = {question: place for place, question in enumerate(dict.fromkeys(questions))}
     sums = np.zeros((2, len(places)))
@@ -85,11 +84,7 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
 
 
 def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[Any], float]) -> dict[str, Any]:
-    """Return the ``value`` of a statistic of rows, and its 95 % bootstrap ``interval`` over questions.
-
-    ``questions`` has the question of each row; ``statistic`` is a function of an array of row numbers, and returns a
-    number, or NaN if undefined. The rows of a question are resampled together.
-    """
+    """Return the ``value`` of a statistic of row numbers, and its 95 % bootstrap ``interval`` over questions."""
     rows: dict[Hashable, list[int]] = {}
     for row, question in enumerate(questions):
         rows.setdefault(question, []).append(row)
@@ -98,11 +93,7 @@ def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[
     def drawn(numbers: Any) -> float:
         return statistic(np.concatenate([groups[number] for number in numbers]))
 
-    value = drawn(range(len(groups)))
-    interval = None
-    if not math.isnan(value):
-        interval = interval_over_questions(drawn, len(groups), resamples=_POOLED_RESAMPLES)
-    return {"value": rounded_or_none(value), "interval": interval}
+    return _with_interval(drawn, len(groups), _POOLED_RESAMPLES)
 
 
 def spearman(values: Any, others: Any) -> float:
@@ -128,11 +119,7 @@ def slope(values: Any, target: Any) -> float:
 
 
 def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
-    """Return the lead of one choice over another, ``(Q,)`` each, with the 95 % paired bootstrap interval.
-
-    ``lead`` is the mean difference, first minus other, and ``sd`` the standard deviation of the differences. Values
-    that are undefined for too few questions are ``None``.
-    """
+    """Return the mean ``lead`` of one choice over another, ``(Q,)`` each, its 95 % ``interval``, and the ``sd``."""
     differences = np.asarray(first, dtype=float) - np.asarray(other, dtype=float)
     found = mean_over_questions(differences)
     sd = rounded(float(differences.std(ddof=1))) if len(differences) > 1 else None
@@ -185,7 +172,6 @@ class PooledPearson:
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
 
     def _over(self, name: str, known: Any, numbers: Any) -> Any:
-        """Return the correlation over known contexts, from sums over each question's contexts."""
         values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
         if not len(values):
             return np.full(np.shape(numbers)[:-1], math.nan)
@@ -224,10 +210,7 @@ class PooledAuc:
         self._counted: dict[tuple[str, str | None], tuple[Any, Any]] = {}
 
     def auc(self, name: str, numbers: Any, over: str | None = None) -> Any:
-        """Return a measure's area over the items of some questions; NaN without positive or negative items.
-
-        With ``over``, only items that have this measure as well count.
-        """
+        """Return a measure's area over items of some questions (with ``over``: those that have it as well), or NaN."""
         wins, pairs = self._pairs(name, over)
         drawn = np.stack([np.bincount(row, minlength=self._questions) for row in np.atleast_2d(numbers)]).astype(float)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -245,11 +228,7 @@ class PooledAuc:
 
     def described(self, statistic: Callable[[Any], Any]) -> dict[str, Any]:
         """Return the ``value`` of a statistic over all questions and its ``interval``; ``None`` if undefined."""
-        value = float(statistic(np.arange(self._questions)))
-        if math.isnan(value):
-            return {"value": None, "interval": None}
-        interval = interval_over_questions(statistic, self._questions, resamples=_POOLED_RESAMPLES, vectorized=True)
-        return {"value": rounded(value), "interval": interval}
+        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
     def _pairs(self, name: str, over: str | None) -> tuple[Any, Any]:
         """Return ``(Q, Q)`` pairs of a positive item of one question and a negative of another: won, and all."""
@@ -273,36 +252,16 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
     """Return rank correlations of two measures of the same questions, with 95 % bootstrap intervals over questions.
 
     ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
-    Kendall, Biometrika 33, 1945) and ``spearman`` (rho; ties have their mean rank), each with ``value`` and
-    ``interval``. Both are ``None`` if a measure is constant; an interval is ``None`` if ``interval_over_questions``
-    has none.
+    Kendall, Biometrika 33, 1945) and ``spearman`` (rho), each with ``value`` and ``interval``; ``None`` if undefined.
     """
-    # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
-    columns = [np.asarray(each, dtype=float).round(12) for each in (values, others)]
-    questions = len(columns[0])
-    if len(columns[1]) != questions:
-        raise ValueError(
-            f"expected the same number of values for both measures, got {questions} and {len(columns[1])}"
-        )
-    if not questions or any(each.min() == each.max() for each in columns):
-        return {name: {"value": None, "interval": None} for name in ("kendall", "spearman")}
-    first, second = (np.sign(each[:, None] - each[None, :]) for each in columns)
+    columns = [np.asarray(each, dtype=float) for each in (values, others)]
+    if len(columns[0]) != len(columns[1]):
+        raise ValueError(f"expected as many values of both measures, got {len(columns[0])} and {len(columns[1])}")
 
-    # scipy's kendalltau is 30 times slower; here a pair of questions counts as often as both are drawn together
-    def kendall(numbers: Any) -> Any:
-        drawn = np.stack([np.bincount(row, minlength=questions) for row in numbers]).astype(float)  # (R, Q)
-        products = (first * second, first**2, second**2)
-        both, one, other = (((drawn @ each) * drawn).sum(-1) for each in products)
-        with np.errstate(invalid="ignore"):
-            return both / np.sqrt(one * other)
+    def correlation(of: Callable[[Any, Any], float]) -> dict[str, Any]:
+        return _with_interval(lambda at: of(*(each[at] for each in columns)), len(columns[0]), resamples)
 
-    return {
-        name: {
-            "value": rounded(float(statistic(np.arange(questions)[None])[0])),
-            "interval": interval_over_questions(statistic, questions, resamples=resamples, vectorized=True),
-        }
-        for name, statistic in (("kendall", kendall), ("spearman", lambda numbers: _rank_pearson(columns, numbers)))
-    }
+    return {"kendall": correlation(_tau), "spearman": correlation(spearman)}
 
 
 def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
@@ -315,21 +274,21 @@ def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dic
     columns = [np.asarray(each, dtype=float) for each in (values, others)]
     if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
         raise ValueError(f"expected the same systems and questions, got {columns[0].shape} and {columns[1].shape}")
-    if not columns[0].size:
-        return {"value": None, "interval": None}
+    return _with_interval(lambda at: _tau(*(each[:, at].mean(-1) for each in columns)), columns[0].shape[1], resamples)
 
-    def tau(numbers: Any) -> Any:
-        # sums in different order differ in the last digits; without rounding, equal means would not be ties
-        means = (each[:, np.atleast_2d(numbers)].mean(-1).round(12) for each in columns)  # (R, resamples)
-        one, other = (np.sign(each[:, None] - each[None, :]) for each in means)
-        with np.errstate(invalid="ignore"):
-            return (one * other).sum((0, 1)) / np.sqrt((one**2).sum((0, 1)) * (other**2).sum((0, 1)))
 
-    questions = columns[0].shape[1]
-    value = float(tau(np.arange(questions))[0])
+def _tau(values: Any, others: Any) -> float:
+    # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
+    return float(kendalltau(values.round(12), others.round(12)).statistic) if values.size > 1 else math.nan
+
+
+def _with_interval(
+    statistic: Callable[[Any], Any], questions: int, resamples: int, vectorized: bool = False
+) -> dict[str, Any]:
+    value = float(statistic(np.arange(questions))) if questions else math.nan
     if math.isnan(value):
         return {"value": None, "interval": None}
-    interval = interval_over_questions(tau, questions, resamples=resamples, vectorized=True)
+    interval = interval_over_questions(statistic, questions, resamples=resamples, vectorized=vectorized)
     return {"value": rounded(value), "interval": interval}
 
 

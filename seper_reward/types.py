@@ -82,11 +82,7 @@ Answers = Sequence[str]
 
 
 def excerpt(text: str, most: int = 60) -> str:
-    """Return a text of at most ``most`` characters, cut with an ellipsis.
-
-    >>> excerpt("Ida Voss built the mill", 10)
-    'Ida Voss …'
-    """
+    """Return a text of at most ``most`` characters, cut with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -226,14 +222,7 @@ class Responses:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number measured on sampled responses.
-
-    Attributes:
-        value: The number.
-        std_error: Its standard error over the sampling of responses.
-        low: Lower end of its 95 % interval.
-        high: Upper end of its 95 % interval.
-    """
+    """A number measured on sampled responses, its standard error, and the ends of its 95 % interval."""
 
     value: float
     std_error: float
@@ -316,7 +305,6 @@ class Belief:
         )
 
     def _heaviest(self, before: str) -> str:
-        """Return the three responses with the greatest weights, after ``before`` if there are any."""
         pairs = sorted(zip(self.responses, self.weights, strict=False), key=lambda pair: -pair[1])
         texts = [f"{excerpt(text)!r} {weight:.2f}" for text, weight in pairs[:3]]
         return before * bool(texts) + ", ".join(texts) + ", …" * (len(pairs) > 3)
@@ -364,10 +352,7 @@ class Utility:
 
     @property
     def question_gain(self) -> float | None:
-        """Change of the question's mean log-probability per token, in nats; ``None`` if unknown.
-
-        It needs no answer: a passage on the question's topic makes the question likelier (UPR, arXiv:2204.07496).
-        """
+        """Change of the question's mean log-probability per token (UPR, arXiv:2204.07496); ``None`` if unknown."""
         with_passage, without = self.belief.question_log_prob, self.baseline.question_log_prob
         return None if with_passage is None or without is None else with_passage - without
 
@@ -500,12 +485,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements of one question.
-
-    Attributes:
-        beliefs: One belief per context, in order.
-        supports: Mutual support of each text and the gold answer, in [0, 1] (``judge.support.mutual_supports``).
-    """
+    """The beliefs of a question, one per context, and the mutual support of each text and the gold answer."""
 
     beliefs: tuple[Belief, ...] = ()
     supports: tuple[float, ...] = ()

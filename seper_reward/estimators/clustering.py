@@ -33,16 +33,9 @@ def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
 
 
 def _components(linked: Tensor) -> Tensor:
-    samples = len(linked)
-    first = torch.arange(samples, device=linked.device)
-    for _ in range(samples):  # each round carries the smallest index of a component one link further
-        reachable = torch.where(linked, first[None, :], samples)  # (S, S)
-        smallest = reachable.min(dim=1).values if samples else first
-        if torch.equal(smallest, first):
-            break
-        first = smallest
-    ids: Tensor = torch.unique(first, sorted=True, return_inverse=True)[1]
-    return ids
+    from scipy.sparse.csgraph import connected_components
+
+    return torch.from_numpy(connected_components(linked.cpu().numpy())[1]).to(linked.device, torch.long)
 
 
 def _complete(linked: Tensor) -> Tensor:
@@ -68,11 +61,7 @@ def _greedy(linked: Tensor) -> Tensor:
 
 
 def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> list[tuple[float, list[int]]]:
-    """Return each cluster's probability mass and the positions of its members among S responses, heaviest first.
-
-    >>> heaviest_clusters([0, 1, 0], [0.25, 0.5, 0.125])
-    [(0.5, [1]), (0.375, [0, 2])]
-    """
+    """Return each cluster's probability mass and the positions of its members among S responses, heaviest first."""
     members: dict[int, list[int]] = {}
     for place, cluster in enumerate(cluster_ids):
         members.setdefault(cluster, []).append(place)
@@ -81,11 +70,7 @@ def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> l
 
 
 def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
-    """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
-
-    S tensors ``(T_s,)`` of natural-log probabilities, of responses sampled at temperature 1, give a scalar in nats, >=
-    0: the mean over responses of -log p(response). Without a response it raises ``ValueError``.
-    """
+    """Return the mean of -log p over responses drawn at temperature 1, in nats (arXiv:2302.09664, eq. 1)."""
     if not token_log_probs:
         raise ValueError("token_log_probs must contain at least one response, got none")
     return -torch.stack([row.double().sum() for row in token_log_probs]).mean()

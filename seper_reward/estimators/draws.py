@@ -135,10 +135,7 @@ def _keys(sampled: Responses) -> Sequence[object]:
 
 
 def _with_known_leaves(sampled: Responses) -> tuple[Responses, Tensor, Tensor, Tensor]:
-    """Return the distinct responses, drawn or known, with the probability and count of each, and whether it is known.
-
-    A known leaf is one response, whatever token ends it.
-    """
+    """Return the distinct responses with the probability and count of each, and whether it is known."""
     leaves = {leaf.token_ids: leaf for leaf in sampled.known_leaves if leaf.draw_log_prob > -math.inf}.values()
     keys: list[object] = list(sampled.token_ids)
     for leaf in leaves:

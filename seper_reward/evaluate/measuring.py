@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tqdm.auto import tqdm
 
-from seper_reward.batching import beliefs_of, measure_shared
+from seper_reward.batching import measure_shared, shared_beliefs
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer
@@ -23,7 +23,7 @@ def measured(
     distinct = [list(dict.fromkeys(each)) for each in contexts]
     asked = [Asked(query.question, query.answers, tuple(own)) for query, own in zip(queries, distinct, strict=True)]
     found: list[dict[Context, Belief] | None] = []
-    for query, own, beliefs in zip(queries, distinct, beliefs_of(scorer, asked, title), strict=True):
+    for query, own, beliefs in zip(queries, distinct, shared_beliefs(scorer, asked, title), strict=True):
         if isinstance(beliefs, UnscorableError):
             tell_left_out(query.id, beliefs)
             found.append(None)

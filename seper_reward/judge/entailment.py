@@ -1,7 +1,6 @@
 """EntailmentScorer: entailment probabilities of pairs of texts."""
 
 import functools
-import itertools
 import re
 import unicodedata
 import warnings
@@ -91,15 +90,14 @@ class EntailmentScorer:
         device: torch.device = self._model.device
         return device
 
+    @functools.lru_cache(maxsize=65536)  # noqa: B019 (a process has few scorers)
     def reads(self, text: str) -> bool:
-        """Return whether the model can read a text: its tokenizer knows most tokens, and has words of their script.
+        """Return whether the tokenizer knows most tokens of a text, and has words of their script.
 
         A vocabulary with the single letters of a script, as BERT's has for Korean, lets different words look alike.
         """
-        return text.isascii() or self._reads(text)
-
-    @functools.lru_cache(maxsize=65536)  # noqa: B019 (a process has few scorers)
-    def _reads(self, text: str) -> bool:
+        if text.isascii():
+            return True
         letters = [script for script in map(_script, text) if script]
         if sum(script not in self._scripts for script in letters) > _MOST_UNREAD * len(letters):
             return False
@@ -108,32 +106,19 @@ class EntailmentScorer:
 
     @functools.cached_property
     def _scripts(self) -> frozenset[str]:
-        """The scripts with words in the vocabulary."""
-        words = (token.strip("▁Ġ#") for token in self._tokenizer.get_vocab())
+        words: Iterable[str] = (token.strip("▁Ġ#") for token in self._tokenizer.get_vocab())
         if type(self._tokenizer).__name__.startswith(("GPT2", "Roberta", "Qwen")):  # bytes as letters
-            words = (
-                self._tokenizer.convert_tokens_to_string([token]).strip() for token in self._tokenizer.get_vocab()
-            )
+            words = (self._tokenizer.convert_tokens_to_string([each]).strip() for each in self._tokenizer.get_vocab())
         scripts = Counter(_script(word[0]) for word in words if len(word) > 1 and word.isalpha())
         return frozenset({"", *(script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT)})
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
-        """Return class probabilities of distinct pairs.
+        """Return class probabilities of distinct pairs, ``(n, K)``: entailment, then neutral and contradiction.
 
-        Texts that are too long for the model are judged in parts: a hypothesis is entailed if each of its parts is
-        entailed by some part of the premise.
-
-        Args:
-            pairs: The n pairs; of a question, its asking sentence is read.
-            verbatim: Whether the model reads all texts unchanged, as in the official code of SePer; only ``?`` is
-                added to a question without one, and too long pairs are truncated.
-
-        Returns:
-            ``(n, K)`` float32 probabilities; column 0 is entailment, whatever the model's label order. For three-way
-            models, columns 1 and 2 are neutral and contradiction.
-
-        Raises:
-            ValueError: The model gave NaN.
+        Of a question, its asking sentence is read. Texts that are too long are judged in parts: a hypothesis is
+        entailed if each of its parts is entailed by some part of the premise. With ``verbatim`` all texts are read
+        unchanged, as in the official code: only ``?`` is added to a question without one, and too long pairs are
+        truncated. A model that gives NaN raises ``ValueError``.
         """
         if not pairs:
             return torch.empty(0, self.classes)
@@ -146,13 +131,15 @@ class EntailmentScorer:
         for batch in token_batches(lengths, self.max_batch_tokens):
             scored = in_halves(functools.partial(self._forward, encoded), batch)
             found.update(zip([rows[at] for at in batch], scored, strict=True))
-        return torch.stack([entailed_in_parts([[found[row] for row in claim] for claim in grid]) for grid in grids])
+        return torch.stack(
+            [
+                min((max((found[row] for row in claim), key=_entailment) for claim in grid), key=_entailment)
+                for grid in grids
+            ]
+        )
 
     def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
-        """Return for each pair, per part of its hypothesis, the pairs of this part with the parts of its premise.
-
-        Questions become their asking sentences; verbatim texts are not cut.
-        """
+        """Return for each pair, per part of its hypothesis, the pairs of this part with the parts of its premise."""
         asked, cut = {}, {}
         for question in {pair.question for pair in pairs}:
             if verbatim:
@@ -189,16 +176,8 @@ class EntailmentScorer:
 
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> Iterable[Tensor]:
-        tokenizer = self._tokenizer
-        fillers = {"input_ids": tokenizer.pad_token_id, "token_type_ids": tokenizer.pad_token_type_id}
-        batch = {}
-        for name, column in encoded.items():
-            rows = [column[at] for at in places]
-            longest = max(map(len, rows))
-            padded = [(row, [fillers.get(name, 0)] * (longest - len(row))) for row in rows]
-            order = -1 if tokenizer.padding_side == "left" else 1
-            lists = [list(itertools.chain(*parts[::order])) for parts in padded]
-            batch[name] = torch.tensor(lists, device=self._model.device)
+        rows = {name: [column[at] for at in places] for name, column in encoded.items()}
+        batch = self._tokenizer.pad(rows, return_tensors="pt").to(self._model.device)
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
@@ -215,6 +194,10 @@ class EntailmentScorer:
         return lambda text: len(text) <= tokens or len(self._ids(text)) <= tokens
 
 
+def _entailment(row: Tensor) -> float:
+    return float(row[0])
+
+
 def _script(letter: str) -> str:
     """Return the script of a letter by the first word of its Unicode name; empty for other characters."""
     return unicodedata.name(letter, "?").partition(" ")[0].partition("-")[0] if letter.isalpha() else ""
@@ -225,13 +208,7 @@ def _joined(question: str, answer: str) -> str:
 
 
 def asking_sentence(question: str) -> str:
-    """Return the last sentence of a question that ends in a question mark; the whole text if none does.
-
-    >>> asking_sentence("Good morning! I hope that you are well. Who runs the mill?")
-    'Who runs the mill?'
-    >>> asking_sentence("Who founded St. Louis? Thank you."), asking_sentence("who runs the mill")
-    ('Who founded St. Louis?', 'who runs the mill?')
-    """
+    """Return the last sentence of a question that ends in a question mark; the whole text if none does."""
     sentences = list(filter(None, _SENTENCE_END.split(question.strip())))
     asks = [at for at, sentence in enumerate(sentences) if sentence.endswith("?")]
     start, end = (asks[-1], asks[-1] + 1) if asks else (0, len(sentences))
@@ -246,10 +223,8 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
     The name is ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such an
-    adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder.
-
-    Raises:
-        OSError: The model is neither a folder nor on the hub; the message names the fix.
+    adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder; else ``OSError`` names the
+    fix.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -276,7 +251,6 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
 
 
 def _failure(model: Any, tokenizer: Any) -> str | None:
-    """Return the error of a model that cannot score a pair, or ``None``."""
     try:
         with inference():
             logits = model(**tokenizer("one", "two", return_tensors="pt")).logits
@@ -307,27 +281,8 @@ def new_entailment_model() -> tuple[Any, Any]:
     return model, AutoTokenizer.from_pretrained(folder)
 
 
-def entailed_in_parts(probs: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Combine the class probabilities of a pair of texts that was judged in parts.
-
-    A hypothesis is entailed if each of its parts is entailed by some part of the premise. ``probs`` has, per part of
-    the hypothesis and part of the premise, class probabilities ``(K,)``, entailment first.
-    """
-
-    def entailment(row: Tensor) -> float:
-        return float(row[0])
-
-    return min((max(claim, key=entailment) for claim in probs), key=entailment)
-
-
 def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """Cut a text into parts that fit: in halves, at the sentence end or else the space nearest the middle.
-
-    Parts have no space around them; a text that fits is unchanged, and a single character always fits.
-
-    >>> in_windows("It rained. We stayed in. Nobody came.", lambda text: len(text) <= 24)
-    ['It rained. We stayed in.', 'Nobody came.']
-    """
+    """Cut a text into parts that fit, in halves: at the sentence end or else the space nearest the middle."""
     if len(text) <= 1 or fits(text):
         return [text]
     text = text.strip()

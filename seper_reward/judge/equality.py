@@ -38,9 +38,7 @@ _SIGNS = re.compile(
 
 @functools.lru_cache(maxsize=65536)
 def plain(text: str) -> str:
-    r"""Return a text without LaTeX commands, emphasis and typographic variants of signs, in Unicode's form NFKC.
-
-    Superscripts and fractions stay apart from the digits before them, as NFKC alone would join them.
+    r"""Return a text without LaTeX, emphasis and typographic variants of signs, in Unicode's form NFKC.
 
     >>> plain("**2½** x²"), plain(r"$\frac{1}{2}$")
     ('2 1/2 x^2', '1/2')

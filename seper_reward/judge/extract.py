@@ -79,12 +79,9 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
     ``\boxed{}``, or under the last heading ``Answer``; the field ``answer`` of a last line of JSON; else the last
     line, or a list that ends the text. A text that goes on with another question is read up to it. Thoughts
     (``<think>``) are skipped, and a text that ends within a thought states no answer. Markdown, LaTeX, citations,
-    footnotes, control tokens, closing politeness and frames such as "The answer is" are dropped.
-
-    Args:
-        text: Text of a policy or a reader; ``None`` counts as an empty text.
-        pattern: Pattern whose last match is the answer (``compile_answer_pattern``), in place of the marks above; a
-            text without a match states no answer.
+    footnotes, control tokens, closing politeness and frames such as "The answer is" are dropped. With a ``pattern``
+    (``compile_answer_pattern``), its last match is the answer in place of these marks, and a text without a match
+    states none.
 
     >>> extract_answer("Two villages have a mill.\nAnswer: Ida Voss"), extract_answer("<think>Who may that be")
     ('Ida Voss', '')
@@ -101,7 +98,6 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
 
 
 def _statement(text: str) -> str:
-    """Return the part of a text that states its answer, unchanged."""
     lines = _lines(text)
     value = _json_answer(lines)
     *_, mark = (None, *_MARK.finditer(text))

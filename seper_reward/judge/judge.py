@@ -19,7 +19,7 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 9  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 10  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
@@ -27,13 +27,7 @@ _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
 class PairModel(Protocol):
-    """A model that judges pairs: ``EntailmentScorer``, ``ReaderJudge``, or a text similarity in its place.
-
-    Attributes:
-        name: Name of the model in provenance files.
-        classes: Number K of its classes.
-        max_batch_tokens: Maximum number of tokens per forward pass.
-    """
+    """A model that judges pairs into K ``classes``; its ``name`` is for provenance files."""
 
     name: str
     classes: int
@@ -55,12 +49,7 @@ class PairModel(Protocol):
 
 
 class Judge:
-    """Judges pairs of answers: ``probs(pairs)``, once per batch.
-
-    Args:
-        model: The model that judges all pairs without a rule.
-        cache: Cache of the model's scores between runs.
-    """
+    """Judges pairs of answers, once per batch; ``cache`` keeps the scores of its model between runs."""
 
     def __init__(self, model: PairModel, cache: Cache | None = None) -> None:
         self.model, self.cache = model, cache
@@ -75,15 +64,7 @@ class Judge:
         }
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> "Judged":
-        """Judge pairs, each distinct one once.
-
-        Args:
-            pairs: The pairs.
-            verbatim: Whether the model judges all pairs, with unchanged texts, as in the official code of SePer.
-
-        Returns:
-            Their class probabilities.
-        """
+        """Judge pairs, each distinct one once; ``verbatim`` pairs know no rule, as in the official code of SePer."""
         distinct = list(dict.fromkeys(pairs))
         with timed("rules"):
             ruled = [pair if verbatim else decide(pair, self.model) for pair in distinct]
@@ -130,22 +111,30 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
         return premise.strip() == hypothesis.strip()
     if equal(premise, hypothesis):
         return True
-    wanted, stated = values_in(hypothesis), values_in(premise)
+    wanted, stated, asked = values_in(hypothesis), values_in(premise), values_in(question)
     value, whole = whole_value(hypothesis), whole_value(premise)
     if value and whole and (decided := _compare(whole, value)) is not None:
         return decided
     if not (value and whole) and differ_in_signs(premise, hypothesis):
         return False
-    asked = values_in(question)
     own = [each for each in stated if not any(each.entails(other) for other in asked)]
     missing = [each for each in wanted if not any(said.entails(each) for said in stated)]
-    # less precise dates are left to the model, and so is a text without values if the answer has other words
-    for_model = [each for each in missing if any(said.agrees(each) for said in own) or not (value or stated)]
-    lacking = [each for each in missing if each not in for_model]
+    further = [each for each in stated if not any(each.entails(other) for other in wanted)]
+
+    def for_model(each: Value) -> bool:
+        """Return whether a value is a less precise date, next to other words, or a repeated one of the question."""
+        if any(said.agrees(each) for said in own) or not (value or stated):
+            return True
+        repeated = not value and any(other.entails(each) for other in asked)
+        return repeated and not any(said.comparable(each) for said in further)
+
+    lacking = [each for each in missing if not for_model(each)]
     if lacking and (value or any(_excludes(said, each) for each in lacking for said in own)):
         return False
-    claim = _spelled(premise, stated, hypothesis, wanted)
-    needed = _without(in_digits(hypothesis), for_model)
+    claim, needed = _spelled(premise, stated, hypothesis, wanted), in_digits(hypothesis)
+    for each in reversed(missing):
+        if each not in lacking:
+            needed = f"{needed[: each.start]} {needed[each.end :]}"
     # Henry the Eighth is Henry VIII, but the second is not two
     shown = [claim] if value else [claim, _ORDINAL.sub("", claim)]
     digits = Counter(_DIGITS.findall(needed))
@@ -177,12 +166,6 @@ def _excludes(one: Value, other: Value) -> bool:
     if one.comparable(other):
         return not one.entails(other)
     return one.has_unit and one.readings[-1] == other.readings[-1]
-
-
-def _without(text: str, values: Sequence[Value]) -> str:
-    for each in reversed(values):
-        text = f"{text[: each.start]} {text[each.end :]}"
-    return text
 
 
 def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:

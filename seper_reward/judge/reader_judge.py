@@ -27,12 +27,8 @@ _REPLIES = ("yes", "no")
 class ReaderJudge:
     """Judges pairs by P(yes) of a causal language model, from its log-probabilities.
 
-    The model is asked whether the premise, as a response to the question, means the same as the hypothesis: P(yes) is
-    the probability of the reply "yes" divided by that of "yes" and "no". It judges each language that the model reads,
-    in one process and on engines; small models are poor judges (docs/results.md).
-
-    Args:
-        sampler: Sampler of the model.
+    The model is asked whether the premise, as a response to the question, means the same as the hypothesis. It judges
+    each language that it reads, in one process and on engines; small models are poor judges (docs/results.md).
     """
 
     classes = 2
@@ -60,26 +56,19 @@ class ReaderJudge:
         return unknown is None or unknown not in self._sampler.tokenizer(text, add_special_tokens=False).input_ids
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
-        """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``; ``verbatim`` has no effect.
-
-        Raises:
-            UnscorableError: A pair is longer than the model's window.
-        """
+        """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``, or the error of ``yes_probs``."""
         return yes_probs(self._sampler, list(map(self._prompt, pairs)))
 
     def _prompt(self, pair: Pair) -> str:
         texts = {name: self._control_tokens.break_up(text) for name, text in pair._asdict().items()}
         asked = (_WITH_QUESTION if pair.question.strip() else _TEXTS_ALONE).format(**texts)
-        if self._chat.exists:
-            return self._chat.render([{"role": "user", "content": asked}])
-        return f"User: {asked}\n\nAssistant:"
+        return self._chat.render([{"role": "user", "content": asked}])
 
 
 def yes_probs(sampler: Sampler, prompts: Sequence[str]) -> Tensor:
     """Return P(yes) and P(no) of replies to prompts, ``(n, 2)``: their probabilities divided by the sum of both.
 
-    Raises:
-        UnscorableError: A prompt is longer than the model's window.
+    A prompt that is longer than the model's window raises ``UnscorableError``.
     """
     repeated = [prompt for prompt in prompts for _ in _REPLIES]
     found = sampler.log_probs(repeated, list(_REPLIES) * len(prompts))

@@ -58,10 +58,8 @@ TOOL_TEMPLATE = """\
 class ChatTemplate:
     """The chat template of one tokenizer, which may have none.
 
-    Raises:
-        ValueError: The template does not show the user's text, opens a thought, takes no system prompt, does not use a
-            variable of ``chat_template_kwargs`` or fails with them; the template fails; or there is none, but an
-            option needs one.
+    Raises ``ValueError`` if the template fails, does not show the user's text, opens a thought, or does not support an
+    option.
     """
 
     def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
@@ -101,13 +99,15 @@ class ChatTemplate:
     def render(self, turns: Sequence[Mapping[str, str]]) -> str:
         """Return the text of ``{role, content}`` turns, the last one the user's, up to where the response begins.
 
-        Raises ``ValueError`` if the template fails.
+        Without a template, each turn begins with the name of its role. A template that fails raises ``ValueError``.
         """
+        if self._source is None:
+            return "\n\n".join([*(f"{turn['role'].capitalize()}: {turn['content']}" for turn in turns), "Assistant:"])
         given = dict(self.options.variables)
         try:
             text: str = self._tokenizer.apply_chat_template(
                 [*self._turns, *turns],
-                chat_template=with_date(self._source or "", self._date),
+                chat_template=with_date(self._source, self._date),
                 tokenize=False,
                 add_generation_prompt=True,
                 date_string=f"{self._date:%d %b %Y}",

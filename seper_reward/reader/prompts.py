@@ -1,5 +1,6 @@
 """Prompts without and with passages: wording, chat template, and passages cut to fit the model's window."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
@@ -59,11 +60,7 @@ class PromptStyle:
             raise ValueError(f"placebo must be the text of a passage, got {self.placebo!r}")
 
     def ask(self, question: str, passages: Sequence[str] = ()) -> str:
-        """Return the user's message with the question, closed-book or with texts of passages; several are numbered.
-
-        >>> STYLES["brief"].ask("Who?", ["Ida.", "Bob."]).splitlines()[1:]
-        ['Passage: [1] Ida.', '[2] Bob.', 'Question: Who?']
-        """
+        """Return the user's message with the question, closed-book or with texts of passages; several are numbered."""
         template = self.passages_prompt if passages else self.closed_book_prompt
         numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1) if text]
         reference = "\n".join(numbered if len(passages) > 1 else passages)
@@ -178,10 +175,9 @@ class PromptBuilder:
         return self.prompt(question, passages).text
 
     def prompt(self, question: str, passages: Sequence[Passage] = ()) -> Prompt:
-        """Return the prompt, with passages cut (all to one common length) until it fits.
+        """Return the prompt, with passages cut (all to one length) until it fits; without any, the baseline.
 
-        The question is never cut: alone too long, it raises ``UnscorableError``. Several passages are numbered;
-        without any, the prompt is the style's baseline.
+        The question is never cut: alone too long, it raises ``UnscorableError``.
         """
         question = self.as_data(question)
         if not passages and self.style.baseline == "placebo":
@@ -199,10 +195,7 @@ class PromptBuilder:
         return self._control_tokens.break_up(text)
 
     def fit(self, passages: Sequence[Passage], render: Callable[[Sequence[str]], str], most: int) -> Prompt:
-        """Return the prompt of ``render`` with the passages' texts, cut (all to one length) to ``most`` tokens.
-
-        Raises ``UnscorableError`` if the prompt is too long even with empty passages.
-        """
+        """Return the prompt of passages, cut to one length; ``UnscorableError`` if empty ones do not fit."""
         texts = [self.as_data(passage.full_text) for passage in passages]
         if self.max_passage_tokens is not None:
             texts = [self._cut(text, self.max_passage_tokens) for text in texts]
@@ -287,12 +280,7 @@ class PromptBuilder:
 def fill_template(template: str, **fields: str) -> str:
     """Return a template with its fields filled; braces in the values are unchanged."""
     # each field is filled once: a passage may contain braces, and a question may contain "{reference}"
-    parts = template.split("{")
-    filled = parts[0]
-    for part in parts[1:]:
-        name, _, rest = part.partition("}")
-        filled += fields[name] + rest
-    return filled
+    return re.sub(r"\{(\w+)\}", lambda found: fields[found[1]], template)
 
 
 def _common_length(lengths: Sequence[int], room: int) -> int:

@@ -99,20 +99,14 @@ class Sampler(Protocol):
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
 
     def reading_with(self, model: Any) -> "Sampler":
-        """Return a sampler with the same options in this process, on a model with the same tokenizer.
-
-        The model is checked; see ``ResponseSampler.check``.
-        """
+        """Return a sampler with the same options in this process, on a checked model with the same tokenizer."""
 
     def with_options(self, options: SamplingOptions) -> "Sampler":
         """Return a sampler of the same reader with other options."""
 
 
 def content_seed(seed: int, noise: str) -> int:
-    """Return the seed of a request to an engine, a function of the run's seed and a text.
-
-    It has 30 bits: some servers store it in 32, and add the sample's index.
-    """
+    """Return the seed of a request, in 30 bits: some servers store 32, and add the sample's index."""
     digest = hashlib.sha256(f"{seed}\0{noise}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 2
 

@@ -15,9 +15,8 @@ from seper_reward.types import Leaf, UnscorableError
 def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) -> list[int]:
     """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
-    A chat template contains all special tokens. Special tokens that the tokenizer appends would end the prompt. An
-    empty or longer prompt raises ``UnscorableError``. ``encoding`` is the prompt's without special tokens, if there is
-    one already.
+    A special token that the tokenizer appends would end the prompt. An empty or longer prompt raises
+    ``UnscorableError``. ``encoding`` is the prompt's without special tokens, if there is one already.
     """
     if not prompt:
         raise UnscorableError("prompts must not be empty, got ''")
@@ -37,11 +36,10 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) 
 
 
 def find_tokens(tokenizer: Any, prompt: str, text: str, encoding: Any = None) -> range:
-    """Return the positions of the tokens of a text's last occurrence in a prompt, as in ``encode_prompt``.
+    """Return the positions of the tokens of a text's last occurrence in a prompt, except a first token.
 
-    Tokens at its borders may have characters before or after it. The first token of a prompt is left out, since
-    nothing predicts it. Empty if the prompt does not contain the text, or a slow tokenizer knows no positions.
-    ``encoding`` is that of ``encode_prompt``, with the positions of tokens.
+    Tokens at its borders may have other characters. Empty if the prompt does not contain the text, or a slow tokenizer
+    knows no positions. ``encoding`` is that of ``encode_prompt``, with positions.
     """
     start = prompt.rfind(text)
     if not text or start < 0 or not tokenizer.is_fast:
@@ -78,8 +76,8 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
 def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> tuple[list[bool], list[int] | None]:
     """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding.
 
-    Also returns the tokens that complete one and add nothing visible before it, after any text with a visible
-    character; ``None`` if this depends on the text, because a stop string has several characters.
+    Also returns the tokens that complete one and add nothing visible before it; ``None`` if this depends on the text
+    before.
     """
     if not stop:
         return [False] * size, []
@@ -107,11 +105,10 @@ def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> tuple[list[b
 
 @dataclass(frozen=True)
 class GivenResponse:
-    """A given text as a response; ``token_ids`` have no end token, and one more than the maximum if it is too long.
+    """A given text as a response; ``token_ids`` have no end, and one more than the maximum if too long.
 
-    The reader scores the tokens ``read``, which are at most the maximum length. ``ends`` are tokens that would end the
-    response right after them without changing its text: empty at the maximum length, where no end is needed, and
-    ``None`` if the text cannot be a response.
+    The reader scores the tokens ``read``. ``ends`` are tokens that would end the response right after them: empty at
+    the maximum length, where no end is needed, and ``None`` if the text cannot be a response.
     """
 
     text: str
@@ -121,10 +118,7 @@ class GivenResponse:
 
 
 def leaf_before(given: GivenResponse, log_probs: Sequence[float], following: Mapping[int, float]) -> Leaf:
-    """Return a given response's leaf from its tokens' log-probabilities, and those of the likeliest tokens after it.
-
-    Only ends among these tokens count. The draw distribution is that of temperature 1.
-    """
+    """Return a given response's leaf from log-probabilities of its tokens and of the likeliest next ones."""
     ending = sum(math.exp(following[token]) for token in given.ends or () if token in following)
     total = -math.inf
     if given.ends == () or ending > 0:
@@ -133,10 +127,7 @@ def leaf_before(given: GivenResponse, log_probs: Sequence[float], following: Map
 
 
 class ResponseEnds:
-    """The tokens that end a response, and the end of its text, for a reader with ``size`` token ids.
-
-    ``may_end_stop`` has for each token id whether it can complete a stop string.
-    """
+    """The tokens that end a response, and the end of its text, for a reader with ``size`` token ids."""
 
     def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
         self._tokenizer, self._options, self._end_tokens = tokenizer, options, frozenset(end_tokens)

@@ -93,10 +93,7 @@ class VLLMSampler(Sampler):
         engine: EngineOptions = EngineOptions(["vllm"]),
         **sampling: Any,
     ) -> "VLLMSampler":
-        """Load the reader into vLLM on this process's own accelerators, with its adapters merged.
-
-        Raises the errors of ``load_reader``, and ``OSError`` if vLLM is not installed.
-        """
+        """Load the reader into vLLM on this process's accelerators, with the errors of ``load_reader``."""
         vllm = need("vllm", "vllm")
         tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
         with tempfile.TemporaryDirectory() as folder, _own_devices(engine.tensor_parallel_size):
@@ -130,13 +127,12 @@ class VLLMSampler(Sampler):
                 if request not in self._queued:
                     self._queued[request] = attempt(functools.partial(self._queue, request))
             for stale in list(self._queued)[: -max(_MOST_QUEUED, len(requests))]:
-                self._give_up(self._queued.pop(stale))
+                queued = self._queued.pop(stale)
+                names = [] if isinstance(queued, UnscorableError) else queued.names
+                self._llm.llm_engine.abort_request([name for name in names if self._done.pop(name, None) is None])
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
-        """Sample N responses for each request; see ``ResponseSampler.sample``.
-
-        Of the ends of an answer only those among the 128 likeliest next tokens count.
-        """
+        """Sample N responses for each request; of an answer's ends only the 128 likeliest tokens count."""
         distinct = list(dict.fromkeys(requests))
         with self._lock, timed("decode"):  # includes prefill
             self.expect(distinct)
@@ -223,16 +219,11 @@ class VLLMSampler(Sampler):
         )
 
     def _wait(self, names: Sequence[str]) -> list[Any]:
-        """Return the outputs of requests in the queue."""
         while not self._done.keys() >= set(names):
             for output in self._llm.llm_engine.step():
                 if output.finished:
                     self._done[output.request_id] = output
         return [self._done.pop(name) for name in names]
-
-    def _give_up(self, queued: _Queued | UnscorableError) -> None:
-        if isinstance(queued, _Queued):
-            self._llm.llm_engine.abort_request([name for name in queued.names if self._done.pop(name, None) is None])
 
     def _responses(self, request: Request, queued: _Queued) -> Responses:
         *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
@@ -259,7 +250,6 @@ class VLLMSampler(Sampler):
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
     def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
-        """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
         if (output.num_cached_tokens or 0) >= len(ids):  # the cache gives no log-probabilities of the first tokens
             (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(use_cache=False)]))
         rows = output.prompt_logprobs[len(ids) :]

@@ -32,27 +32,18 @@ class Writer:
         return self._reader.prompts.as_data(text)
 
     def prompt(self, passages: Sequence[Passage], turns: Callable[[Sequence[str]], Sequence[Turn]]) -> str:
-        """Return the prompt of a conversation, with its passages cut until it fits the reader's window.
+        """Return the prompt of a conversation, which ``turns`` makes of its passages, cut to fit the window.
 
-        ``turns`` returns the conversation with given texts of the passages; the last turn is the user's. Raises the
-        error of ``PromptBuilder.fit``.
+        The last turn is the user's. Raises the error of ``PromptBuilder.fit``.
         """
-        most = self._reader.sampler.max_prompt_tokens
-        return self._reader.prompts.fit(passages, lambda texts: self._render(turns(texts)), most).text
+        prompts = self._reader.prompts
+        return prompts.fit(
+            passages, lambda texts: prompts.chat.render(turns(texts)), self._reader.sampler.max_prompt_tokens
+        ).text
 
     def write(self, prompts: Sequence[str]) -> list[str | UnscorableError]:
-        """Return the text after each prompt, or its error: the reader fails, or its thoughts cannot be switched off.
-
-        Equal prompts are sampled once.
-        """
+        """Return the text after each prompt, or its error; equal prompts are sampled once."""
         return list(map(first_text, self._reader.sample(list(map(Request, prompts)))))
-
-    def _render(self, turns: Sequence[Turn]) -> str:
-        chat = self._reader.prompts.chat
-        if chat.exists:
-            return chat.render(turns)
-        said = [f"{turn['role'].capitalize()}: {turn['content']}" for turn in turns]
-        return "\n\n".join([*said, "Assistant:"])
 
 
 def first_text(sampled: Responses | UnscorableError) -> str | UnscorableError:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seper_reward.judge.entailment import EntailmentScorer, asking_sentence, entailed_in_parts, in_windows
+from seper_reward.judge.entailment import EntailmentScorer, asking_sentence, in_windows
 from seper_reward.options import LoadOptions
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.types import Pair
@@ -86,16 +86,6 @@ def test_a_batch_too_large_for_memory_is_halved(tiny_judge, monkeypatch):
 
 def test_no_pairs(tiny_judge):
     assert tiny_judge.probs([]).shape == (0, 3)
-
-
-def test_the_parts_of_a_pair_by_hand():
-    """A hypothesis of two parts and a premise of three: at best they have .7 and .6, with their other classes."""
-    probs = [
-        [torch.tensor(row) for row in ((0.2, 0.7, 0.1), (0.7, 0.1, 0.2), (0.5, 0.5, 0.0))],
-        [torch.tensor(row) for row in ((0.6, 0.3, 0.1), (0.1, 0.1, 0.8), (0.4, 0.4, 0.2))],
-    ]
-    assert torch.equal(entailed_in_parts(probs), torch.tensor((0.6, 0.3, 0.1)))
-    assert torch.equal(entailed_in_parts(probs[:1]), torch.tensor((0.7, 0.1, 0.2)))
 
 
 def test_a_pair_is_cut_into_the_parts_of_both_texts(tiny_judge):

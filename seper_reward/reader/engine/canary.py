@@ -31,12 +31,7 @@ class Reading:
     log_probs: tuple[Mapping[str, float], ...]
 
     def difference(self, other: "Reading") -> float:
-        """Return the mean absolute difference in nats, over tokens that both have after the same tokens.
-
-        >>> one = Reading(("a", "b"), ({"a": -1.0, "c": -2.0}, {"b": -0.5}))
-        >>> one.difference(Reading(("c", "b"), ({"a": -1.25, "c": -1.0}, {"b": -9.0})))
-        0.625
-        """
+        """Return the mean absolute difference in nats, over tokens that both have after the same tokens."""
         found: list[float] = []
         rows = zip(self.tokens, other.tokens, self.log_probs, other.log_probs, strict=False)
         for token, other_token, log_probs, others in rows:

@@ -2,9 +2,9 @@
 
 import contextlib
 import math
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -14,19 +14,11 @@ NEXT_TOKENS = 20  # vLLM's default maximum; ends that are not among them are rar
 _TOKEN_ID = "token_id:"
 
 
-class Completes(Protocol):
-    """A server or a pool of servers."""
-
-    def complete(self, request: dict[str, Any]) -> Awaitable[dict[str, Any]]:
-        """Send a completion request and return the answer's JSON."""
-
-
 @dataclass(frozen=True)
 class Completion:
-    """An engine's response: T token ids (or texts, if it returns no ids), and their natural-log probabilities.
+    """An engine's response: T token ids (or texts) with natural-log probabilities, and its text.
 
-    ``text`` has no special tokens. ``ended`` is false at the maximum length; ``stop_string`` is true if a stop string
-    ended the response.
+    ``ended`` is false at the maximum length; ``stop_string`` is true if a stop string ended the response.
     """
 
     tokens: list[Any]
@@ -56,11 +48,7 @@ def responses_of(rows: Sequence[Completion], *, as_drawn: bool) -> Responses:
 def completion_request(
     model: str, prompt: str | list[int], *, n: int, max_tokens: int, temperature: float = 1.0, top_p: float = 1.0
 ) -> dict[str, Any]:
-    """Return a request for ``n`` responses with their log-probabilities.
-
-    Defaults that a server may read from the model's ``generation_config.json`` are overridden: responses must follow
-    the model's own distribution.
-    """
+    """Return a request for ``n`` responses, whatever the model's ``generation_config.json`` says."""
     return {
         "model": model,
         "prompt": prompt,
@@ -88,10 +76,7 @@ def whole() -> Iterator[None]:
 
 
 def read_completions(answer: Mapping[str, Any], count: int) -> list[Completion]:
-    """Return the ``count`` completions of a server's answer, ordered by index.
-
-    Raises ``UnscorableError`` if a response, a log-probability or a finish reason is missing.
-    """
+    """Return the ``count`` completions of an answer; ``UnscorableError`` if anything is missing."""
     with whole():
         completions = [_read(choice) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
     if len(completions) != count:
@@ -100,15 +85,15 @@ def read_completions(answer: Mapping[str, Any], count: int) -> list[Completion]:
 
 
 async def forced(
-    server: Completes, model: str, prompt: list[int], tokens: Sequence[int]
+    complete: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+    model: str,
+    prompt: list[int],
+    tokens: Sequence[int],
 ) -> tuple[list[float], dict[int, float]]:
-    """Return the log-probabilities of tokens as the end of a prompt, and of the likeliest tokens after them.
-
-    Raises ``UnscorableError`` if the server answers only in part, or has no ``prompt_logprobs``, as vLLM has.
-    """
+    """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
     request = {**completion_request(model, [*prompt, *tokens], n=1, max_tokens=1), "logprobs": NEXT_TOKENS}
     request["extra_body"]["prompt_logprobs"] = 0
-    answer = await server.complete(request)
+    answer = await complete(request)
     with whole():
         (choice,) = answer["choices"]
         if not choice.get("prompt_logprobs"):

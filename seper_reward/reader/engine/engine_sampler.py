@@ -137,11 +137,7 @@ class EngineSampler(Sampler):
         return [sampled[request] for request in requests]
 
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
-        """Return the reader's log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``.
-
-        A request that the server rejects, or answers without ``prompt_logprobs``, is also an error of its pair. Raises
-        ``ConnectionError`` if no server answered, after all retries.
-        """
+        """Return log-probabilities of given texts; see ``ResponseSampler.log_probs`` and ``sample``."""
         futures = [self._pool.start(self._forced(*pair)) for pair in zip(prompts, texts, strict=True)]
         found = [attempt(future.result) for future in futures]
         usable = (prompt for prompt, row in zip(prompts, found, strict=True) if not isinstance(row, UnscorableError))
@@ -162,10 +158,7 @@ class EngineSampler(Sampler):
         return ResponseSampler.checked_like(self, model)
 
     def with_options(self, options: SamplingOptions) -> "EngineSampler":
-        """Return a sampler over the same servers with other options of sampling.
-
-        Raises ``ValueError`` if the options require a verification of the servers, and a server fails.
-        """
+        """Return a sampler with other options, which servers may not support (``ValueError``)."""
         other = copy.copy(self)
         other.options, other._expected = options, {}
         other.__dict__.pop("_ends", None)
@@ -176,16 +169,17 @@ class EngineSampler(Sampler):
 
     async def _forced(self, prompt: str, text: str) -> Tensor:
         tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-        log_probs, _ = await forced(self._pool, self.name, self.encode(prompt), tokens)
+        log_probs, _ = await forced(self._pool.complete, self.name, self.encode(prompt), tokens)
         return torch.tensor(log_probs, dtype=torch.float32)
-
-    async def _leaf(self, ids: list[int], text: str) -> Leaf:
-        given = self._ends.given(text)
-        return leaf_before(given, *await forced(self._pool, self.name, ids, given.read))
 
     async def _responses(self, request: Request) -> Responses:
         ids = self.encode(request.prompt, request.encoding)
-        leaves = asyncio.gather(*(self._leaf(ids, text) for text in request.answers))
+
+        async def leaf(text: str) -> Leaf:
+            given = self._ends.given(text)
+            return leaf_before(given, *await forced(self._pool.complete, self.name, ids, given.read))
+
+        leaves = asyncio.gather(*map(leaf, request.answers))
         sampled, known = await asyncio.gather(self._sample(ids, request.prompt), leaves)
         return replace(sampled, known_leaves=tuple(known))
 
@@ -205,11 +199,7 @@ class EngineSampler(Sampler):
         return read_completions(await self._pool.complete(request), count)
 
     async def _ended(self, prompt: list[int], row: Completion, noise: str) -> Completion:
-        """Return a response up to the token that completes a stop string, like ``ResponseSampler``.
-
-        A response that the server ended at a stop string before its first visible character goes on; those of servers
-        without token ids are cut here.
-        """
+        """Return a response up to its stop string; one that stopped before its first visible character goes on."""
         while row.stop_string and self._ends.cut(self._decode(row.tokens)) is None:
             room = self.options.max_new_tokens - len(row.tokens)
             if not room:
@@ -229,7 +219,6 @@ class EngineSampler(Sampler):
         return self._names_ids and self.options.temperature == 1 and self.options.top_p == 1
 
     def _decode(self, tokens: Sequence[Any]) -> str:
-        """Return the text of token ids, or of tokens given as texts."""
         return "".join(tokens) if isinstance(tokens[0], str) else self._ends.decode(tokens)
 
 

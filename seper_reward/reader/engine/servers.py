@@ -126,8 +126,8 @@ class Server:
 class ServerPool:
     """Sends requests to the servers of one model from a separate thread, ``capacity`` at a time.
 
-    Raises ``ConnectionError`` if a server does not answer, and ``ValueError`` if it lacks the model, or has several
-    and none is named.
+    Raises ``ConnectionError`` if one does not answer, and ``ValueError`` if it lacks the model, or none of several is
+    named.
     """
 
     def __init__(self, engine: EngineOptions) -> None:
@@ -163,10 +163,7 @@ class ServerPool:
             )
 
     def watch(self) -> None:
-        """Read the canary on all servers; from now on it confirms each answer of a server with adapters.
-
-        Raises ``WeightsMovedError`` if the servers have different weights.
-        """
+        """Read the canary, which must be equal on all servers, and confirms answers of those with adapters."""
         for server in self.servers:
             try:
                 server.reference = self.start(server.read_canary(self.model)).result()
@@ -230,6 +227,5 @@ def _message(error: Exception) -> str:
 
 
 def _without_key(text: str) -> str:
-    """Return a server's message without the key, which some servers repeat."""
     key = os.environ.get(API_KEY)
     return text.replace(key, f"${API_KEY}") if key else text

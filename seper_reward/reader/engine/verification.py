@@ -16,9 +16,8 @@ _TOLERANCE = 0.25
 async def verify(server: Server, model: str, options: SamplingOptions, tokenizer: Any) -> tuple[bool, bool]:
     """Send a test request to a server; return whether it gives token ids, and log-probabilities of prompts.
 
-    A server with adapters is not asked for log-probabilities of prompts. Sampled log-probabilities are compared with
-    teacher-forced ones at temperature 2: there, log-probabilities of the tempered distribution differ clearly from the
-    model's own, even if the model is certain. Raises ``ValueError`` if the tokenizer or the log-probabilities are not
+    Sampled log-probabilities are compared with teacher-forced ones at temperature 2, where those of the tempered
+    distribution differ clearly from the model's own. Raises ``ValueError`` if tokenizer or log-probabilities are not
     the model's own, or cannot be verified although temperature or nucleus require it.
     """
     prompt: list[int] = list(tokenizer(PROBE).input_ids)  # as on servers, with all special tokens
@@ -36,7 +35,7 @@ async def verify(server: Server, model: str, options: SamplingOptions, tokenizer
         return names_ids, bool(answer["choices"][0].get("prompt_logprobs"))
     if not names_ids:
         raise ValueError("it returns no token ids, so its log-probabilities cannot be verified")
-    expected = [(await forced(server, model, prompt, row.tokens))[0] for row in completions]
+    expected = [(await forced(server.complete, model, prompt, row.tokens))[0] for row in completions]
     pairs = zip(itertools.chain(*(row.log_probs for row in completions)), itertools.chain(*expected), strict=True)
     difference = statistics.fmean(abs(one - other) for one, other in pairs)
     if difference > _TOLERANCE:

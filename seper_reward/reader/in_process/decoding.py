@@ -48,10 +48,9 @@ class Decoder(Protocol):
 def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
     """Return the decoder of a layout.
 
-    ``tree`` has one line of the cache per prompt. Samples are parallel queries of this line: each attends to the
-    prompt and its own tokens, and samples that are equal so far are one query. ``repeat`` has one line per sample,
-    copied after prefill. ``alone`` has one line per sample, and prefills the prompt for each. ``reread`` has no cache,
-    and computes prompt and response again for each token.
+    ``tree`` has one line of the cache per prompt, and samples as parallel queries of it, one query for equal ones.
+    ``repeat`` has one line per sample, copied after prefill; ``alone`` prefills each. ``reread`` computes all again
+    for each token.
     """
     if layout == "tree":
         return TreeDecoder(model, pad_id, samples)
@@ -132,11 +131,7 @@ class TreeDecoder:
         return logits[torch.arange(len(prompts)), last], cache, scored
 
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
-        """Compute logits of given texts after the prefilled prompts, and drop the texts from the cache.
-
-        Per prompt and text (token ids; at least one in all, and texts do not attend to each other), the logits are
-        ``(T, V)`` after each of its T tokens.
-        """
+        """Return logits ``(T, V)`` after each token of separate texts after the prompts, which leave the cache."""
         lengths = [[len(ids) for ids in own] for own in texts]
         width, slots = max(map(sum, lengths)), self._seen.shape[2]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
@@ -159,7 +154,10 @@ class TreeDecoder:
             by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
         # dropping lines copies the cache, which does not pay for one or two
         if len(by_line) <= 0.75 * len(self._lines):
-            self._keep([place for place, line in enumerate(self._lines) if line in by_line])
+            kept = torch.tensor([place for place, line in enumerate(self._lines) if line in by_line])
+            self._cache.batch_select_indices(kept.to(self._model.device))
+            self._seen, self._lengths = self._seen[kept], self._lengths[kept]
+            self._lines = [self._lines[place] for place in kept.tolist()]
         width, used = max(map(len, by_line.values())), self._seen.shape[2]
         places: list[
             tuple[int, int, int, int]
@@ -186,12 +184,6 @@ class TreeDecoder:
         device = self._model.device
         mask = attention_mask(seen.to(device), self._model.dtype)
         return self._forward(tokens, self._cache, attention_mask=mask, position_ids=positions.to(device))[0]
-
-    def _keep(self, places: list[int]) -> None:
-        index = torch.tensor(places)
-        self._cache.batch_select_indices(index.to(self._model.device))
-        self._seen, self._lengths = self._seen[index], self._lengths[index]
-        self._lines = [self._lines[place] for place in places]
 
     def _forward(
         self, input_ids: Tensor | Sequence[Sequence[int]], cache: Any, **options: Any
@@ -240,7 +232,9 @@ class LineDecoder:
         """Append the newest tokens; see ``Decoder``."""
         # dropping lines copies the cache, which does not pay for one or two
         if self._can_drop and len(rows) <= 0.75 * len(self._mask):
-            self._select([row.line for row in rows])
+            kept = torch.tensor([row.line for row in rows], device=self._mask.device)
+            self._cache.batch_select_indices(kept)
+            self._mask, self._next_position = self._mask[kept], self._next_position[kept]
             for line, row in enumerate(rows):
                 row.line = line
         lines = [row.line for row in rows]
@@ -250,12 +244,6 @@ class LineDecoder:
         logits = self._forward(tokens, self._mask, self._next_position[:, None])[0][:, 0]
         self._next_position = self._next_position + 1
         return logits[lines], list(range(len(rows)))
-
-    def _select(self, lines: Sequence[int]) -> None:
-        """Keep only the given lines, in the given order."""
-        index = torch.tensor(lines, device=self._mask.device)
-        self._cache.batch_select_indices(index)
-        self._mask, self._next_position = self._mask[index], self._next_position[index]
 
     def _forward(
         self, input_ids: Tensor, mask: Tensor, positions: Tensor, **options: Any
@@ -332,7 +320,6 @@ def known_leaves(
 
 
 def _assign(scored: Sequence[list[float]], places: Sequence[Place], found: Sequence[float]) -> None:
-    """Append the log-probability of each scored token to its prompt's list."""
     for place, log_prob in zip(places, found, strict=True):
         scored[place.line].append(log_prob)
 
@@ -349,12 +336,10 @@ def _stacked(caches: Sequence[Any]) -> Any:
 
 
 def _widened(tensor: Tensor, slots: int) -> Tensor:
-    """Pad keys or values ``(L, heads, slots, size)`` to a number of slots."""
     return torch.nn.functional.pad(tensor, (0, 0, 0, slots - tensor.shape[2]))
 
 
 def _common_prefix(sequences: Sequence[Sequence[int]]) -> int:
-    """Return the length of the sequences' common prefix; each sequence has at least one more token."""
     if len(sequences) == 1:
         return 0
     shortest = min(map(len, sequences)) - 1

@@ -21,11 +21,7 @@ def noise(prompt: str, index: int, seed: int, length: int) -> list[int]:
 
 
 def uniform(words: Tensor, places: Tensor) -> Tensor:
-    """Return uniform random numbers in (0, 1) by SplitMix64, ``(R, K)`` float64.
-
-    ``words`` ``(R, 1)`` int64 start the R streams; ``places`` ``(R, K)``, >= 0, are positions in each stream: a
-    token's position is its id.
-    """
+    """Return uniform numbers in (0, 1), ``(R, K)`` float64, at places of R streams of SplitMix64."""
     mixed = words + (places + 1) * _GAMMA  # int64 wraps around
     mixed = (mixed ^ _shifted(mixed, 30)) * _MIX1
     mixed = (mixed ^ _shifted(mixed, 27)) * _MIX2
@@ -36,11 +32,13 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
 def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
     """Draw a token for each of R responses: Gumbel arg-max over groups of tokens, then over the drawn group's tokens.
 
-    As with separate noise for each token of the vocabulary, a small change of the probabilities rarely changes the
-    token, at a fraction of the cost. ``log_probs`` ``(B, V)`` need not sum to 1; each response has its row in
-    ``branches``, and a random 64-bit word from ``noise``. Returns ``(R,)`` token ids.
+    As with noise for each token, a small change of ``log_probs`` ``(B, V)`` rarely changes the token, at a fraction of
+    the cost. Each response has its row in ``branches``, and a random 64-bit word from ``noise``. Returns ``(R,)``
+    token ids.
     """
-    groups = _grouped(log_probs)
+    # (B, G, _GROUP), with a padded last group
+    padded = torch.nn.functional.pad(log_probs, (0, -log_probs.shape[1] % _GROUP), value=-torch.inf)
+    groups = padded.reshape(len(log_probs), -1, _GROUP)
     rows = torch.tensor(branches, device=log_probs.device)
     start = torch.tensor(words, device=log_probs.device)[:, None]
     group = _gumbels(groups.logsumexp(-1)[rows], start, groups[0].numel()).argmax(-1)  # (R,)
@@ -54,14 +52,6 @@ def nucleus(scores: Tensor, top_p: float) -> Tensor:
     before = ordered.exp().cumsum(-1) - ordered.exp()  # mass before each token
     dropped = torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before >= top_p)
     return scores.masked_fill(dropped, -torch.inf).log_softmax(-1)
-
-
-def _grouped(log_probs: Tensor) -> Tensor:
-    """Return log-probabilities ``(B, V)`` as groups of neighbours, ``(B, G, _GROUP)``, with a padded last group."""
-    padding = -log_probs.shape[1] % _GROUP
-    if padding:
-        log_probs = torch.nn.functional.pad(log_probs, (0, padding), value=-torch.inf)
-    return log_probs.reshape(len(log_probs), -1, _GROUP)
 
 
 def _gumbels(scores: Tensor, words: Tensor, first: int | Tensor) -> Tensor:

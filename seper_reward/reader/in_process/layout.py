@@ -12,9 +12,9 @@ def choose_layout(model: Any) -> Layout:
     """Choose the cheapest layout that is correct for a causal language model.
 
     ``tree`` needs attention that depends only on mask and positions, and so can skip other samples' slots; ALiBi and
-    windows counted in slots cannot skip them. ``repeat`` needs a cache of keys and values, whose lines can be copied.
-    ``alone`` needs a cache, and a model that respects its padding mask. ``reread`` needs neither, and is for long rope
-    as well.
+    windows counted in slots cannot. ``repeat`` needs a cache of keys and values, whose lines can be copied, and
+    ``alone`` a cache and a model that respects its padding mask. ``reread`` needs neither, and is for long rope as
+    well.
     """
     from transformers.cache_utils import DynamicLayer
 
@@ -46,10 +46,7 @@ def has_lines(cache: Any) -> bool:
 
 
 def cache_argument(model: Any) -> str | None:
-    """Return the name of the model's cache argument, ``None`` if it has none.
-
-    It is ``cache`` since transformers 5.24, ``past_key_values`` before, and ``cache_params`` for Mamba.
-    """
+    """Return the name of the cache argument: ``cache`` since transformers 5.24, ``cache_params`` for Mamba."""
     parameters = inspect.signature(model.forward).parameters
     return next((name for name in ("cache", "past_key_values", "cache_params") if name in parameters), None)
 
@@ -64,11 +61,7 @@ def window_of(model: Any) -> int | None:
 
 
 def _has_long_rope(model: Any) -> bool:
-    """Return whether a row's length decides its rotary factors (Phi-3 and Phi-4-mini with long rope).
-
-    The longest row of a call decides the factors of all its rows and tokens, so rows share no call. Dynamic rope also
-    changes, but only beyond the window, which no prompt with its response exceeds.
-    """
+    """Return whether the longest row of a call decides the rotary factors of all (Phi-3 and Phi-4-mini)."""
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [each for each in rope.values() if isinstance(each, dict)]
     return any(each.get("rope_type") == "longrope" for each in kinds)

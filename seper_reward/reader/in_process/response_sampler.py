@@ -7,7 +7,7 @@ response does not depend on other calls, their order, or the number of processes
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from seper_reward.reader.in_process.self_check import (
     decoding_problem,
     probes,
 )
-from seper_reward.reader.in_process.teacher_forcing import forced, forced_log_probs, forced_logits
+from seper_reward.reader.in_process.teacher_forcing import forced_log_probs, forced_logits
 from seper_reward.reader.loading import load_reader
 from seper_reward.reader.sampler import Request, Sampler, count_work, isolated
 from seper_reward.reader.tokens import GivenResponse, encode_response, find_tokens
@@ -39,6 +39,7 @@ from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
 ALGORITHM = 6  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS, _CPU_BATCH_TOKENS = 131_072, 32_768  # default numbers of tokens in the key-value cache
+_FORCED = 16  # prompts whose given texts are scored at once; few, because the logits of every token are kept
 _IN_TRAINING = "switch off train mode and gradient checkpointing if it is in training"
 _WAY_OUT = f"{_IN_TRAINING}, else use another reader"
 _GIVE_BACK = 256  # on a CPU, number of prompts after which freed memory is returned to the system
@@ -129,17 +130,11 @@ class ResponseSampler(Sampler):
         return device
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
-        """Sample N responses for each request, and measure what else it asks for.
+        """Sample N responses for each request, equal ones once, and measure what else it asks for.
 
-        The responses are bit-identical whatever the answers and the question of a request. If the samples of a prompt
-        share its line of the cache, the prompt is prefilled once for them and for its answers.
-
-        Args:
-            requests: The requests; equal ones are sampled once.
-
-        Returns:
-            Per request its ``Responses``, or the error of a prompt that is empty, longer than the model's window minus
-            ``max_new_tokens``, or has NaN logits, or of an answer without a token.
+        The responses are bit-identical whatever the answers and the question of a request. A request has the error of
+        a prompt that is empty, longer than the model's window minus ``max_new_tokens``, or has NaN logits, or of an
+        answer without a token.
         """
         distinct = sorted(set(requests))
         self._give_back(len(distinct))
@@ -166,19 +161,35 @@ class ResponseSampler(Sampler):
         leading space if it needs one, and without an end-of-sequence token. A pair has an error if its prompt is empty
         or longer than the model's window minus ``max_new_tokens``, or if its text has no token.
         """
-        encoded, errors = _values_and_errors(self.encode, prompts)
-        encode = functools.partial(encode_response, self.tokenizer, longest=self.options.max_new_tokens)
-        tokens, blank = _values_and_errors(encode, texts)
-        pairs = list(zip(prompts, texts, strict=True))
-        usable = [(prompt, text) for prompt, text in pairs if prompt in encoded and text in tokens]
-        self._give_back(len(encoded))
-        read = functools.partial(forced_log_probs, self._model, pad_id=self._pad_id, layout=self.layout)
-        by_pair = dict(forced(read, encoded, tokens, usable, self.max_batch_tokens))
-        count_work(len(pairs), (encoded[prompt] for prompt in prompts if prompt in encoded), by_pair.values())
-        return [
-            by_pair[prompt, text] if (prompt, text) in by_pair else errors.get(prompt) or blank[text]
-            for prompt, text in pairs
-        ]
+        encode = functools.cache(self.encode)
+        found: dict[tuple[str, str], Tensor | UnscorableError] = {}
+        lines: dict[str, dict[str, list[int]]] = {}  # tokens of the texts of each prompt
+
+        def encoded(prompt: str, text: str) -> list[int]:
+            encode(prompt)
+            return encode_response(self.tokenizer, text, self.options.max_new_tokens)
+
+        for pair in dict.fromkeys(zip(prompts, texts, strict=True)):
+            tokens = attempt(functools.partial(encoded, *pair))
+            if isinstance(tokens, UnscorableError):
+                found[pair] = tokens
+            else:
+                lines.setdefault(pair[0], {})[pair[1]] = tokens
+
+        def read(batch: list[str]) -> list[list[Tensor]]:
+            asked = [(encode(prompt), list(lines[prompt].values())) for prompt in batch]
+            with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
+                return forced_log_probs(self._model, asked, self._pad_id, self.layout)
+
+        self._give_back(len(lines))
+        sizes = {prompt: len(encode(prompt)) + sum(map(len, own.values())) for prompt, own in lines.items()}
+        for together in token_batches(sizes, self.max_batch_tokens):
+            for batch in map(list, in_batches(together, _FORCED)):
+                for prompt, rows in zip(batch, in_halves(read, batch), strict=True):
+                    found |= zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
+        usable = (encode(prompt) for prompt in prompts if prompt in lines)
+        count_work(len(prompts), usable, found.values())
+        return [found[pair] for pair in zip(prompts, texts, strict=True)]
 
     @classmethod
     def checked_like(cls, sampler: Sampler, model: Any) -> "ResponseSampler":
@@ -204,8 +215,7 @@ class ResponseSampler(Sampler):
     def check(self, tolerance: float | None = None) -> None:
         """Compare the log-probabilities of sampled and of given tokens with those of plain calls of the model.
 
-        A few tokens are sampled for a prompt and its first part in one batch, in this sampler's layout. The plain
-        calls have one prompt and response each, without padding or a previous cache. ``tolerance`` is in nats, as a
+        A plain call has one prompt and response, without padding or a previous cache. ``tolerance`` is in nats, as a
         mean over a response's tokens (default: the difference explained by rounding in the model's dtype); a greater
         difference raises ``RuntimeError``, logits of NaN ``UnscorableError``. Reasons: the layout does not suit the
         architecture, train mode, gradient checkpointing without a cache.
@@ -231,13 +241,11 @@ class ResponseSampler(Sampler):
         return problem
 
     def _line(self, request: Request, given: Callable[[str], GivenResponse]) -> Line:
-        """Return a request as tokens; raise the error of a prompt or of an answer."""
         ids = self.encode(request.prompt, request.encoding)
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
         return Line(request.prompt, ids, tuple(map(given, request.answers)), span)
 
     def _give_back(self, prompts: int) -> None:
-        """Return freed memory to the system after every ``_GIVE_BACK`` prompts on a CPU."""
         self._since_given_back += prompts
         if self.device.type == "cpu" and self._since_given_back >= _GIVE_BACK:
             self._since_given_back = 0
@@ -245,7 +253,6 @@ class ResponseSampler(Sampler):
 
     @inference()
     def _sample_batch(self, lines: list[Line]) -> list[Responses]:
-        """Prefill prompts as one batch and draw all their responses, token by token."""
         rows = self._rows.new([line.name for line in lines])
         leaves = self._leaves_apart(lines) if self.layout != "tree" else []
         decoder = make_decoder(self._model, self._pad_id, self.layout, self.options.num_samples)
@@ -279,17 +286,5 @@ class ResponseSampler(Sampler):
         return leaves
 
     def _slots(self, length: int) -> int:
-        """Return the maximum number of tokens in the cache for a prompt of ``length`` tokens and its responses."""
         samples, longest = self.options.num_samples, self.options.max_new_tokens
         return length + samples * longest if self.layout == "tree" else samples * (length + longest)
-
-
-def _values_and_errors(
-    act: Callable[[str], list[int]], texts: Iterable[str]
-) -> tuple[dict[str, list[int]], dict[str, UnscorableError]]:
-    """Return the value of each distinct text, and the errors of texts without one."""
-    found = {text: attempt(functools.partial(act, text)) for text in dict.fromkeys(texts)}
-    return (
-        {text: value for text, value in found.items() if not isinstance(value, UnscorableError)},
-        {text: error for text, error in found.items() if isinstance(error, UnscorableError)},
-    )

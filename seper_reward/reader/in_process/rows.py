@@ -24,11 +24,9 @@ _LEAF_ROWS = 128  # tokens of given responses whose log-softmax is computed at o
 class Row:
     """One response while its tokens are drawn: sample number ``sample`` of prompt number ``prompt`` of the batch.
 
-    A random 64-bit word of ``noise`` decides each token. ``log_probs`` are natural-log probabilities of the tokens
-    under the model at temperature 1; ``draw_log_prob`` is that of all tokens in the distribution from which they are
-    drawn. In a tree its newest token is the branch ``column`` of the prompt's line; if samples have separate lines of
-    the cache, this one's is ``line``. ``text`` is set once the response has ended, which is ``finished`` at
-    end-of-sequence or a stop string.
+    A random 64-bit word of ``noise`` decides each token. ``log_probs`` are at temperature 1; ``draw_log_prob`` is of
+    all tokens in the distribution from which they are drawn. Its newest token is branch ``column`` of the prompt's
+    line in a tree, else in ``line`` of the cache. ``text`` is set once the response has ended.
     """
 
     noise: Sequence[int]
@@ -44,10 +42,7 @@ class Row:
 
 
 class RowWriter:
-    """Creates rows, draws their tokens from logits, ends them, and turns them into responses.
-
-    Responses end with ``end_tokens`` (default: those of the model's generation settings and its tokenizer).
-    """
+    """Draws the tokens of rows from logits, up to ``end_tokens`` (default: the model's)."""
 
     def __init__(
         self,
@@ -79,10 +74,9 @@ class RowWriter:
         ]
 
     def advance(self, logits: Tensor, branches: Sequence[int], alive: Sequence[Row]) -> list[Row]:
-        """Draw the next token of each unfinished row; return the rows that still go on, in order.
+        """Draw the next token of each row from its branch's logits ``(B, V)``; return rows that go on.
 
-        ``logits`` are ``(B, V)`` of the next token, one line per branch; ``branches`` has the line of each row. Raises
-        ``UnscorableError`` if logits are NaN.
+        NaN raises ``UnscorableError``.
         """
         with timed("draw", tokens=len(alive)):
             log_probs = logits.float().log_softmax(-1)  # (B, V)
@@ -108,10 +102,7 @@ class RowWriter:
         return self._ends.given(text)
 
     def leaves(self, given: Sequence[GivenResponse], logits: Sequence[Sequence[Tensor]]) -> list[Leaf]:
-        """Return the probabilities of given responses of T tokens, ends included.
-
-        ``logits`` are, per response, parts of its ``(T + 1, V)`` logits. All results are read from the device at once.
-        """
+        """Return the probabilities of given responses of T tokens from parts of their ``(T + 1, V)`` logits."""
         chunks: list[Tensor] = []
         start = 0
         while start < len(given):

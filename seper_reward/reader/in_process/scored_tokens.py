@@ -32,9 +32,8 @@ def forward(
     """Call the model once; return its logits, and the natural-log probability of the token of each place.
 
     The logits are ``(L, K, V)``, at the last ``keep`` positions or at given ones if the model has an argument for it,
-    else at all. They are bit-identical with and without places: of the places, only their hidden states pass through
-    the output layer, after those of ``keep`` and in a separate product. Log-probabilities are NaN if the model does
-    not call its output layer.
+    else at all; they are bit-identical with and without places, whose hidden states pass through the output layer
+    apart. Log-probabilities are NaN if the model does not call its output layer.
     """
     kept = {} if keep is None else keep_logits(model, keep)
     if not places:

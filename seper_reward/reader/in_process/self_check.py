@@ -31,10 +31,7 @@ def check_tolerance(dtype: torch.dtype) -> float:
 
 
 def probes(dtype: torch.dtype) -> tuple[str, ...]:
-    """Return the texts of the check; a correct reader passes with at least one.
-
-    In low precision, one flip of the routing to experts can change all tokens after one prompt, but not after all.
-    """
+    """Return the texts of the check, of which one must pass: in low precision, experts may flip."""
     return PROBES[:1] if dtype in (torch.float32, torch.float64) else PROBES
 
 
@@ -54,10 +51,7 @@ def decoding_problem(
     sample: Callable[[], Sequence[Responses]],
     tolerance: float | None = None,
 ) -> str | None:
-    """Return a problem with a reader's log-probabilities, or ``None``; see ``ResponseSampler.check``.
-
-    ``sample`` samples responses to the prompts, given as token ids; ``tolerance`` is in nats.
-    """
+    """Return a problem with log-probabilities of responses that ``sample`` draws; ``tolerance`` is in nats."""
     reader = f"reader {name!r} ({type(model).__name__}, layout {layout})"
     try:
         sampled = sample()
@@ -81,7 +75,6 @@ def decoding_problem(
 
 
 def _plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Return ``(T,)`` natural-log probabilities of each response, in one call without cache or padding."""
     ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)
     log_probs = model(input_ids=ids).logits[:, len(prompt) - 1 : -1].float().log_softmax(-1)
     return list(log_probs.gather(-1, ids[:, len(prompt) :, None])[..., 0].cpu())

@@ -1,7 +1,7 @@
 """Teacher forcing: log-probabilities of given texts after given prompts under a causal language model."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,45 +11,13 @@ from seper_reward.options import Layout
 from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
 from seper_reward.reader.in_process.layout import keep_logits
 from seper_reward.runtime.inference import inference
-from seper_reward.runtime.memory import in_halves, token_batches
-from seper_reward.runtime.profiling import timed
-
-_BATCH = 16  # prompts whose given texts are scored at once; few, because the logits of every token are kept
-
-
-def forced(
-    read: Callable[[list[Any]], list[list[Tensor]]],
-    encoded: Mapping[str, list[int]],
-    tokens: Mapping[str, list[int]],
-    pairs: Sequence[tuple[str, str]],
-    budget: int,
-) -> Iterator[tuple[tuple[str, str], Tensor]]:
-    """Yield each distinct pair of prompt and text with the log-probabilities of the text by ``forced_log_probs``."""
-    lines: dict[str, dict[str, list[int]]] = {}
-    for prompt, text in pairs:
-        lines.setdefault(prompt, {})[text] = tokens[text]
-
-    def act(batch: list[str]) -> list[list[Tensor]]:
-        asked = [(encoded[prompt], list(lines[prompt].values())) for prompt in batch]
-        with timed("prefill", tokens=sum(len(ids) + sum(map(len, own)) for ids, own in asked)):
-            return read(asked)
-
-    sizes = {prompt: len(encoded[prompt]) + sum(map(len, own.values())) for prompt, own in lines.items()}
-    for together in token_batches(sizes, budget):
-        for start in range(0, len(together), _BATCH):
-            batch = together[start : start + _BATCH]
-            for prompt, rows in zip(batch, in_halves(act, batch), strict=True):
-                yield from zip(((prompt, text) for text in lines[prompt]), rows, strict=True)
 
 
 @inference()
 def forced_log_probs(
     model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
 ) -> list[list[Tensor]]:
-    """Return the log-probabilities of given tokens after given prompts (teacher forcing), at temperature 1.
-
-    Arguments are those of ``forced_logits``. Per line and continuation the result is ``(T,)``, on the CPU.
-    """
+    """Return ``(T,)`` log-probabilities at temperature 1 per continuation; see ``forced_logits``."""
     targets = [tokens for _, continuations in lines for tokens in continuations]
     logits = itertools.chain(*forced_logits(model, lines, pad_id, layout))
     found = [
@@ -64,10 +32,10 @@ def forced_log_probs(
 def forced_logits(
     model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
 ) -> list[list[Tensor]]:
-    """Return the logits of each token of given continuations of prompts, and of the token after them.
+    """Return the logits ``(T + 1, V)`` of each token of given continuations of prompts, and of the token after them.
 
-    ``lines`` are one batch of (prompt ids, continuations' ids), with continuations of T > 0 tokens; each gets ``(T +
-    1, V)`` logits. In layouts other than ``tree`` a prompt is computed once for each continuation.
+    ``lines`` are one batch of (prompt ids, continuations' ids). In layouts other than ``tree`` a prompt is computed
+    once for each continuation.
     """
     if layout == "tree":
         decoder = TreeDecoder(model, pad_id, samples=1)
@@ -81,7 +49,6 @@ def forced_logits(
 
 
 def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
-    """Compute each prompt with its continuation as a line of a padded batch."""
     ids = [[*prompt, *tokens] for prompt, tokens in pairs]
     input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
     kept = max(len(tokens) for _, tokens in pairs) + 1
