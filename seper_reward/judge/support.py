@@ -31,7 +31,7 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     judged = judge.probs([pair for own in claims for claim in own for both in claim.readings for pair in both])
 
     def pay(claim: _Claim) -> float:
-        agreed = (min(judged[pair] for pair in both) for both in claim.readings)
+        agreed = (min((judged[pair] for pair in both), default=1.0) for both in claim.readings)
         return max(0.0, 4 * claim.choose(agreed, default=0.0) - 3)
 
     return [max(map(pay, own)) for own in claims]
@@ -46,8 +46,8 @@ class _Claim(NamedTuple):
 
 def _claim(stated: Stated, alias: str, model: PairModel) -> _Claim:
     question, text, wanted = stated.question, plain(stated.text), plain(alias)
-    if decide(Pair(question, text, alias), model) is True:  # a rule needs no second direction
-        return _Claim([(Pair(question, alias, alias),)], max)  # 1
+    if decide(Pair(question, text, alias), model) is True:
+        return _Claim([()], max)  # a rule equates them, so no pair is left to judge
     vague = any(not any(one.entails(two) for one in values_in(text)) for two in values_in(wanted))
     said, asked = (re.sub(r"\W+", " ", f" {each.casefold()} ") for each in (text, question))
     echoed = _words(question) - _words(wanted)
