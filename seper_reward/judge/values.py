@@ -131,9 +131,9 @@ def in_digits(text: str) -> str:
     >>> in_digits("In nineteen eighty-nine, half a million of the twenty-first century"), in_digits("World War II")
     ('In 1989, 500000 of the 21st century', 'World War 2')
     """
-    text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", plain(text)))
+    text = _PART.sub(_part_in_digits, _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\g<0> ", plain(text))))
     if not _NUMBERS.keys().isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
-        text = _NUMBER_WORDS.sub(_run_in_digits, _PART.sub(_part_in_digits, text))
+        text = _NUMBER_WORDS.sub(_run_in_digits, text)
     text = _ROMAN.sub(lambda found: f"{found[1]}{10 * len(found[2]) + _ROMAN_ONES.index(found[3])}", text)
     for pattern, rewritten in _REWRITTEN:
         text = pattern.sub(rewritten, text)
@@ -157,10 +157,13 @@ _REWRITTEN = (
     (re.compile(r"\b(\d+) point (\d+)\b"), r"\1.\2"),
     (re.compile(r"\b(\d+) and a half\b"), r"\1.5"),
     (re.compile(r"\bhalf past (\d{1,2})\b", re.IGNORECASE), r"\1:30"),
+    (re.compile(r"\bquarter past (\d{1,2})\b", re.IGNORECASE), r"\1:15"),
+    (re.compile(r"\bquarter to (\d{1,2})\b", re.IGNORECASE), lambda found: f"{int(found[1]) - 1 or 12}:45"),
     (re.compile(r"\b(\d+)'(\d{1,2})(?:\"|'')"), r"\1 ft \2 in"),
 )
 _PART = re.compile(
-    rf"\b(an?|\d+|{'|'.join(_SMALL[1:10])})[\s-]({'|'.join(_PARTS)})s?\b(?!\s+(?:to|past)\b)(?=\s+of\b|\W*$)",
+    rf"\b(?<!\band )(an?|\d+|{'|'.join(_SMALL[1:10])})[\s-]({'|'.join(_PARTS)})s?\b"
+    r"(?!\s+(?:to|past)\b)(?=\s+of\b|\W*$)",
     re.IGNORECASE,
 )
 _WORD = "|".join(_NUMBERS)
@@ -414,6 +417,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         (r"(?<![\w.,/])(?P<decade>)(?P<year>\d{3}0)'?s\b", _date),
         (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+(?:century\b|c\.)(?:\s*{_ERA})?", _date),
         (rf"(?<![\w.,/])(?P<year>\d{{1,4}})\s*{_ERA}", _date),
+        (rf"\b{_ERA}\s+(?P<year>\d{{1,4}})\b", _date),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
         (rf"(?<![\w:.])(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?!\d|:\d)|\s+o'clock\b){_HALF}", _time),
         (
