@@ -220,9 +220,10 @@ def test_errors_of_a_recipe_are_one_line_if_they_are_ours(monkeypatch, capsys):
 
 
 def test_a_library_that_recipes_need_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "trainers.entailment", None)
+    monkeypatch.delitem(sys.modules, "trainers.entailment", raising=False)
+    monkeypatch.setitem(sys.modules, "peft", None)
     assert cli.main(["train", "entailment"]) == 2
-    assert capsys.readouterr().err.endswith("run: pip install trainers.entailment (extra: train)\n")
+    assert capsys.readouterr().err.endswith("run: pip install peft (extra: train)\n")
 
 
 def test_a_damaged_label_file_is_named(tmp_path, capsys):

@@ -55,7 +55,13 @@ def test_a_missing_library_is_named_with_its_extra(installation, monkeypatch):
         OSError, match=r"needs bm25s \(.*\); run: pip install 'bm25s>=0.2.14' 'pystemmer>=3.0' \(extra"
     ):
         imports.need("bm25s", "bm25")
-    assert imports.advice("figures", "matplotlib") == "run: pip install matplotlib (extra: figures)"
+    # all of the extra is there, so what every installation needs may be too old
+    assert imports.advice("figures", "trl.trainer") == "run: pip install 'trl<2,>=1.16' 'gguf>=0.17' (extra: figures)"
+
+
+def test_a_library_that_cannot_be_imported_has_the_name_of_its_distribution(monkeypatch):
+    monkeypatch.setattr(imports, "requires", lambda name: [])
+    assert imports.advice("evaluation", "sklearn.metrics") == "run: pip install scikit-learn (extra: evaluation)"
 
 
 def test_what_is_missing_is_named_with_the_way_to_get_it(installation, capsys):

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from typing import Any, NamedTuple
 
 PACKAGE = "seper-reward"
@@ -47,12 +47,15 @@ def installed_version(name: str) -> str | None:
 
 
 def advice(extra: str | None, library: str = "") -> str:
-    """Return the command that installs what is missing of an extra, or the ``library`` if no distribution is."""
+    """Return the command that installs what an extra lacks, else what every installation does, else a ``library``."""
+    library = library.partition(".")[0]
     try:
-        names = " ".join(f"'{lack.name}{lack.needed}'" for lack in find_lacks(extra))
+        lacks = find_lacks(extra) or find_lacks(None)
     except ImportError:  # of packaging, or of this package's metadata
-        names = ""
-    return f"run: pip install {names or library}" + (f" (extra: {extra})" if extra else "")
+        lacks = []
+    names = " ".join(f"'{lack.name}{lack.needed}'" for lack in lacks)
+    names = names or packages_distributions().get(library, [library])[0]  # sklearn is of scikit-learn
+    return f"run: pip install {names}" + (f" (extra: {extra})" if extra else "")
 
 
 def need(module: str, extra: str) -> Any:
