@@ -70,9 +70,9 @@ def lead_text(row: Mapping[str, Any]) -> str:
     return f"no difference seen: {text}" if low <= 0 <= high else text
 
 
-def questions_text(questions: int, left_out: int) -> str:
+def questions_text(questions: int, left_out: int = 0) -> str:
     """Return the number of questions used, and of questions left out if there are any."""
-    return f"{questions} questions" + (f", {left_out} left out" if left_out else "")
+    return f"{questions} question{'s' * (questions != 1)}" + (f", {left_out} left out" if left_out else "")
 
 
 def rows_text(count: int) -> str:
@@ -105,7 +105,7 @@ def sets_line(sets: Mapping[str, Any]) -> str:
 
 def coverage_line(summary: Mapping[str, Any]) -> str:
     """Return the number of questions that no passage helps, and its consequence for rankings of these passages."""
-    line = f"no passage helps in {summary['unmoved']} of {summary['questions']} questions"
+    line = f"no passage helps in {summary['unmoved']} of {questions_text(summary['questions'])}"
     if "uncovered" in summary:
         line += (
             f"; {summary['uncovered']} of these stay unanswered under any ranking of the passages (SePer without a "
@@ -121,23 +121,24 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     name = "ΔSePer" if column in _DELTA_SEPER else column
     interval = "" if effect["interval"] is None else " (95 %: {:+.3f} to {:+.3f})".format(*effect["interval"])
     label = f"{name} {effect[column]:+.3f}{interval}"
-    return f"placebo, a passage that answers nothing: {label}, {effect['questions']} questions"
+    return f"placebo, a passage that answers nothing: {label}, {questions_text(effect['questions'])}"
 
 
 def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
     """Return the results of an audit of negatives (``write_audit``) as text."""
     share = "" if found["share"] is None else f" ({100 * found['share']:.1f} %)"
     lines = [
-        f"{found['layout']}: {found['audited_negatives']} negatives of {found['audited_questions']} questions "
-        f"audited; {found['false_negatives']}{share}, of {found['by_question']} questions, help to answer",
+        f"{found['layout']}: {found['audited_negatives']} negatives of "
+        f"{questions_text(found['audited_questions'])} audited; {found['false_negatives']}{share}, of "
+        f"{questions_text(found['by_question'])}, help to answer",
         f"false negatives: {folder / FALSE_NEGATIVES}",
     ]
     left = found["questions"] - found["audited_questions"]
     if left:
-        lines.append(f"{left} questions were not audited, {found['unanswered']} of them because they have no answers")
+        lines.append(f"not audited: {questions_text(left)}, {found['unanswered']} of them without answers")
     if "output" in found:
         lines.append(
-            f"{found['action']}: {found['rows_written']} rows in {found['output']}, from {found['rows']}; "
+            f"{found['action']}: {rows_text(found['rows_written'])} in {found['output']}, from {found['rows']}; "
             f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
         )
     return "\n".join(lines)

@@ -129,7 +129,7 @@ def test_the_command_audits_and_another_action_labels_nothing_again(words, tmp_p
     assert cli.main(words) == 0
     out = capsys.readouterr().out
     assert "FlagEmbedding (query, pos, neg): 3 negatives of 2 questions audited" in out
-    assert "1 questions were not audited, 1 of them because they have no answers" in out
+    assert "not audited: 1 question, 1 of them without answers" in out
     labels = labels_of(tmp_path / "out")
     assert [[passage["text"] for passage in row["passages"]] for row in labels] == [ROWS[0]["neg"], ROWS[1]["neg"]]
     assert cli.main([*words, "--action", "drop"]) == 0

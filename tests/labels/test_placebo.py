@@ -55,7 +55,7 @@ def test_the_effect_by_hand():
 def test_too_few_questions_have_no_interval():
     assert placebo_effect(rows(0.2), "likelihood") == {"questions": 1, "likelihood": 0.2, "interval": None}
     assert placebo_line(placebo_effect(rows(0.2), "likelihood"), "likelihood").endswith(
-        "likelihood +0.200, 1 questions"
+        "likelihood +0.200, 1 question"
     )
     assert placebo_effect([], "likelihood") == {"questions": 0, "likelihood": None, "interval": None}
     assert "no question" in placebo_line(placebo_effect([], "likelihood"), "likelihood")

@@ -54,4 +54,4 @@ def test_questions_that_no_passage_helps_are_counted_and_those_of_them_that_are_
     )
     likelihood = summarize([{"passages": [{"likelihood": -0.2}]}], "likelihood")
     assert likelihood["unmoved"] == 1
-    assert coverage_line(likelihood) == "no passage helps in 1 of 1 questions"
+    assert coverage_line(likelihood) == "no passage helps in 1 of 1 question"

@@ -142,7 +142,7 @@ def test_inputs_are_mixed(tmp_path, capsys):
     two = write(tmp_path / "two.jsonl", rows_with("b", 20, group="islands"))
     task = PolicyTaskConfig(input=[one, two], test_share=0.3, dev_share=0.2)
     questions = read_policy_questions(task)
-    assert "1 rows cannot be used" in capsys.readouterr().err
+    assert "1 row cannot be used" in capsys.readouterr().err
     ids = [{query.id for query in rows} for rows in questions[1:]]
     assert sum(map(len, ids)) == len(set.union(*ids)) == 50
     assert len(questions.corpus) == 50

@@ -26,6 +26,7 @@ from seper_reward.options import (
     pick,
     setting,
 )
+from seper_reward.reports.tables import rows_text
 from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Passage, Query
 
@@ -138,7 +139,7 @@ def read_source(
     found = load_input(options, Needs(corpus=True))
     if found.rejected:
         first = found.rejected[0]
-        print(f"{len(found.rejected)} rows cannot be used; {first.where}: {first.reason}", file=sys.stderr)
+        print(f"{rows_text(len(found.rejected))} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
     return found.queries, None if found.corpus is None else dict(found.corpus)
 
 
