@@ -225,7 +225,11 @@ class SePerScorer:
         ]
 
     def beliefs(self, question: str, answers: Answers, passage_sets: Sequence[Sequence[Passage]]) -> list[Belief]:
-        """Measure the belief in an answer given each set of passages, of which an empty one is the baseline."""
+        """Measure the belief in an answer given each set of passages; an empty set is the baseline.
+
+        Raises:
+            UnscorableError: The question is longer than the reader's window.
+        """
         (found,) = self.measure([Asked(question, answers, tuple(map(tuple, passage_sets)))])
         return list(unwrap(found).beliefs)
 

@@ -352,7 +352,10 @@ class Utility:
 
     @property
     def question_gain(self) -> float | None:
-        """Change of the question's mean log-probability per token (UPR, arXiv:2204.07496); ``None`` if unknown."""
+        """Change of the question's mean log-probability per token, in nats; ``None`` if unknown.
+
+        It needs no answer: a passage on the question's topic makes the question likelier (UPR, arXiv:2204.07496).
+        """
         with_passage, without = self.belief.question_log_prob, self.baseline.question_log_prob
         return None if with_passage is None or without is None else with_passage - without
 

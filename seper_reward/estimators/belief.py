@@ -38,7 +38,10 @@ def pairs_of(options: Estimator, question: str, answers: Answers, sampled: Respo
 
 
 def belief(options: Estimator, question: str, answers: Answers, sampled: Responses, judged: Judgements) -> Belief:
-    """Compute the belief in the gold answer from S sampled responses and the judged pairs of ``pairs_of``."""
+    """Compute the belief in the gold answer, which has A aliases, from S sampled responses.
+
+    ``judged`` are the judged pairs of ``pairs_of``.
+    """
     draws = weigh(options, sampled)
     texts = draws.responses.texts
     support, agrees = _support(options, question, texts, answers, judged)
@@ -72,7 +75,10 @@ def belief(options: Estimator, question: str, answers: Answers, sampled: Respons
 def response_clusters(
     options: Estimator, question: str, texts: Sequence[str], judged: Judgements, drawn: int | None = None
 ) -> Tensor:
-    """Return the cluster of each of S texts, ``(S,)``; those after the first ``drawn`` are alone."""
+    """Return the semantic cluster of each of S texts, ``(S,)`` as in ``cluster_ids``.
+
+    The first ``drawn`` texts were drawn (default: all); each of the others is a cluster of its own.
+    """
     drawn = len(texts) if drawn is None else drawn
     entails = torch.zeros(len(texts), len(texts), dtype=torch.bool)  # (S, S)
     own = list(texts[:drawn])

@@ -70,7 +70,11 @@ def heaviest_clusters(cluster_ids: Sequence[int], weights: Sequence[float]) -> l
 
 
 def predictive_entropy(token_log_probs: Sequence[Tensor]) -> Tensor:
-    """Return the mean of -log p over responses drawn at temperature 1, in nats (arXiv:2302.09664, eq. 1)."""
+    """Estimate the entropy of the responses by Monte Carlo (Kuhn et al., arXiv:2302.09664, eq. 1).
+
+    S tensors ``(T_s,)`` of natural-log probabilities, of responses sampled at temperature 1, give a scalar in nats, >=
+    0: the mean over responses of -log p(response). Without a response it raises ``ValueError``.
+    """
     if not token_log_probs:
         raise ValueError("token_log_probs must contain at least one response, got none")
     return -torch.stack([row.double().sum() for row in token_log_probs]).mean()

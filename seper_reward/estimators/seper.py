@@ -106,7 +106,11 @@ _PRESETS: dict[str, dict[str, object]] = {
 
 
 def without_end_token(token_log_probs: Sequence[Tensor], finished: Sequence[bool]) -> list[Tensor]:
-    """Drop the last token (an end, or of a stop string) of finished responses of several tokens (official code)."""
+    """Drop the last token of each response that was not cut off at the maximum length (official code).
+
+    This is the end-of-sequence token or the last token of a stop string; earlier tokens of a stop string stay. A
+    response of one token keeps it. ``finished`` has an entry for each response.
+    """
     if len(finished) != len(token_log_probs):
         raise ValueError(
             f"finished must have one entry for each of {len(token_log_probs)} responses, got {len(finished)}; "
@@ -154,7 +158,11 @@ def response_weights(token_log_probs: Sequence[Tensor], weighting: str) -> Tenso
 
 
 def entailment_kernel(forward: Tensor, backward: Tensor | None, kernel: str) -> Tensor:
-    """Combine both directions of entailment, ``(S, A)`` each, into support k(r, a): ``max`` needs the backward one."""
+    """Combine entailment of answer by response and of response by answer into support k(r, a).
+
+    Tensors are ``(S, A)``, in [0, 1]. The kernel is ``"forward"`` or ``"max"`` of both directions (official code),
+    which raises ``ValueError`` without ``backward``.
+    """
     check_choice("kernel", kernel, get_args(Kernel))
     if kernel == "forward":
         return forward

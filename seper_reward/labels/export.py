@@ -51,7 +51,10 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
 
 
 def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
-    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative."""
+    """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative.
+
+    Raises ``ValueError`` if the form is unknown, or no question gives a row.
+    """
     check_choice("form", form, tuple(FORMS))
     return _some_rows(FORMS[form], labeled, margin)
 

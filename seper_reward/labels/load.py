@@ -25,11 +25,17 @@ _SHOWN = 10  # passages in the notebook view
 
 @dataclass(frozen=True, repr=False)
 class Labels:
-    """Label rows of a run, or of ``label``."""
+    """Label rows of a run, or of ``label``.
 
-    rows: Sequence[Mapping[str, Any]]  # as `label_row` makes them
-    provenance: Mapping[str, Any] = field(default_factory=dict)  # content of `provenance.json`, if known
-    summary: Mapping[str, Any] = field(default_factory=dict)  # content of `summary.json`, if known
+    Attributes:
+        rows: Label rows as ``label_row`` makes them.
+        provenance: Content of ``provenance.json``; empty if unknown.
+        summary: Content of ``summary.json``; empty if unknown.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
@@ -62,7 +68,13 @@ class Labels:
         return html_table(repr(self), ("question", "answer", "passage", column), rows)
 
     def labeled(self, label: str | None = None) -> list[LabeledQuery]:
-        """Return the labelled queries, for ``write_labels`` and ``labels.targets``; ``label`` as in ``to_dataset``."""
+        """Return the labelled queries, for ``write_labels`` and the functions of ``labels.targets``.
+
+        ``label`` is that of ``to_dataset``.
+
+        Raises:
+            ValueError: The rows have no such label.
+        """
         return labeled_queries({f"row {number}": row for number, row in enumerate(self.rows, 1)}, label)
 
     def to_dataset(self, form: Form | None = None, *, label: str | None = None, margin: float = POSITIVE) -> "Dataset":

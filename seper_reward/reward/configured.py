@@ -20,7 +20,10 @@ CONFIG = "SEPER_REWARD_CONFIG"
 
 
 def read_reward(path: str | Path) -> SePerReward:
-    """Make a reward with the settings of a YAML file, and load its models if it has no URL."""
+    """Make a reward with the settings of a YAML file, and load its models if it has no URL.
+
+    Raises ``ValueError`` if a setting is unknown or out of range, ``OSError`` if the file or a model cannot be loaded.
+    """
     config = read_reward_config(path)
     return SePerReward(
         SePerClient(config.url, config.timeout) if config.url else load_scorer(config, config.seed),

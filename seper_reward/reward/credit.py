@@ -23,7 +23,11 @@ from seper_reward.reward.rollouts import Rollout, Score
 
 @dataclass(frozen=True)
 class Credit:
-    """Rewards of the parts of a rollout: of each search and of the answer."""
+    """Rewards of the parts of a rollout: of each search and of the answer.
+
+    ``calls`` is the number of searches of each message, at least one message. ``others`` are remaining rewards of
+    messages, such as the price of failed calls; empty if all are 0.
+    """
 
     calls: tuple[int, ...]
     searches: tuple[float, ...]

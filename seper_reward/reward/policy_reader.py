@@ -77,7 +77,11 @@ class PolicyReader:
 
     @contextmanager
     def scorer(self) -> Iterator["SePerScorer | SePerClient"]:
-        """Yield the scorer, and then restore the trainer's model; all ranks of sharded weights enter together."""
+        """Yield the scorer; at the end of the block the trainer's model is restored.
+
+        If the trainer shards its weights, all ranks must enter the block together; within it, each rank works
+        independently. Raises ``ValueError`` if the trainer's weights are needed and ``attach`` was not called.
+        """
         if self.weights == "separate":
             yield self._own()
             return
@@ -115,8 +119,10 @@ class PolicyReader:
 def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
     """Use a model under training, with unsharded weights, as a reader within a block; then restore every module.
 
-    There are no gradients, no gradient checkpointing (which would silently drop the key-value cache) and, unless
-    ``adapter``, no LoRA; training's random state does not change. A ``PeftModel`` is yielded as its base model.
+    There are no gradients, the model is in eval mode, gradient checkpointing (which would silently drop the key-value
+    cache) is off, LoRA adapters are off unless ``adapter`` is true, and the random state of training does not change.
+    A ``PeftModel`` is yielded as its base model, whose layers contain the adapters; without ``adapter``, another model
+    raises ``ValueError``.
     """
     import torch
 

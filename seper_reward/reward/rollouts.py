@@ -19,20 +19,29 @@ OTHERS = "a row of another environment"  # the ``problem`` of a rollout that ano
 
 @dataclass(frozen=True)
 class Rollout:
-    """The searches and the answer of a policy for one question."""
+    """The searches and the answer of a policy for one question.
+
+    Attributes:
+        question: The question.
+        answers: Aliases of its gold answer.
+        turns: The searches, in order.
+        answer: The last answer of the policy (``extract_answer``); empty if the completion was cut off before an
+            answer, or does not match the ``answer_pattern``.
+        problem: Reason why an unusable row cannot be scored; the other fields are then empty. "" for usable rows.
+        calls: Number of searches of each message of the policy, in order; empty if the completion does not show them,
+            for example if the passages come from a column.
+        failed: Number of failed calls: searches that returned an error, and calls of tools that do not exist.
+        failed_calls: Number of failed calls of each message, in order; empty if ``calls`` is.
+    """
 
     question: str
     answers: Answers
-    turns: tuple[Turn, ...]  # the searches, in order
-    # the last answer of the policy (`extract_answer`); empty if the completion was cut off before an answer, or does
-    # not match the `answer_pattern`
+    turns: tuple[Turn, ...]
     answer: str
-    problem: str = ""  # why an unusable row cannot be scored; the other fields are then empty
-    # number of searches of each message of the policy; empty if the completion does not show them, for example if the
-    # passages come from a column
+    problem: str = ""
     calls: tuple[int, ...] = ()
-    failed: int = 0  # number of searches that returned an error, and of calls of tools that do not exist
-    failed_calls: tuple[int, ...] = ()  # of each message; empty if `calls` is
+    failed: int = 0
+    failed_calls: tuple[int, ...] = ()
 
     @property
     def passages(self) -> tuple[Passage, ...]:
@@ -46,15 +55,27 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Score:
-    """A rollout's reward by ``formula.py``, which is exactly the sum of ``search_rewards`` and ``answer_reward``."""
+    """A rollout's reward and its parts.
+
+    Attributes:
+        reward: The reward, by the formula in ``formula.py``.
+        beliefs: The reader's beliefs without passages, then after each search; only those that the weights need.
+        cost: Price of the searches and of failed calls, in units of belief, >= 0.
+        answer: Support of a gold answer by the policy's answer (E in ``formula.py``), in [0, 1]; ``None`` if the
+            weight of answers is 0.
+        search_rewards: The weighted gain of each search, minus its price.
+        answer_reward: Reward of the answer, minus the price of failed calls. The sum of ``search_rewards`` and
+            ``answer_reward`` is exactly ``reward``.
+        fine: Price of the failed calls, which is already subtracted from ``answer_reward``.
+    """
 
     reward: float
-    beliefs: tuple[Belief, ...]  # without passages, then after each search; only those that the weights need
-    cost: float  # price of the searches and of failed calls, in units of belief, >= 0
-    answer: float | None = None  # support of a gold answer by the policy's (E), in [0, 1]; None if its weight is 0
-    search_rewards: tuple[float, ...] = ()  # the weighted gain of each search, minus its price
-    answer_reward: float = 0.0  # minus the price of failed calls
-    fine: float = 0.0  # price of the failed calls
+    beliefs: tuple[Belief, ...]
+    cost: float
+    answer: float | None = None
+    search_rewards: tuple[float, ...] = ()
+    answer_reward: float = 0.0
+    fine: float = 0.0
 
     @property
     def gains(self) -> tuple[float, ...]:
@@ -124,7 +145,11 @@ def read_rollouts(
 def rows_of_others(
     name: str | None, names: Sequence[str | None] | None, environments: Sequence[Any] | None
 ) -> list[bool] | None:
-    """Return which rows belong to another environment than the named one; ``None`` if there is no name to compare."""
+    """Return which rows belong to another environment than the named one; ``None`` if there is no name to compare.
+
+    ``names`` is the column ``environment`` of the data set. Raises ``ValueError`` if it is missing, or if no
+    environment records its searches.
+    """
     if name is not None:
         if names is None:
             raise ValueError(

@@ -71,7 +71,8 @@ class Call(NamedTuple):
 class SearchTools:
     """Names of the tools whose results are searches; without ``names``, the only tool that has results.
 
-    ``seen`` counts the results of each tool so far, without failed calls.
+    ``seen`` counts the results of each tool so far, without failed calls. Names that are no list of texts raise
+    ``ValueError``.
     """
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
@@ -152,6 +153,7 @@ def read_results(messages: Iterable[Any]) -> list[list[Result]]:
     """Return the results of tools before the policy's first message, and after each message of the policy.
 
     A result without a name is matched to the call with its id, else to the next call of the policy's last message.
+    Raises ``UnscorableError`` if a message is no mapping.
     """
     results: list[list[Result]] = [[]]
     by_id: dict[str, Call] = {}
