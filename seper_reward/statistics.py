@@ -102,11 +102,7 @@ def spearman(values: Any, others: Any) -> float:
     values, others = values[known].round(9), others[known].round(9)  # equal numbers stay ties
     if not len(values) or min(np.ptp(values), np.ptp(others)) == 0:
         return math.nan
-    return float(_rank_pearson((values, others), slice(None)))
-
-
-def _rank_pearson(columns: Sequence[Any], numbers: Any) -> Any:
-    return pearsonr(*(rankdata(each[numbers], axis=-1) for each in columns), axis=-1).statistic
+    return float(pearsonr(rankdata(values), rankdata(others)).statistic)
 
 
 def slope(values: Any, target: Any) -> float:
