@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.options import Layout
-from seper_reward.reader.in_process.layout import cache_argument, has_lines, keep_logits, new_cache
+from seper_reward.reader.in_process.layout import cache_argument, has_lines, new_cache
 from seper_reward.reader.in_process.rows import Row
 from seper_reward.reader.in_process.scored_tokens import Place, forward, places_of
 from seper_reward.reader.tokens import GivenResponse
@@ -23,7 +23,7 @@ _WORTH_SHARING = 0.125
 # tokens of prompts per forward pass on a CPU: more do not fit next to the weights into the processor's cache
 _CPU_PREFILL_TOKENS = 1024
 # tokens of given texts per forward pass, unless one text is longer: the logits of every token are kept
-_GIVEN_TOKENS = 2048
+_GIVEN_TOKENS, _CPU_GIVEN_TOKENS = 8192, 2048
 
 
 class Decoder(Protocol):
@@ -66,6 +66,7 @@ class TreeDecoder:
         self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache, self._cache_argument = new_cache(model), cache_argument(model) or ""
         self._lines: list[int] = []  # the prompt of each line
+        self.given_tokens = _CPU_GIVEN_TOKENS if model.device.type == "cpu" else _GIVEN_TOKENS
 
     def prefill(
         self, prompts: Sequence[Sequence[int]], spans: Sequence[range] = ()
@@ -83,7 +84,7 @@ class TreeDecoder:
             # the common start can reach into questions, whose next tokens may differ
             shared = [place for place in places if place.position < common]
             _, found = self._forward(
-                [prompts[0][:common]], head, keep=1, places=[replace(place, line=0) for place in shared]
+                [prompts[0][:common]], head, ends=[common - 1], places=[replace(place, line=0) for place in shared]
             )
             _assign(scored, shared, found)
         logits, parts = [], []
@@ -123,12 +124,8 @@ class TreeDecoder:
         longest = max(map(len, prompts))
         # padding after the prompts is not attended to, so attention needs no mask and is faster
         rest = [[*ids[common:], *[self._pad_id] * (longest - len(ids))] for ids in prompts]
-        last = torch.tensor([len(ids) - common - 1 for ids in prompts])
-        kept, columns = torch.unique(last, return_inverse=True)
-        if keep_logits(self._model, kept):
-            last = columns
-        logits, scored = self._forward(rest, cache, keep=kept.to(self._model.device), places=places)
-        return logits[torch.arange(len(prompts)), last], cache, scored
+        logits, scored = self._forward(rest, cache, ends=[len(ids) - common - 1 for ids in prompts], places=places)
+        return logits, cache, scored
 
     def forced_logits(self, texts: Sequence[Sequence[Sequence[int]]]) -> list[list[Tensor]]:
         """Return logits ``(T, V)`` after each token of separate texts after the prompts, which leave the cache."""
@@ -136,12 +133,13 @@ class TreeDecoder:
         width, slots = max(map(sum, lengths)), self._seen.shape[2]
         tokens, positions = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
         seen = torch.nn.functional.pad(self._seen, (0, width)).repeat(1, width, 1)
+        before = torch.ones(width, width, dtype=torch.bool).tril()
         for line, own in enumerate(texts):
             places = itertools.pairwise(itertools.accumulate(lengths[line], initial=0))
             for ids, (start, end) in zip(own, places, strict=True):
                 tokens[line, start:end] = torch.tensor(ids)
                 positions[line, start:end] = self._lengths[line] + torch.arange(len(ids))
-                seen[line, start:end, slots + start : slots + end] = torch.ones(len(ids), len(ids)).tril().bool()
+                seen[line, start:end, slots + start : slots + end] = before[: len(ids), : len(ids)]
         logits = self._step(tokens, seen, positions)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys[:, :, :slots], layer.values[:, :, :slots]
@@ -149,9 +147,10 @@ class TreeDecoder:
 
     def step(self, rows: Sequence[Row]) -> tuple[Tensor, list[int]]:
         """Append the newest tokens, once for equal responses; see ``Decoder``."""
-        by_line: dict[int, dict[tuple[int, ...], list[Row]]] = {}
+        # responses that are equal so far have one branch; those of a branch differ by their newest token
+        by_line: dict[int, dict[tuple[int, int], list[Row]]] = {}
         for row in rows:
-            by_line.setdefault(row.prompt, {}).setdefault(tuple(row.token_ids), []).append(row)
+            by_line.setdefault(row.prompt, {}).setdefault((row.column, row.token_ids[-1]), []).append(row)
         # dropping lines copies the cache, which does not pay for one or two
         if len(by_line) <= 0.75 * len(self._lines):
             kept = torch.tensor([place for place, line in enumerate(self._lines) if line in by_line])
@@ -159,16 +158,12 @@ class TreeDecoder:
             self._seen, self._lengths = self._seen[kept], self._lengths[kept]
             self._lines = [self._lines[place] for place in kept.tolist()]
         width, used = max(map(len, by_line.values())), self._seen.shape[2]
-        places: list[
-            tuple[int, int, int, int]
-        ] = []  # of each branch: line, column, newest token, column of its parent
-        branches: dict[tuple[int, tuple[int, ...]], int] = {}
+        places: list[tuple[int, int, int, int]] = []  # of each branch: line, column, newest token, parent's column
         for line, prompt in enumerate(self._lines):
-            for column, (token_ids, branch) in enumerate(by_line.get(prompt, {}).items()):
-                branches[prompt, token_ids] = len(places)
-                places.append((line, column, token_ids[-1], branch[0].column))
-                for row in branch:
-                    row.column = column
+            for column, ((parent_column, token), equal) in enumerate(by_line.get(prompt, {}).items()):
+                for row in equal:
+                    row.column, row.branch = column, len(places)
+                places.append((line, column, token, parent_column))
         lines, columns, newest, parents = torch.tensor(places).T
         tokens, parent = (torch.full((len(self._lines), width), filler) for filler in (self._pad_id, 0))
         tokens[lines, columns], parent[lines, columns] = newest, parents
@@ -178,7 +173,7 @@ class TreeDecoder:
         self._seen[:, range(width), range(used, used + width)] = True
         positions = (self._lengths + len(rows[0].token_ids) - 1)[:, None].expand(-1, width)
         logits = self._step(tokens, self._seen, positions)
-        return logits[lines, columns], [branches[row.prompt, tuple(row.token_ids)] for row in rows]
+        return logits[lines, columns], [row.branch for row in rows]
 
     def _step(self, tokens: Tensor, seen: Tensor, positions: Tensor) -> Tensor:
         device = self._model.device
@@ -216,8 +211,7 @@ class LineDecoder:
             replace(each, line=each.line * copies, position=each.position + slots - len(prompts[each.line]))
             for each in places
         ]
-        logits, found = self._forward(input_ids, mask, positions, keep=1, places=moved)
-        logits = logits[:, -1]
+        logits, found = self._forward(input_ids, mask, positions, ends=[slots - 1] * len(rows), places=moved)
         scored: list[list[float]] = [[] for _ in prompts]
         _assign(scored, places, found)
         self._mask, self._next_position = mask, positions[:, -1] + 1
@@ -289,8 +283,7 @@ class RereadDecoder:
 
     def _read(self, sequences: Sequence[Sequence[int]], places: Sequence[Place] = ()) -> tuple[Tensor, list[float]]:
         ids = torch.tensor(sequences, device=self._model.device)
-        logits, scored = forward(self._model, input_ids=ids, keep=1, places=places)
-        return logits[:, -1], scored
+        return forward(self._model, input_ids=ids, ends=[ids.shape[1] - 1] * len(ids), places=places)
 
 
 def known_leaves(
@@ -302,7 +295,7 @@ def known_leaves(
     """Return the leaves of each prompt's given responses, after ``prefill`` returned ``logits``, ``(L, V)``."""
     leaves: list[tuple[Leaf, ...]] = [()] * len(given)
     longest = max((len(row.read) for own in given for row in own), default=0)
-    width = max(_GIVEN_TOKENS // len(given), longest)
+    width = max(decoder.given_tokens // len(given), longest)
     waiting = [list(own) for own in given]
     while any(waiting):
         now = []  # the longest prefix of each prompt's texts that fits into the width

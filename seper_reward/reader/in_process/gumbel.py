@@ -29,21 +29,20 @@ def uniform(words: Tensor, places: Tensor) -> Tensor:
     return (_shifted(mixed, 11).double() + 0.5) * 2.0**-53
 
 
-def draw(log_probs: Tensor, branches: Sequence[int], words: Sequence[int]) -> Tensor:
+def draw(log_probs: Tensor, branches: Tensor, words: Sequence[int]) -> Tensor:
     """Draw a token for each of R responses: Gumbel arg-max over groups of tokens, then over the drawn group's tokens.
 
     As with noise for each token, a small change of ``log_probs`` ``(B, V)`` rarely changes the token, at a fraction of
-    the cost. Each response has its row in ``branches``, and a random 64-bit word from ``noise``. Returns ``(R,)``
-    token ids.
+    the cost. Each response has its row in ``branches``, and a random 64-bit word from ``noise``. Branches and the
+    returned token ids are ``(R,)``.
     """
     # (B, G, _GROUP), with a padded last group
     padded = torch.nn.functional.pad(log_probs, (0, -log_probs.shape[1] % _GROUP), value=-torch.inf)
     groups = padded.reshape(len(log_probs), -1, _GROUP)
-    rows = torch.tensor(branches, device=log_probs.device)
     start = torch.tensor(words, device=log_probs.device)[:, None]
-    group = _gumbels(groups.logsumexp(-1)[rows], start, groups[0].numel()).argmax(-1)  # (R,)
+    group = _gumbels(groups.logsumexp(-1)[branches], start, groups[0].numel()).argmax(-1)  # (R,)
     first = group * _GROUP
-    return first + _gumbels(groups[rows, group], start, first[:, None]).argmax(-1)
+    return first + _gumbels(groups[branches, group], start, first[:, None]).argmax(-1)
 
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:

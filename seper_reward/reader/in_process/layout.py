@@ -3,8 +3,6 @@
 import inspect
 from typing import Any
 
-import torch
-
 from seper_reward.options import Layout
 
 
@@ -65,8 +63,3 @@ def _has_long_rope(model: Any) -> bool:
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [each for each in rope.values() if isinstance(each, dict)]
     return any(each.get("rope_type") == "longrope" for each in kinds)
-
-
-def keep_logits(model: Any, which: int | torch.Tensor) -> dict[str, int | torch.Tensor]:
-    """Return the model's argument to limit logits to the last ``which`` or to given positions, if it has one."""
-    return {"logits_to_keep": which} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}

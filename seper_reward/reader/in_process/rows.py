@@ -26,7 +26,7 @@ class Row:
 
     A random 64-bit word of ``noise`` decides each token. ``log_probs`` are at temperature 1; ``draw_log_prob`` is of
     all tokens in the distribution from which they are drawn. Its newest token is branch ``column`` of the prompt's
-    line in a tree, else in ``line`` of the cache. ``text`` is set once the response has ended.
+    line in a tree, and ``branch`` of the batch, else in ``line`` of the cache. ``text`` is set at the end.
     """
 
     noise: Sequence[int]
@@ -36,6 +36,7 @@ class Row:
     log_probs: list[float] = field(default_factory=list)
     draw_log_prob: float = 0.0
     column: int = 0
+    branch: int = 0
     line: int = 0
     text: str = ""
     finished: bool = False
@@ -80,14 +81,15 @@ class RowWriter:
         """
         with timed("draw", tokens=len(alive)):
             log_probs = logits.float().log_softmax(-1)  # (B, V)
-            if bool(log_probs[:, 0].isnan().any()):  # one NaN makes all log-probabilities of its line NaN
-                raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
             drawn_from = self._draw_log_probs(log_probs)
-            words = [row.noise[len(row.token_ids)] for row in alive]
-            tokens = draw(drawn_from, branches, words)  # (R,)
-            columns = (tokens, log_probs[branches, tokens], drawn_from[branches, tokens])
-            for row, *drawn in zip(alive, *(column.tolist() for column in columns), strict=True):
-                self._append(row, *drawn)
+            at = torch.tensor(branches, device=logits.device)
+            tokens = draw(drawn_from, at, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
+            columns = [tokens.double(), log_probs[at, tokens].double(), drawn_from[at, tokens].double()]
+            drawn = torch.stack(columns).tolist()  # one download
+        if any(map(math.isnan, drawn[1])):  # one NaN makes all log-probabilities of its line NaN
+            raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
+        for row, token, log_prob, draw_log_prob in zip(alive, *drawn, strict=True):
+            self._append(row, int(token), log_prob, draw_log_prob)
         longest = self._options.max_new_tokens
         return [row for row in alive if not row.finished and len(row.token_ids) < longest]
 

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seper_reward.reader.in_process.layout import keep_logits
-
 _ROWS = 128  # tokens whose log-softmax is computed at once: a row has as many numbers as the vocabulary
 
 
@@ -27,29 +25,30 @@ def places_of(prompts: Sequence[Sequence[int]], spans: Sequence[range]) -> list[
 
 
 def forward(
-    model: Any, *, keep: int | Tensor | None = None, places: Sequence[Place] = (), **inputs: Any
+    model: Any, *, ends: Sequence[int] | None = None, places: Sequence[Place] = (), **inputs: Any
 ) -> tuple[Tensor, list[float]]:
     """Call the model once; return its logits, and the natural-log probability of the token of each place.
 
-    The logits are ``(L, K, V)``, at the last ``keep`` positions or at given ones if the model has an argument for it,
-    else at all; they are bit-identical with and without places, whose hidden states pass through the output layer
+    The logits are ``(L, V)`` at one position of each line if ``ends`` has them, else ``(L, T, V)`` at all. Those at
+    ends are bit-identical with and without places, which need them: their hidden states pass through the output layer
     apart. Log-probabilities are NaN if the model does not call its output layer.
     """
-    kept = {} if keep is None else keep_logits(model, keep)
-    if not places:
-        return model(**inputs, **kept).logits, []
+    if ends is None:
+        return model(**inputs).logits, []
     hidden: list[Tensor] = []
-    shapes: list[torch.Size] = []
+    called = False
     lines, positions = [each.line for each in places], [each.position for each in places]
+    every = range(len(ends))
 
     def choose(_: Any, states: tuple[Tensor]) -> tuple[Tensor]:
         hidden.append(states[0][lines, positions])
-        return (_at(states[0], keep) if kept else states[0],)
+        return (states[0][every, ends][:, None],)
 
-    def append(layer: Any, _: Any, logits: Tensor) -> Tensor:
-        shapes.append(logits.shape)
+    def append(layer: Any, _: Any, logits: Tensor) -> Tensor | None:
+        nonlocal called
+        called = True
         # one tensor, since some models scale or cap the logits afterwards
-        return torch.cat([logits.flatten(0, 1), layer.forward(hidden[-1])])[None]
+        return torch.cat([logits, layer.forward(hidden[-1])[:, None]]) if places else None
 
     layer = model.get_output_embeddings()
     hooks = layer.register_forward_pre_hook(choose), layer.register_forward_hook(append)
@@ -58,16 +57,11 @@ def forward(
     finally:
         for hook in hooks:
             hook.remove()
-    if not shapes:
-        return _at(logits, keep) if kept else logits, [float("nan")] * len(places)
-    lines_and_kept = shapes[0][:2].numel()
+    if not called:
+        return logits[every, ends], [float("nan")] * len(places)
     tokens = torch.tensor([each.token for each in places], device=logits.device)
-    batches = torch.split(logits[0, lines_and_kept:], _ROWS), torch.split(tokens, _ROWS)
+    batches = torch.split(logits[len(ends) :, 0], _ROWS), torch.split(tokens, _ROWS)
     scored = [
         rows.float().log_softmax(-1).gather(-1, wanted[:, None])[:, 0] for rows, wanted in zip(*batches, strict=True)
     ]
-    return logits[0, :lines_and_kept].view(*shapes[0][:2], -1), torch.cat(scored).tolist()
-
-
-def _at(states: Tensor, keep: int | Tensor | None) -> Tensor:
-    return states[:, -keep:] if isinstance(keep, int) else states[:, keep]
+    return logits[: len(ends), 0], torch.cat(scored).tolist()

@@ -1,5 +1,6 @@
 """Teacher forcing: log-probabilities of given texts after given prompts under a causal language model."""
 
+import inspect
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,6 @@ from torch import Tensor
 
 from seper_reward.options import Layout
 from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
-from seper_reward.reader.in_process.layout import keep_logits
 from seper_reward.runtime.inference import inference
 
 
@@ -51,12 +51,13 @@ def forced_logits(
 def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
     ids = [[*prompt, *tokens] for prompt, tokens in pairs]
     input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
-    kept = max(len(tokens) for _, tokens in pairs) + 1
+    # with left padding, all continuations are at the end
+    kept = {"logits_to_keep": max(len(tokens) for _, tokens in pairs) + 1}
     logits = model(
         input_ids=input_ids,
         attention_mask=mask,
         position_ids=(mask.cumsum(1) - 1).clamp(min=0),
         use_cache=False,
-        **keep_logits(model, kept),  # with left padding, all continuations are at the end
+        **(kept if "logits_to_keep" in inspect.signature(model.forward).parameters else {}),
     ).logits
     return [logits[line, -len(tokens) - 1 :] for line, (_, tokens) in enumerate(pairs)]

@@ -196,7 +196,7 @@ def test_given_texts_are_read_in_turns_and_no_prompt_twice(tiny_sampler, monkeyp
     sampler = rebuilt(tiny_sampler, max_new_tokens=6)
     texts = [" honey", " the mill of Voss", "4", "m", " in 1840"]
     given = {prompt: texts[: 3 + place] for place, prompt in enumerate(PROMPTS)}
-    monkeypatch.setattr(decoding, "_GIVEN_TOKENS", limit)
+    monkeypatch.setattr(decoding, "_CPU_GIVEN_TOKENS", limit)
     with profiling() as profile:
         found = sampler.sample(asking(PROMPTS, given))
     leaves = [leaf for row in found for leaf in row.known_leaves]

@@ -99,15 +99,15 @@ def test_tokens_of_the_last_occurrence_are_found(tiny_sampler):
 def test_a_model_that_does_not_call_its_output_layer_has_none(tiny_sampler, monkeypatch):
     model = tiny_sampler._model
     ids = torch.tensor([[5, 6, 7]])
-    logits, found = forward(model, keep=1, places=[Place(0, 0, 6), Place(0, 1, 7)], input_ids=ids)
+    logits, found = forward(model, ends=[2], places=[Place(0, 0, 6), Place(0, 1, 7)], input_ids=ids)
     with torch.no_grad():
         plain = model(input_ids=ids).logits
-    torch.testing.assert_close(logits, plain[:, -1:])
+    torch.testing.assert_close(logits, plain[:, -1])
     assert found == pytest.approx([float(plain[0, at].log_softmax(-1)[at + 6]) for at in (0, 1)], abs=1e-5)
     unused = torch.nn.Linear(2, 2)
     monkeypatch.setattr(model, "get_output_embeddings", lambda: unused)
-    logits, found = forward(model, keep=1, places=[Place(0, 0, 6)], input_ids=ids)
-    torch.testing.assert_close(logits, plain[:, -1:])
+    logits, found = forward(model, ends=[2], places=[Place(0, 0, 6)], input_ids=ids)
+    torch.testing.assert_close(logits, plain[:, -1])
     assert math.isnan(found[0])
 
 

@@ -133,7 +133,7 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(monkeypatch, group):
     """Two branches of unlike shape; groups of one token, of some, of more than there are."""
     monkeypatch.setattr(gumbel, "_GROUP", group)
     probs = torch.tensor([[0.1, 0.0, 0.2, 0.3, 0.25, 0.15], [0.02, 0.9, 0.02, 0.02, 0.02, 0.02]])
-    branches = [row % 2 for row in range(8000)]
+    branches = torch.arange(8000) % 2
     words = [noise("prompt", index, 1, 1)[0] for index in range(8000)]
     drawn = draw(probs.log(), branches, words)
     for branch, row in enumerate(probs):
@@ -148,12 +148,12 @@ def test_a_slight_change_seldom_changes_a_token():
     log_probs = torch.randn(1, 49_152, generator=generator).log_softmax(-1)
     moved = log_probs + 1e-3 * torch.randn(1, 49_152, generator=generator)
     words = [noise("prompt", index, 0, 1)[0] for index in range(2000)]
-    one, other = (draw(scores, [0] * 2000, words) for scores in (log_probs, moved))
+    one, other = (draw(scores, torch.zeros(2000, dtype=torch.long), words) for scores in (log_probs, moved))
     assert float((one != other).float().mean()) < 0.01
 
 
 def test_a_certain_token_is_drawn():
-    assert draw(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), [0, 0], [7, -9]).tolist() == [1, 1]
+    assert draw(torch.tensor([[-torch.inf, 0.0, -torch.inf]]), torch.tensor([0, 0]), [7, -9]).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("start", ["", "The mill burned down in 1840, says the parish book. " * 3])

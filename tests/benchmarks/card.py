@@ -1,0 +1,99 @@
+"""Contexts per second of an accelerator: the same questions with small and large batches, several processes, and vLLM.
+
+    python -m tests.benchmarks.card --reader org/reader --input questions.jsonl --limit 300 --json card.json
+
+A context is a question with one passage or with none. Each case is one run of ``seper-reward label``; the seconds are
+those of labelling, without loading. Processes on one GPU run at the same time only with NVIDIA's MPS, whose daemon
+this starts for the cases that name it.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from tests.benchmarks.common import finish, parser
+
+SHARED_BLOCK = "32"  # questions, for several processes: each needs some blocks of its own
+#: processes, whether they share the GPU by MPS, and settings
+CASES: dict[str, tuple[int, bool, tuple[str, ...]]] = {
+    "small batches": (1, False, ("--block", "16", "--max_batch_tokens", "32768")),
+    "default": (1, False, ()),
+    "4 processes": (4, False, ("--block", SHARED_BLOCK)),
+    "4 processes, MPS": (4, True, ("--block", SHARED_BLOCK)),
+    "8 processes, MPS": (8, True, ("--block", SHARED_BLOCK)),
+    "vLLM": (1, False, ("--engine", "vllm")),
+}
+_STAGES = re.compile(r"seconds of this process: (.*)")
+_STAGE = re.compile(r"(\w+) ([\d.]+)")
+_COUNTS = re.compile(r"(\d+) questions?, (\d+) passages?:")
+
+
+def main() -> None:
+    """Run the cases one after another, and print a table and the numbers."""
+    made = parser(__doc__)
+    made.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    made.add_argument("--env", nargs="*", default=[], metavar="NAME=VALUE", help="variables for vLLM only")
+    options, settings = made.parse_known_args()
+    rows = []
+    for name in options.cases:
+        rows.append(_run(name, settings, dict(each.split("=", 1) for each in options.env)))
+        print({key: value for key, value in rows[-1].items() if key != "error"}, rows[-1].get("error", ""), flush=True)
+    base = next((row["contexts_per_second"] for row in rows if "contexts_per_second" in row), 1.0)
+    table = [
+        [row["case"], row["contexts"], row["seconds"], row["contexts_per_second"], row["contexts_per_second"] / base]
+        for row in rows
+        if "error" not in row
+    ]
+    print(tabulate(table, ["case", "contexts", "seconds", "contexts/s", "ratio"], tablefmt="github", floatfmt=".1f"))
+    finish({"settings": settings, "cases": rows}, options.json)
+
+
+def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[str, Any]:
+    processes, shared, own = CASES[name]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] * (processes > 1)
+    with tempfile.TemporaryDirectory() as folder, _mps() if shared else contextlib.nullcontext({}) as mps:
+        command = [sys.executable, *launcher, "-m", "seper_reward", "label", *settings, *own, "--output_dir", folder]
+        environment = {**os.environ, **mps, **(variables if name == "vLLM" else {}), "OMP_NUM_THREADS": "1"}
+        start = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        whole = time.perf_counter() - start
+    stages, counts = _STAGES.search(done.stdout), _COUNTS.search(done.stdout)
+    if done.returncode or not stages or not counts:
+        return {"case": name, "error": (done.stdout + done.stderr)[-2000:]}
+    host, _, device = stages[1].partition("; on the accelerator: ")
+    by_stage = {stage: float(spent) for stage, spent in _STAGE.findall(host)}
+    contexts, seconds = int(counts[1]) + int(counts[2]), sum(by_stage.values())
+    return {
+        "case": name,
+        "contexts": contexts,
+        "seconds": round(seconds, 1),
+        "contexts_per_second": round(contexts / seconds, 1),
+        "with_loading": round(whole, 1),
+        "host": by_stage,  # of the first process
+        "device": {stage: float(spent) for stage, spent in _STAGE.findall(device)},
+    }
+
+
+@contextlib.contextmanager
+def _mps() -> Iterator[dict[str, str]]:
+    """Run NVIDIA's MPS daemon, and yield the variables with which processes find it."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        variables = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        environment = {**os.environ, **variables}
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], env=environment, check=True)
+        try:
+            yield variables
+        finally:
+            subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, env=environment, check=False)
+
+
+if __name__ == "__main__":
+    main()
