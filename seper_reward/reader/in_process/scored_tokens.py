@@ -1,5 +1,6 @@
 """Log-probabilities of some tokens of a prompt, from the forward pass that prefills it."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,14 +39,18 @@ def forward(
     hidden: list[Tensor] = []
     called = False
     lines, positions = [each.line for each in places], [each.position for each in places]
-    every = range(len(ends))
+    every, thread = range(len(ends)), threading.get_ident()  # other threads may call the model at the same time
 
-    def choose(_: Any, states: tuple[Tensor]) -> tuple[Tensor]:
+    def choose(_: Any, states: tuple[Tensor]) -> tuple[Tensor] | None:
+        if threading.get_ident() != thread:
+            return None
         hidden.append(states[0][lines, positions])
         return (states[0][every, ends][:, None],)
 
     def append(layer: Any, _: Any, logits: Tensor) -> Tensor | None:
         nonlocal called
+        if threading.get_ident() != thread:
+            return None
         called = True
         # one tensor, since some models scale or cap the logits afterwards
         return torch.cat([logits, layer.forward(hidden[-1])[:, None]]) if places else None

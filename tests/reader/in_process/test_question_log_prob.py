@@ -1,6 +1,7 @@
 """The likelihood of a prompt's question, from the prefill of the prompt."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -127,3 +128,12 @@ def test_a_prompt_that_asks_before_the_passage_has_none(tiny_sampler):
     reader = PromptedReader(tiny_sampler, prompt=style)
     ((bare, shown),) = reader.responses([Asked("Who?", (), ((), (Passage("Who? Ann."),)))])
     assert bare.question_log_prob is shown.question_log_prob is None
+
+
+def test_threads_share_a_model(tiny_sampler):
+    requests = asking(list(PROMPTS), questions=PROMPTS)
+    expected = [tiny_sampler.sample([each])[0] for each in requests]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda each: tiny_sampler.sample([each])[0], requests * 5))
+    assert found == expected * 5
+    assert [row.question_log_prob for row in found] == [row.question_log_prob for row in expected] * 5
