@@ -252,7 +252,8 @@ class VLLMSampler(Sampler):
     def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
         if (output.num_cached_tokens or 0) >= len(ids):  # the cache gives no log-probabilities of the first tokens
             (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(use_cache=False)]))
-        rows = output.prompt_logprobs[len(ids) :]
+        # the newer of vLLM's two runners leaves out the rows of cached tokens
+        rows = output.prompt_logprobs[len(output.prompt_logprobs) - len(tokens) :]
         log_probs = [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
         return log_probs, {token: each.logprob for token, each in output.outputs[0].logprobs[0].items()}
 

@@ -21,7 +21,7 @@ from tabulate import tabulate
 
 from tests.benchmarks.common import finish, parser
 
-SHARED_BLOCK = "32"  # questions, for several processes: each needs some blocks of its own
+SHARED_BLOCK = "16"  # questions, for several processes: each needs some blocks of its own
 #: processes, whether they share the GPU by MPS, and settings
 CASES: dict[str, tuple[int, bool, tuple[str, ...]]] = {
     "small batches": (1, False, ("--block", "16", "--max_batch_tokens", "32768")),
