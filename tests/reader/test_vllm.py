@@ -18,6 +18,7 @@ class Engine:
 
     def __init__(self, sampler, window):
         self.sampler, self.queue, self.asked, self.aborted = sampler, [], [], []
+        self.most_cached, self.padded = 10**6, True
         config = SimpleNamespace(max_model_len=window, try_get_generation_config=dict)
         self.vllm_config, self.llm_engine = SimpleNamespace(model_config=config), self
 
@@ -39,11 +40,11 @@ class Engine:
     def read(self, ids, params):
         with torch.no_grad():
             rows = self.sampler._model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
-        cached = 0 if params.skip_reading_prefix_cache else len(ids) - 1
+        cached = 0 if params.skip_reading_prefix_cache else min(len(ids) - 1, self.most_cached)
         known = [None, *({token: logprob(row[token])} for row, token in zip(rows[:-1], ids[1:], strict=True))]
         values, tokens = rows[-1].topk(params.logprobs)
         after = {int(token): logprob(value) for token, value in zip(tokens, values, strict=True)}
-        prompt = [None] * cached + known[cached:]
+        prompt = [None] * (cached if self.padded else 0) + known[cached:]
         return {"num_cached_tokens": cached, "prompt_logprobs": prompt, "outputs": [SimpleNamespace(logprobs=[after])]}
 
     def draw(self, ids, params):
@@ -97,13 +98,7 @@ def test_responses_and_answers_are_those_in_process(make):
     assert [each.n for each in drawn] == [4] * len(PROMPTS)
     assert len({each.seed for each in drawn}) == len(PROMPTS)
     cached = [each.skip_reading_prefix_cache for each in llm.asked if hasattr(each, "prompt_logprobs")]
-    assert sorted(cached) == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]  # read again where the cache has too much, and a question
+    assert sorted(cached) == [False] * 2 + [True] * 3  # read again where the cache has too much, and a question
 
 
 def test_a_response_that_stops_before_its_first_character_goes_on(make):
@@ -129,6 +124,17 @@ def test_log_probs_errors_and_greedy_samples(make):
     assert len(set(row.texts)) == 1
     assert row.draw_log_probs == ()  # of another temperature
     assert not sampler.knows_leaves
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_both_runners_return_the_rows_after_cached_tokens(make, padded):
+    sampler, local, llm = make()
+    llm.most_cached, llm.padded = 5, padded
+    for one, other in zip(
+        *(each.log_probs(PROMPTS, [" honey"] * len(PROMPTS)) for each in (sampler, local)), strict=True
+    ):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    assert not any(each.skip_reading_prefix_cache for each in llm.asked)
 
 
 def test_what_is_queued_ahead_is_used_once_or_given_up(make, monkeypatch):
