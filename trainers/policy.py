@@ -32,7 +32,7 @@ from seper_reward.reward.turns import Turn
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key, file_hash
 from seper_reward.runtime.json_files import write_json, write_lines
-from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.scorer import SePerScorer
@@ -312,8 +312,9 @@ def learn(
             write_lines(folder / "training.jsonl", trainer.state.log_history)
             (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
             counts = (
-                f"{len(train)} questions for training, {len(dev)} for thresholds, {len(test)} for testing; the search "
-                f"tool has {len(questions.corpus)} passages. Means and 95 % intervals over test questions:"
+                f"{plural(len(train), 'question')} for training, {len(dev)} for thresholds, {len(test)} for testing; "
+                f"the search tool has {plural(len(questions.corpus), 'passage')}. Means and 95 % intervals over test "
+                "questions:"
             )
             write_card(
                 [folder / "model", folder / MERGED], "Policy that decides when to search", "policy", config, arguments,
@@ -321,7 +322,7 @@ def learn(
                 **generator_fields(config.model, bool(config.lora_r), prompt_code(style)),
             )  # fmt: skip
         for reason, count in reward.failures.most_common():
-            print(f"{count} rollouts not scored: {reason}", file=sys.stderr)
+            print(f"{plural(count, 'rollout')} not scored: {reason}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from importlib.metadata import metadata, version
 from importlib.util import find_spec
 
 from seper_reward.runtime.imports import PACKAGE, advice, find_lacks, installed_version
+from seper_reward.runtime.messages import plural
 
 _OF_DEVELOPERS = ("dev", "docs")  # extras that users do not need
 _PATIENCE = 5.0  # seconds that the hub has to answer
@@ -44,14 +45,15 @@ def device_lines() -> Iterator[str]:
     except (ImportError, OSError) as error:
         yield f"torch: cannot be imported ({error})"
         return
-    threads, processors = torch.get_num_threads(), os.cpu_count() or 1
-    yield f"torch {torch.__version__}: {threads} thread{'s' * (threads != 1)} on {processors} processors"
+    threads, count = torch.get_num_threads(), os.cpu_count() or 1
+    processors = plural(count, "processor")
+    yield f"torch {torch.__version__}: {plural(threads, 'thread')} on {processors}"
     try:
         load = os.getloadavg()[0]
     except (AttributeError, OSError):  # Windows and some containers have none
         load = 0.0
-    if threads > 1 and load >= processors:  # torch's threads wait for each other after every product
-        yield f"load: {load:.1f} on {processors} processors; with other programs running, OMP_NUM_THREADS=1 is faster"
+    if threads > 1 and load >= count:  # torch's threads wait for each other after every product
+        yield f"load: {load:.1f} on {processors}; with other programs running, OMP_NUM_THREADS=1 is faster"
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if accelerator is None:
         yield "devices: CPU only"

@@ -1,6 +1,7 @@
 """Write labels for sentence-transformers, Tevatron, FlagEmbedding or TREC tools."""
 
 from seper_reward.options import ExportOptions
+from seper_reward.runtime.messages import plural
 
 _WITHOUT_GRADES = {"likelihood", "cross_encoder", "question_gain"}  # labels on another scale than a belief
 
@@ -36,6 +37,6 @@ def command(config: ExportOptions) -> str:
             f"none of {len(labeled)}; raise heterogeneity or leave it out"
         )
     lines = write_labels(kept, config.output, config.format, config.margin)
-    asked = "questions by hop" if config.learn_from == "paths" else "questions"
-    print(f"{config.output}: {lines} lines from {len(kept)} of {len(labeled)} {asked}, labels {label}")
+    asked = plural(len(labeled), "question") + (" by hop" if config.learn_from == "paths" else "")
+    print(f"{config.output}: {plural(lines, 'line')} from {len(kept)} of {asked}, labels {label}")
     return _AFTER_EXPORT.get(config.format, "").format(output=config.output)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.inputs import Needs, input_key, load_input
+from seper_reward.labels.folder import REJECTED
 from seper_reward.labels.integrity import label_files
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, recommended_label
@@ -20,7 +21,7 @@ from seper_reward.reports.tracking import LabelTracker, Run
 from seper_reward.retrieval import has_own_passages, load_retriever
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_lines
-from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.profiling import profiling
 from seper_reward.scorer import load_scorer
 
@@ -55,14 +56,14 @@ def command(config: LabelOptions) -> str:
             say_once(_start_line(config, summary["questions"], summary["passages"], summary["questions"]))
             if process_state().is_main_process:
                 show_summary(summary, labeler.name, folder)
-            return after_labels(folder, labeler.name)
+            return after_labels(summary, folder, labeler.name)
     read = load_input(config, needs)
     queries, rejected = read.queries, read.rejected
     if not queries:
         first = f"; the first: {rejected[0].where}: {rejected[0].reason}" if rejected else ""
         raise ValueError(f"{config.input}: expected at least one usable question, got none{first}")
     if rejected and process_state().is_main_process:
-        left_out = f"{tables.rows_text(len(rejected))} cannot be used, see rejected.jsonl"
+        left_out = f"{plural(len(rejected), 'row')} cannot be used, see rejected.jsonl"
         print(f"{left_out}; {rejected[0].where}: {rejected[0].reason}")
     settings = {name: value for name, value in asdict(config).items() if name != "dry_run"}
     labeler = load()
@@ -75,19 +76,20 @@ def command(config: LabelOptions) -> str:
         if process_state().is_main_process:
             print(tables.forecast_lines(found, process_state().num_processes))
         return "the same command without --dry_run"
-    _label(run, labeler, config, settings)
-    return after_labels(folder, labeler.name)
+    return after_labels(_label(run, labeler, config, settings), folder, labeler.name)
 
 
 def _start_line(config: LabelOptions, questions: int, passages: int, finished: int) -> str:
     return (
-        f"{questions} questions with {passages} passages from {config.input}, {finished} finished; labels by "
-        f"{config.labeler} into {config.output_dir}"
+        f"{plural(questions, 'question')} with {plural(passages, 'passage')} from {config.input}, {finished} "
+        f"finished; labels by {config.labeler} into {config.output_dir}"
     )
 
 
-def _label(run: LabelRun, labeler: PassageLabeler, config: LabelOptions, settings: Mapping[str, Any]) -> None:
-    """Finish a labelling run, and report the results to trackers and the user."""
+def _label(
+    run: LabelRun, labeler: PassageLabeler, config: LabelOptions, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Finish a labelling run, and report the results to trackers and the user; return the summary."""
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
@@ -101,10 +103,16 @@ def _label(run: LabelRun, labeler: PassageLabeler, config: LabelOptions, setting
         show_summary(summary, labeler.name, run.folder)
         if profile.seconds:
             print(tables.stages_line(profile))
+    return summary
 
 
-def after_labels(folder: Path, labeler: str) -> str:
-    """Return the next command for a label folder: a page if labels are of beliefs, else an export."""
+def after_labels(summary: Mapping[str, Any], folder: Path, labeler: str) -> str:
+    """Return the next command for a label folder: a page if labels are of beliefs, else an export.
+
+    Raises ``ValueError`` if no question has labels.
+    """
+    if not summary["questions"]:
+        raise ValueError(f"{folder}: no question could be labelled; {REJECTED} there has the reasons")
     if labeler == DELTA_SEPER:
         return f"seper-reward report --labels {folder} --output report.html"
     # rows of ΔSePer have all its labels
@@ -114,21 +122,26 @@ def after_labels(folder: Path, labeler: str) -> str:
 
 def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
+    first, *others = label_files(folder)
+    rows = list(islice(read_lines(first), 1))  # empty if all questions were rejected
+    intervals = any(f"low{SUFFIXES.get(labeler, '')}" in passage for row in rows for passage in row["passages"])
     print(f"\n{tables.summary_table(summary, labeler)}\n")
     print(
-        f"{summary['questions']} questions, {summary['passages']} passages: {summary['helpful']} help and "
-        f"{summary['harmful']} harm, their 95 % intervals beyond ±{MARGIN:g}; "
-        f"{tables.rows_text(summary['rejected'])} rejected"
+        f"{plural(summary['questions'], 'question')}, {plural(summary['passages'], 'passage')}: "
+        f"{summary['helpful']} help and {summary['harmful']} harm, "
+        f"their {'95 % intervals' if intervals else 'labels'} beyond ±{MARGIN:g}; "
+        f"{plural(summary['rejected'], 'row')} rejected"
     )
+    if summary["rejected"]:
+        reason = next(iter(read_lines(folder / REJECTED)))
+        print(f"the first of {folder / REJECTED}: {reason['where']}: {reason['reason']}")
     if summary["unmoved"]:
         print(tables.coverage_line(summary))
     if "sets" in summary:
         print(tables.sets_line(summary["sets"]))
     if "placebo" in summary:
         print(tables.placebo_line(summary["placebo"], labeler))
-    first, *others = label_files(folder)
-    print(f"labels: {first}" + (f" and {len(others)} more files" if others else ""))
-    rows = list(islice(read_lines(first), 1))  # empty if all questions were rejected
+    print(f"labels: {first}" + (f" and {plural(len(others), 'more file')}" if others else ""))
     if rows and (trained := recommended_label(rows)) != labeler:
         print(f"exports and trainers learn from {trained}")
     for warning in summary_warnings(summary):

@@ -14,7 +14,7 @@ from seper_reward.data.splits import split_of, spread
 from seper_reward.data.trec import beir_files, read_qrels, read_run
 from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key, file_hash
-from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.on_disk import OnDisk
 from seper_reward.types import Passage, Query
 
@@ -114,8 +114,8 @@ def _attach_run(found: Input, options: InputOptions, needs: Needs) -> Input:
         raise ValueError(f"the corpus has no passage of the run, such as {min(lacking)!r}; use the corpus of the run")
     if lacking:
         say_once(
-            f"{len(lacking)} passages of the run, such as {min(lacking)!r}, are not in the corpus and are left out, "
-            f"with {len(ranked) - len(queries)} questions that have no other"
+            f"left out: {plural(len(lacking), 'passage')} of the run without a text in the corpus, such as "
+            f"{min(lacking)!r}, and {plural(len(ranked) - len(queries), 'question')} without another passage"
         )
     return replace(found, queries=queries)
 
@@ -155,6 +155,8 @@ def _retrieve(found: Input, options: InputOptions, needs: Needs) -> Input:
     if needs.retriever is None or (found.corpus is None and not needs.own_passages):
         return found
     if not any(judgments or not query.passages for query in found.queries):
+        if options.corpus and not options.run:
+            say_once(f"{options.corpus} is not searched: all questions have passages")
         return found
     corpus = found.corpus or {}
     retriever = needs.retriever(corpus)
@@ -214,7 +216,9 @@ def _in_file(queries: Sequence[Query], ids: Mapping[str, object], file: str) -> 
             "both files"
         )
     if found < len(queries):
-        say_once(f"{file}: {len(queries) - found} of {len(queries)} questions are not in it and are left out")
+        say_once(
+            f"{file} does not have {len(queries) - found} of {plural(len(queries), 'question')}, which are left out"
+        )
 
 
 def _graded(passage: Passage, grades: Mapping[str, int]) -> Passage:
@@ -267,7 +271,7 @@ def in_corpus(
         found.append(add_passages(replace(query, passages=known), judged, grades))
     if absent:
         say_once(
-            f"{absent} of {passages} passages of questions are not in the corpus: no retriever can find them, and "
-            "recall and nDCG count them as not found; use the corpus's ids for passages that it has"
+            f"not in the corpus: {absent} of {plural(passages, 'passage')} of questions; no retriever can find them, "
+            "and recall and nDCG count them as not found; use the corpus's ids for passages that it has"
         )
     return found

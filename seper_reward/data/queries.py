@@ -29,7 +29,7 @@ from seper_reward.data.rows import (
 )
 from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key
-from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.on_disk import OnDisk
 from seper_reward.types import Passage, Query
 
@@ -137,7 +137,7 @@ def read_corpus(source: str | Path) -> dict[str, Passage]:
     if not corpus:
         raise ValueError(f"{source}: expected passages, one a row, got an empty corpus")
     if blank:
-        say_once(f"{source}: {blank} passages have no text and are left out")
+        say_once(f"{source}: left out: {plural(blank, 'passage')} without a text")
     return corpus
 
 

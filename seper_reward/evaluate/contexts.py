@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from seper_reward.data.marks import relevance_of
+from seper_reward.runtime.messages import plural
 from seper_reward.types import Asked, Passage, Query
 
 
@@ -59,6 +60,6 @@ def marked_contexts(queries: Sequence[Query]) -> list[list[Context]]:
 def none_asked(queries: Sequence[Query]) -> ValueError:
     """Return the error if all questions are too long for the reader; the reasons were logged for each question."""
     return ValueError(
-        f"the reader can be asked none of the {len(queries)} questions; shorten them, or use a reader with a longer "
-        "window"
+        f"the reader can be asked none of {plural(len(queries), 'question')}; shorten them, or use a reader with a "
+        "longer window"
     )

@@ -17,7 +17,7 @@ from seper_reward.options import CorrelationOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import interval_cell, markdown_table
-from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.messages import plural, tell_left_out
 from seper_reward.scorer import SePerScorer, judge_options, load_judge, load_scorer
 from seper_reward.statistics import PooledPearson, mean, rounded_or_none
 from seper_reward.types import Asked, Query, UnscorableError
@@ -55,11 +55,13 @@ class Correlation(Record):
         """Return the numbers that are not in the table, for a file of this name."""
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
         parts = [
-            f"{name}: {self.questions} questions{left_out}, baseline SePer {self.baseline_seper:.3f}",
+            f"{name}: {plural(self.questions, 'question')}{left_out}, baseline SePer {self.baseline_seper:.3f}",
             f"ΔSePer soft leads its best rival, {self.lead['over']}, by {interval_cell(self.lead)}",
         ]
         if self.known_left_out:
-            parts.append(f"{self.known_left_out} questions left out, which the reader answers without passages")
+            parts.append(
+                f"{plural(self.known_left_out, 'question')} left out, which the reader answers without passages"
+            )
         return "; ".join(parts)
 
 
@@ -176,7 +178,7 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
     ]
     if not unknown:
         raise ValueError(
-            f"the reader answers all {len(queries)} questions without passages; set leave_out_known=false"
+            f"the reader answers all of {plural(len(queries), 'question')} without passages; set leave_out_known=false"
         )
     return unknown
 

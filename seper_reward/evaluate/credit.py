@@ -28,7 +28,7 @@ from seper_reward.reward.credit import Credit, advantages_over_reader
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_lines
-from seper_reward.runtime.messages import tell_left_out
+from seper_reward.runtime.messages import plural, tell_left_out
 from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
 from seper_reward.statistics import rounded, slope, spearman, statistic_over_questions
 from seper_reward.types import KNOWN, Belief, Passage, Query, unwrap
@@ -89,8 +89,9 @@ class CreditComparison(Record):
     def table(self) -> str:
         """Return correctness and effects, and the measures of credits, as Markdown."""
         counts = (
-            f"{questions_text(self.questions, self.left_out)}, {self.searches} searches, {self.helpful} surely "
-            f"helpful and {self.harmful} surely harmful; a credit's Spearman is at most {interval_cell(self.ceiling)}"
+            f"{questions_text(self.questions, self.left_out)}, {plural(self.searches, 'search')}, "
+            f"{self.helpful} surely helpful and {self.harmful} surely harmful; "
+            f"a credit's Spearman is at most {interval_cell(self.ceiling)}"
         )
         arms = [
             [name, interval_cell(row), interval_cell(self.effects[name]) if name in self.effects else ""]

@@ -21,6 +21,7 @@ from seper_reward.labels.rows import (
 from seper_reward.options import LabelsOptions
 from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
+from seper_reward.runtime.messages import plural
 from seper_reward.statistics import PooledAuc, PooledPearson, mean
 from seper_reward.types import Passage, Query
 
@@ -66,8 +67,8 @@ class Agreement(Record):
         known = f", {self.known_left_out} known ones left out" if self.known_left_out else ""
         count = self.passages
         about = (
-            f"{name}: {self.questions} questions{known}, {count['all']} passages ({count['relevant']} relevant), "
-            f"{count['in']} with an answer string ({count['relevant in']} relevant)"
+            f"{name}: {plural(self.questions, 'question')}{known}, {plural(count['all'], 'passage')} "
+            f"({count['relevant']} relevant), {count['in']} with an answer string ({count['relevant in']} relevant)"
         )
         tables = [about, markdown_table(["measure", *_HEADER, f"{lead}: Pearson", f"{lead}: AUC"], rows)]
         if self.kinds:

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.options import CompletionOptions, compile_answer_pattern
-from seper_reward.reports.tables import rows_text
 from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
 from seper_reward.reward.tools import SearchTools, SeveralToolsError, counted, text_of, unpacked
 from seper_reward.reward.turns import Turn
-from seper_reward.runtime.messages import say_once
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.types import Answers, Passage
 
 #: Fields of a row for its question, its gold answers and the policy's text; the first field that exists is read.
@@ -88,7 +87,7 @@ def read_usable_rollouts(
     problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
     for problem, count in problems.items():
         where = next(each.where for each in logged if each.rollout.problem == problem)
-        say_once(f"{rows_text(count)} cannot be used; {where}: {problem}")
+        say_once(f"{plural(count, 'row')} cannot be used; {where}: {problem}")
     rollouts = [each.rollout for each in logged if not each.rollout.problem]
     if not rollouts:
         raise ValueError(f"{path}: expected rollouts, got {len(logged)} rows that cannot be used")

@@ -12,6 +12,7 @@ from seper_reward.options import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import interval_cell, markdown_table
 from seper_reward.reward.rollouts import Rollout
+from seper_reward.runtime.messages import plural
 from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import KNOWN, Query
@@ -85,9 +86,10 @@ class SearchAudit(Record):
             [kind, str(row["searches"]), interval_cell(row), str(row.get("surely", "–"))]
             for kind, row in self.kinds.items()
         ]
-        counts = f"{self.rollouts} rollouts of {self.questions} questions, {self.searches} searches"
+        counts = f"{plural(self.rollouts, 'rollout')} of {plural(self.questions, 'question')}"
+        counts += f", {plural(self.searches, 'search')}"
         if self.left_out:
-            counts += f"; {self.left_out} rollouts left out"
+            counts += f"; {plural(self.left_out, 'rollout')} left out"
         return "\n\n".join(
             [
                 counts,

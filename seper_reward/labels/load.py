@@ -12,6 +12,7 @@ from seper_reward.labels.integrity import LABELS, PROVENANCE, SUMMARY, check_fin
 from seper_reward.labels.rows import LABELS_PARQUET, labeled_queries, recommended_label
 from seper_reward.options import POSITIVE
 from seper_reward.runtime.json_files import read_json
+from seper_reward.runtime.messages import plural
 from seper_reward.runtime.parquet_files import as_dataset, without_none
 from seper_reward.types import LabeledQuery, excerpt, html_table
 
@@ -51,7 +52,7 @@ class Labels:
         column = recommended_label(self.rows)
         passages = [passage for row in self.rows for passage in row["passages"]]
         labels = [passage[column] for passage in passages if passage.get(column) is not None]
-        text = f"{len(self)} questions, {len(passages)} passages"
+        text = f"{plural(len(self), 'question')}, {plural(len(passages), 'passage')}"
         if labels:
             mean = sum(labels) / len(labels)
             text += f"; {column} from {min(labels):.3f} to {max(labels):.3f}, mean {mean:.3f}"

@@ -28,6 +28,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, without_nan
 from seper_reward.runtime.memory import in_batches
+from seper_reward.runtime.messages import plural
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Passage, Query, UnscorableError
 
@@ -204,8 +205,8 @@ class LabelRun:
             work, block = missing[0]
             count, first = sum(len(block) for _, block in missing), work.queries[block.start].id
             raise ValueError(
-                f"{self.folder}: {count} questions were not labelled, the first is id={first!r}; maybe a process of "
-                "an earlier run still works there; end it, and run the same command again"
+                f"{self.folder}: not labelled: {plural(count, 'question')}, the first is id={first!r}; maybe a "
+                "process of an earlier run still works there; end it, and run the same command again"
             )
         return self._files.publish(
             {"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected

@@ -4,13 +4,15 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from seper_reward.data.marks import group_of, role_of
 from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sepers
 from seper_reward.options import MARGIN
+from seper_reward.runtime.messages import plural
 from seper_reward.types import KNOWN, LabeledQuery
 
+Verdict = Literal["harmful", "unsure", "helpful"]
 #: Counts by name, and counts and sums of groups by (group, name) and (group, name, role); those of parts can be added.
 Sums = Counter[tuple[str, ...]]
 
@@ -36,13 +38,14 @@ def sum_rows(rows: Iterable[Mapping[str, Any]], column: str, margin: float) -> S
     sums: Sums = Counter()
     for row in rows:
         intervals = [label_interval(passage, column) for passage in row["passages"]]
+        verdicts = [verdict(low, high, margin) for low, high in intervals]
         unmoved = all(high <= margin for _, high in intervals)
         counts = {
             "questions": 1,
             "passages": len(intervals),
             "truncated": sum(passage.get("truncated", False) for passage in row["passages"]),
-            "helpful": sum(low > margin for low, _ in intervals),
-            "harmful": sum(high < -margin for _, high in intervals),
+            "helpful": verdicts.count("helpful"),
+            "harmful": verdicts.count("harmful"),
             "unmoved": unmoved,
             "uncovered": unmoved and sum(seper < KNOWN for seper in baseline_sepers([row])),
             "sets": len(row.get("sets", ())),
@@ -97,8 +100,8 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     warnings = []
     if summary["truncated"]:
         warnings.append(
-            f"{summary['truncated']} passages were longer than the reader's window or max_passage_tokens; their "
-            "labels cover the beginning only, and their rows have 'truncated': true"
+            f"longer than the reader's window or max_passage_tokens: {plural(summary['truncated'], 'passage')}; "
+            "labels cover the beginning only, and rows have 'truncated': true"
         )
     contexts = summary.get("contexts", 0)
     for name, says in (
@@ -109,9 +112,9 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
             warnings.append(f"in {summary[name]} of {contexts} contexts half of the {says}")
     if summary.get("long_answers", 0) > _WARN_FROM * summary["questions"]:
         warnings.append(
-            f"the answers of {summary['long_answers']} questions are longer than a response can be, so responses "
-            "state less than the answers and ΔSePer is low; train on seper_gain, as exports and trainers do where "
-            "it is known, or raise max_new_tokens"
+            f"the answers of {plural(summary['long_answers'], 'question')} are longer than a response can be, so "
+            "responses state less than the answers and ΔSePer is low; train on seper_gain, as exports and trainers do "
+            "where it is known, or raise max_new_tokens"
         )
     if contexts and summary["all_equal"] == contexts:
         warnings.append("in every context all responses are equal; check the temperature (0?) and the reader")
@@ -139,6 +142,11 @@ def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, floa
     suffix = SUFFIXES.get(column, "")
     low, high = (passage.get(f"{end}{suffix}", passage[column]) for end in ("low", "high"))
     return low, high
+
+
+def verdict(low: float, high: float, margin: float) -> Verdict:
+    """Return ``"helpful"`` (``"harmful"``) if a label's whole interval is above ``margin`` (below ``-margin``)."""
+    return "helpful" if low > margin else "harmful" if high < -margin else "unsure"
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:

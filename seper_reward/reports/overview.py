@@ -5,19 +5,18 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from scipy.stats import binomtest
 
 from seper_reward.data.marks import group_of, is_marked, is_relevant, role_of, role_order
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
-from seper_reward.labels.summary import label_interval
+from seper_reward.labels.summary import Verdict, label_interval, verdict
 from seper_reward.labels.targets import pairs
 from seper_reward.options import MARGIN
 from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import LabeledQuery
 
-Verdict = Literal["harmful", "unsure", "helpful"]
 VERDICTS: tuple[Verdict, ...] = ("harmful", "unsure", "helpful")  # from left to right
 _SIGMAS = 2.0  # number of standard errors between the labels of a sure pair
 _P_VALUE = 0.1  # below it, passages of a question differ by more than chance
@@ -56,7 +55,7 @@ def labeled_passages(
                     label=query.labels[place],
                     low=low,
                     high=high,
-                    verdict="helpful" if low > margin else "harmful" if high < -margin else "unsure",
+                    verdict=verdict(low, high, margin),
                     group=group_of(row),
                     role=role_of(fields),
                     relevant=is_relevant(passages[place]) if marked else None,

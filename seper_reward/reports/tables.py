@@ -11,6 +11,7 @@ from seper_reward.estimators.clustering import heaviest_clusters
 from seper_reward.labels.audit import FALSE_NEGATIVES
 from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
+from seper_reward.runtime.messages import plural
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import KNOWN
 
@@ -72,12 +73,7 @@ def lead_text(row: Mapping[str, Any]) -> str:
 
 def questions_text(questions: int, left_out: int = 0) -> str:
     """Return the number of questions used, and of questions left out if there are any."""
-    return f"{questions} question{'s' * (questions != 1)}" + (f", {left_out} left out" if left_out else "")
-
-
-def rows_text(count: int) -> str:
-    """Return a number of rows as text."""
-    return f"{count} row{'s' * (count != 1)}"
+    return plural(questions, "question") + (f", {left_out} left out" if left_out else "")
 
 
 def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
@@ -100,12 +96,13 @@ def summary_table(summary: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
 
 def sets_line(sets: Mapping[str, Any]) -> str:
     """Return a line on labels of sets from a summary."""
-    return f"{sets['labels']} labels next to given passages, {sets['reader_calls']} contexts measured"
+    labels, contexts = plural(sets["labels"], "label"), plural(sets["reader_calls"], "context")
+    return f"{labels} next to given passages, {contexts} measured"
 
 
 def coverage_line(summary: Mapping[str, Any]) -> str:
     """Return the number of questions that no passage helps, and its consequence for rankings of these passages."""
-    line = f"no passage helps in {summary['unmoved']} of {questions_text(summary['questions'])}"
+    line = f"no passage helps in {summary['unmoved']} of {plural(summary['questions'], 'question')}"
     if "uncovered" in summary:
         line += (
             f"; {summary['uncovered']} of these stay unanswered under any ranking of the passages (SePer without a "
@@ -121,24 +118,24 @@ def placebo_line(effect: Mapping[str, Any], column: str = DELTA_SEPER) -> str:
     name = "ΔSePer" if column in _DELTA_SEPER else column
     interval = "" if effect["interval"] is None else " (95 %: {:+.3f} to {:+.3f})".format(*effect["interval"])
     label = f"{name} {effect[column]:+.3f}{interval}"
-    return f"placebo, a passage that answers nothing: {label}, {questions_text(effect['questions'])}"
+    return f"placebo, a passage that answers nothing: {label}, {plural(effect['questions'], 'question')}"
 
 
 def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
     """Return the results of an audit of negatives (``write_audit``) as text."""
     share = "" if found["share"] is None else f" ({100 * found['share']:.1f} %)"
     lines = [
-        f"{found['layout']}: {found['audited_negatives']} negatives of "
-        f"{questions_text(found['audited_questions'])} audited; {found['false_negatives']}{share}, of "
-        f"{questions_text(found['by_question'])}, help to answer",
+        f"{found['layout']}: {plural(found['audited_negatives'], 'negative')} of "
+        f"{plural(found['audited_questions'], 'question')} audited; {found['false_negatives']}{share}, of "
+        f"{plural(found['by_question'], 'question')}, help to answer",
         f"false negatives: {folder / FALSE_NEGATIVES}",
     ]
     left = found["questions"] - found["audited_questions"]
     if left:
-        lines.append(f"not audited: {questions_text(left)}, {found['unanswered']} of them without answers")
+        lines.append(f"not audited: {plural(left, 'question')}, {found['unanswered']} of them without answers")
     if "output" in found:
         lines.append(
-            f"{found['action']}: {rows_text(found['rows_written'])} in {found['output']}, from {found['rows']}; "
+            f"{found['action']}: {plural(found['rows_written'], 'row')} in {found['output']}, from {found['rows']}; "
             f"{found['rows_changed']} changed, {found['rows_dropped']} dropped"
         )
     return "\n".join(lines)
@@ -147,12 +144,14 @@ def audit_lines(found: Mapping[str, Any], folder: Path) -> str:
 def forecast_lines(found: Forecast, processes: int = 1) -> str:
     """Return the estimates of a dry run, one line each."""
     left = found.questions - found.finished
-    lines = [f"questions: {found.questions}, in {found.contexts} contexts; {found.finished} finished, {left} left"]
+    lines = [
+        f"questions: {found.questions}, in {plural(found.contexts, 'context')}; {found.finished} finished, {left} left"
+    ]
     if found.measured:
         on = f" on {processes} processes" if processes > 1 else ""
         on_gpu = "" if found.device_peak_bytes is None else f", {found.device_peak_bytes / 2**30:.1f} GB on its GPU"
         lines += [
-            f"time: about {duration(found.seconds)}{on}, estimated from {found.measured} questions",
+            f"time: about {duration(found.seconds)}{on}, estimated from {plural(found.measured, 'question')}",
             f"tokens: about {found.prompt_tokens} in prompts and {found.response_tokens} in responses",
             f"memory: {found.peak_bytes / 2**30:.1f} GB per process{on_gpu}",
         ]

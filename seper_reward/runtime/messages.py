@@ -5,6 +5,15 @@ import sys
 from tqdm.auto import tqdm
 
 
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> plural(1, "row"), plural(0, "row"), plural(2, "search")
+    ('1 row', '0 rows', '2 searches')
+    """
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
+
+
 def say(text: str) -> None:
     """Write a line to standard error, above the progress bars; standard output is reserved for results."""
     tqdm.write(text, file=sys.stderr)

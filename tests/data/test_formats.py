@@ -240,8 +240,8 @@ def test_a_run_and_judgments_of_files(tmp_path, capsys):
     (first,) = examples(run="bm25.run", qrels="qrels.txt").queries
     assert (ids(first)[:2], marks(first)[:2]) == (["d1", "d2"], [3, 0])
     said = capsys.readouterr().err
-    assert "bm25.run: 1 of 3 questions are not in it and are left out" in said
-    assert "qrels.txt: 1 of 2 questions are not in it and are left out" in said
+    assert "bm25.run does not have 1 of 3 questions, " in said
+    assert "qrels.txt does not have 1 of 2 questions, " in said
     found = examples(qrels="qrels.txt")
     assert [ids(query) for query in found.queries] == [["d1", "d3"], ["d2"]]
     assert found.judgments == examples(run="bm25.run", qrels="qrels.txt").judgments
@@ -385,4 +385,4 @@ def test_passages_of_a_run_that_the_corpus_lacks_are_passed_over(tmp_path, capsy
     (query,) = load_input(options, Needs(answers=False)).queries
     assert ids(query) == ["d1", "d3"]
     said = capsys.readouterr().err
-    assert "2 passages of the run, such as 'blank', are not in the corpus and are left out, with 1 questions" in said
+    assert "left out: 2 passages of the run without a text in the corpus, such as 'blank', and 1 question " in said

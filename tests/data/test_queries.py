@@ -49,7 +49,7 @@ def test_ids_that_mean_another_text_in_the_corpus_are_refused(capsys):
         in_corpus([query], {"0": Passage("Rain fell.", id="0")})
     titled = as_query({**GOOD, "passages": [{"id": "a", "title": "Mill", "text": "Ann did.", "relevant": True}]})
     in_corpus([titled, query], {"a": Passage("Ann did.", "Mill", "a")})
-    assert capsys.readouterr().err.startswith("1 of 2 passages of questions are not in the corpus: no retriever can")
+    assert capsys.readouterr().err.startswith("not in the corpus: 1 of 2 passages of questions; no retriever can")
     in_corpus([titled], {"a": Passage("Ann did.", "", "a")})
     in_corpus([as_query({**GOOD, "passages": [{"id": "b", "text": "x", "relevant": 0.7}]})], {})  # marks may rest
     with pytest.raises(BadRowError, match=r"'Mill: Ann did\.', but the corpus has 'Sheep: Ann did\.'"):
@@ -292,7 +292,7 @@ def test_documents_of_a_corpus_without_text(tmp_path, capsys):
     ]
     corpus = read_corpus(write(tmp_path / "corpus.jsonl", *rows))
     assert list(corpus.values()) == [Passage("Mill", id="a"), Passage("x", id="c"), Passage("Sheep", id="d")]
-    assert "2 passages have no text and are left out" in capsys.readouterr().err
+    assert "left out: 2 passages without a text" in capsys.readouterr().err
     with pytest.raises(ValueError, match="text must be a non-empty text"):  # leaving it out would renumber the rest
         read_corpus(write(tmp_path / "corpus.jsonl", {"text": ""}, {"text": "x"}))
 

@@ -108,7 +108,7 @@ def test_tables_and_figure(scripted, tmp_path):
     assert "| price at which the searches break even (mean ΔSePer) | 0.225" in " ".join(page.split()).replace(
         "  ", " "
     )
-    assert "1 rollouts left out" in page
+    assert "1 rollout left out" in page
     found.plot(tmp_path / "audit.svg")
     assert (tmp_path / "audit.svg").read_text().startswith("<?xml")
 
@@ -149,7 +149,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     files = ["--json", outputs["json"], "--searches", outputs["jsonl"], "--plot", outputs["svg"]]
     assert main(["audit-searches", str(log), *words, *files]) == 0
     out, err = capsys.readouterr()
-    assert "2 rollouts of 2 questions, 1 searches" in out
+    assert "2 rollouts of 2 questions, 1 search" in out
     assert "1 row cannot be used" in err
     assert "line 3" in err
     found = json.loads((tmp_path / "out.json").read_text())
@@ -175,7 +175,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     named = ["--search_tools", "search", "web", "--answer_pattern", "Done: (.*)", "--json", outputs["json"]]
     assert main(["audit-searches", str(log), *words, *named]) == 0
     out, err = capsys.readouterr()
-    assert "3 rollouts of 1 questions, 2 searches" in out
+    assert "3 rollouts of 1 question, 2 searches" in out
     assert "--search_tools web: the log has no result of it; it has search (2), python (1)" in err
     assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
     assert main(["audit-searches"]) == 2

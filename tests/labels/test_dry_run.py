@@ -71,7 +71,7 @@ def test_what_is_finished_is_named_and_stays(words, tmp_path, capsys, monkeypatc
     assert main([*gold, "--dry_run"]) == 0
     shown = capsys.readouterr()
     counts = "questions: 3, in 9 contexts; 2 finished, 1 left"
-    assert shown.out.startswith(f"{counts}\ntime: about 1 s, estimated from 1 questions")
+    assert shown.out.startswith(f"{counts}\ntime: about 1 s, estimated from 1 question\n")
     assert "3 questions with 6 passages from " in shown.err
     assert ", 2 finished; labels by gold" in shown.err
     assert files_of(tmp_path / "out") == before

@@ -92,7 +92,7 @@ def test_export_command(tmp_path, capsys):
     (folder / "labels.jsonl").write_text(json.dumps(row) + "\n")
     arguments = ["export", "--labels", str(folder), "--output", str(tmp_path / "out.jsonl")]
     assert main(arguments) == 0
-    assert "1 lines from 1 of 1 questions" in capsys.readouterr().out
+    assert "1 line from 1 of 1 question, " in capsys.readouterr().out
     assert lines(tmp_path / "out.jsonl")[0]["labels"] == [0.8, -0.2]
     # squared errors .01 and .09, mean .05: Q = .5 / .05 has p = .0016, and .05 of the variance .5 is noise
     assert main([*arguments, "--heterogeneity", "0.01", "--shrink", "true"]) == 0

@@ -5,11 +5,12 @@ import json
 import pytest
 from transformers import AutoTokenizer
 
+from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query, read_queries
 from seper_reward.labels.dataset import label
 from seper_reward.labels.labelers import LABELERS, ERAGLabeler, GoldLabeler, load_labeler, needs_answers
-from seper_reward.labels.rows import label_row, labeler_of, passage_lengths, read_labels
+from seper_reward.labels.rows import label_row, labeler_of, passage_lengths
 from seper_reward.labels.run import LabelRun
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import LabeledQuery, UnscorableError
@@ -69,7 +70,7 @@ def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
     rows = labels_of(tmp_path / "out")
     assert "baseline" not in rows[0]
     assert rows[0]["passages"][0]["responses"][0]["count"] == 1
-    assert {row.baseline_error for row in read_labels(tmp_path / "out")} == {0.0}
+    assert {row.baseline_error for row in load_labels(tmp_path / "out").labeled()} == {0.0}
     capsys.readouterr()
     assert main(words("erag:token_f1", "out")) == 2
     assert "labels made otherwise" in capsys.readouterr().err
@@ -79,7 +80,7 @@ def test_published_erag_runs_like_any_other(words, tmp_path, capsys):
 
 def test_gold_marks_need_no_reader(words, tmp_path):
     assert main([*words("gold", "out"), "--reader", "no/such-model"]) == 0
-    labeled = read_labels(tmp_path / "out")
+    labeled = load_labels(tmp_path / "out").labeled()
     assert {row.labels for row in labeled} == {(1.0, 0.0)}
     assert len(labeled) == 4  # nobody reads, so no question is too long
     output = tmp_path / "qrels"
@@ -92,7 +93,7 @@ def test_questions_without_answers_are_for_labelers_that_need_none(words, tmp_pa
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main([*words("gold", "out")]) == 0
     assert [row["answers"] for row in labels_of(tmp_path / "out")] == [[], []]
-    assert [row.labels for row in read_labels(tmp_path / "out")] == [(1.0, 0.0)] * 2
+    assert [row.labels for row in load_labels(tmp_path / "out").labeled()] == [(1.0, 0.0)] * 2
     assert main(words("contains", "other")) == 2
     assert "found no column for answers" in capsys.readouterr().err
 
@@ -119,7 +120,7 @@ def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):
     assert "ΔSePer relevant" in capsys.readouterr().out
     assert (tmp_path / "out" / "labels.jsonl").read_bytes() == rows
     hard = [passage["delta_seper_hard"] for row in labels_of(tmp_path / "out") for passage in row["passages"]]
-    found = [label for row in read_labels(tmp_path / "out", "delta_seper_hard") for label in row.labels]
+    found = [label for row in load_labels(tmp_path / "out").labeled("delta_seper_hard") for label in row.labels]
     assert found == hard
 
 
@@ -138,7 +139,7 @@ def test_fields_of_the_input_that_are_called_like_ours_stay(tmp_path, tiny_score
     assert kept["metadata"] == {"relevant": True, **own_of_passage, "passage_id": "mine"}
     assert row["passages"][1]["metadata"] == {"relevant": False}
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
-    (found,) = read_labels(tmp_path, labeler.name)
+    (found,) = load_labels(tmp_path).labeled(labeler.name)
     assert found.query.metadata == query.metadata
     assert [each.metadata for each in found.query.passages] == [each.metadata for each in query.passages]
     assert found.labels == pytest.approx(labeled.labels, abs=1e-6)
@@ -150,7 +151,7 @@ def test_a_detail_of_a_labeler_overwrites_no_field_of_the_input(tmp_path):
     assert row["passages"][0]["pace"] == 3
     assert row["passages"][0]["metadata"] == {"pace": "slow"}
     (tmp_path / "labels.jsonl").write_text(json.dumps(row) + "\n")
-    assert read_labels(tmp_path)[0].query.passages[0].metadata == {"pace": "slow"}
+    assert load_labels(tmp_path).labeled()[0].query.passages[0].metadata == {"pace": "slow"}
 
 
 @pytest.mark.parametrize(("first", "second"), [("erag", "gold"), ("gold", "delta_seper"), ("delta_seper", "gold")])
@@ -165,7 +166,7 @@ def test_labels_of_an_earlier_labeler_do_not_pass_for_new_ones(tmp_path, tiny_sc
     column = labeler_of(old)
     assert labeler_of(new) == second
     with pytest.raises(ValueError, match=f"'{column}' is missing"):
-        read_labels(tmp_path / "second", column)
+        load_labels(tmp_path / "second").labeled(column)
     for before, after, expected in zip(old, new, alone, strict=True):
         for was, judged, passage in zip(before["passages"], after["passages"], expected["passages"], strict=True):
             kept, marks = judged.pop("metadata"), passage.pop("metadata")
@@ -176,12 +177,36 @@ def test_labels_of_an_earlier_labeler_do_not_pass_for_new_ones(tmp_path, tiny_sc
         assert {**after, "passages": 0} == {**expected, "passages": 0}
 
 
+def test_a_run_whose_questions_are_all_rejected_fails_with_the_reason(words, tmp_path, capsys):
+    row = {**records(1)[0], "id": "long", "question": "why " * 600}
+    (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
+    for _ in range(2):  # the second finds a finished folder
+        assert main([*words("delta_seper", "out"), "--input", str(tmp_path / "long.jsonl")]) == 2
+        shown = capsys.readouterr()
+        assert "1 row rejected\n" in shown.out
+        assert "out/rejected.jsonl: id long: question has no room" in shown.out
+        assert "no question could be labelled; rejected.jsonl there has the reasons" in shown.err
+        assert "next:" not in shown.err
+
+
+def test_one_question_is_one_and_a_corpus_that_is_not_searched_is_named(words, tmp_path, capsys):
+    (tmp_path / "corpus.jsonl").write_text('{"id": "1", "text": "Rain fell."}\n')
+    corpus = ["--corpus", str(tmp_path / "corpus.jsonl"), "--limit", "1"]
+    assert main([*words("contains", "out"), *corpus]) == 0
+    shown = capsys.readouterr()
+    assert "1 question with 2 passages from" in shown.err
+    assert "corpus.jsonl is not searched: all questions have passages" in shown.err
+    assert "1 question, 2 passages: 1 help and 0 harm, their labels beyond ±0.05; 0 rows rejected" in shown.out
+    assert main([*words("delta_seper", "beliefs"), *corpus]) == 0
+    assert "harm, their 95 % intervals beyond ±0.05" in capsys.readouterr().out
+
+
 def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reader):
     first, second = records(1)[0]["passages"]
     row = {**records(1)[0], "passages": [first, {**second, "text": "A mill grinds corn. " * 300}]}
     (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
     assert main([*words("likelihood", "out"), "--input", str(tmp_path / "long.jsonl")]) == 0
-    assert "warning: 1 passages were longer than the reader's window" in capsys.readouterr().err
+    assert "warning: longer than the reader's window or max_passage_tokens: 1 passage; " in capsys.readouterr().err
     (labels,) = labels_of(tmp_path / "out")
     short, long = labels["passages"]
     assert (short["truncated"], long["truncated"]) == (False, True)
@@ -190,7 +215,7 @@ def test_cut_passages_are_marked_and_counted(words, tmp_path, capsys, tiny_reade
         assert passage["tokens"] == len(tokenizer(passage["text"]).input_ids)
     assert long["tokens"] > 512
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["truncated"] == 1
-    (found,) = read_labels(tmp_path / "out")
+    (found,) = load_labels(tmp_path / "out").labeled()
     assert found.query.passages[1].metadata == {"relevant": False}
     own = {"truncated": "mine", "tokens": 7}
     mine = as_query({**row, "passages": [{**first, **own}]})
@@ -207,7 +232,7 @@ def test_rows_come_back_as_they_were(tmp_path, tiny_scorer):
         labeler = load_labeler(name, lambda: tiny_scorer, label=chosen)
         labeled = labeler.label(as_query(records(1)[0]))
         (tmp_path / "labels.jsonl").write_text(json.dumps(label_row(labeled, labeler.name)) + "\n")
-        (found,) = read_labels(tmp_path, labeler.name)
+        (found,) = load_labels(tmp_path).labeled(labeler.name)
         assert found.query == labeled.query
         assert found.query.passages[0].metadata["page"] == 7
         assert found.labels == pytest.approx(labeled.labels, abs=1e-6)
@@ -245,7 +270,7 @@ def test_aliases_in_a_run_and_a_list_that_is_rejected(words, tmp_path):
     (rejected,) = map(json.loads, (tmp_path / "out" / "rejected.jsonl").read_text().splitlines())
     assert rejected["where"].endswith("data.jsonl, line 3")
     assert "answers[0] must be a text, got the list ['Voss 0']" in rejected["reason"]
-    _, labeled = read_labels(tmp_path / "out")
+    _, labeled = load_labels(tmp_path / "out").labeled()
     assert labeled.query.answers == ("Voss 0", "V. Voss")
 
 

@@ -34,7 +34,7 @@ def test_answers_that_no_response_can_be_are_counted_and_warned_of():
     summary = summarize([row(None, None), row(None, -2.0), row()])
     assert summary["long_answers"] == 1
     (warning,) = summary_warnings(summary)
-    assert warning.startswith("the answers of 1 questions are longer than a response can be")
+    assert warning.startswith("the answers of 1 question are longer than a response can be")
     assert "seper_gain" in warning
     assert not summary_warnings(summarize([row(None), *[row(-2.0)] * 9]))
 

@@ -26,8 +26,8 @@ from seper_reward.options import (
     pick,
     setting,
 )
-from seper_reward.reports.tables import rows_text
 from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.messages import plural
 from seper_reward.types import Passage, Query
 
 #: Files of bundled questions by name, in addition to the demo.
@@ -139,7 +139,7 @@ def read_source(
     found = load_input(options, Needs(corpus=True))
     if found.rejected:
         first = found.rejected[0]
-        print(f"{rows_text(len(found.rejected))} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
+        print(f"{plural(len(found.rejected), 'row')} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
     return found.queries, None if found.corpus is None else dict(found.corpus)
 
 
