@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         retriever = DenseRetriever(encoder, questions.corpus, share=True, cache_dir=run.embeddings)
         pool = propose(config, questions.train, lambda: retriever)
         with stopwatch(seconds, "labelling"):
-            labeled, statistics = label_pool(run, config, labeler, pool)
+            labeled, statistics, column = label_pool(run, config, labeler, pool)
         tracked.log({f"labels/{key}": value for key, value in statistics.items()})
         with stopwatch(seconds, "training"):
             history = train(model, labeled, config, replace(arguments, output_dir=str(folder / "checkpoints")))
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         publish(
             run, config, arguments, tracked, model, (before, rerank(model, before, questions.test, config.hops)),
             {"labels": statistics, "seconds": seconds, "log": history},
-            name="reranker", base=config.model, pipeline="text-ranking", use=_USE,
+            name="reranker", labels=column, base=config.model, pipeline="text-ranking", use=_USE,
         )  # fmt: skip
     source = f"--input {config.input}{corpus_flag(config.corpus)}"
     suggest(f"seper-reward train retriever --labeler {folder / 'model'} {source}")

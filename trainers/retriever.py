@@ -145,7 +145,7 @@ def train_rounds(
                 if pool is None or number > 1:
                     pool = propose(config, run.questions.train, retriever)
             with stopwatch(seconds, "labelling"):
-                labeled, statistics = label_pool(run, config, labeler, pool)
+                labeled, statistics, column = label_pool(run, config, labeler, pool)
             log({"round": number, **{f"labels/{key}": value for key, value in statistics.items()}})
             measured = run.questions.dev if arguments.eval_strategy != "no" else []
             evaluator = RankingEvaluator(model, run.questions.corpus, measured, config.hops) if measured else None
@@ -156,7 +156,8 @@ def train_rounds(
             process_state().wait_for_everyone()
             if process_state().is_main_process:
                 model.save_pretrained(str(folder / "model"), create_model_card=False)
-                write_json(folder / "round.json", {"labels": statistics, "seconds": seconds, "log": history})
+                done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
+                write_json(folder / "round.json", done)
             process_state().wait_for_everyone()
         model = load_encoder(str(folder / "model"))
     return model
@@ -178,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rounds = [read_json(run.folder / f"round-{number + 1}" / "round.json") for number in range(config.rounds)]
         publish(
             run, config, arguments, tracked, model, (before, ranked(model, None)), {"rounds": rounds},
-            name="retriever", base=config.model, pipeline="sentence-similarity", use=_USE,
+            name="retriever", labels=rounds[-1]["label"], base=config.model, pipeline="sentence-similarity", use=_USE,
         )  # fmt: skip
         if run.scorer.cache is not None:
             tracked.log({"cache/hits": run.scorer.cache.hits, "cache/misses": run.scorer.cache.misses})

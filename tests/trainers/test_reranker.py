@@ -7,8 +7,8 @@ import pytest
 import torch
 from sentence_transformers import CrossEncoder
 
+from seper_reward import load_labels
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.labels.rows import read_labels
 from seper_reward.labels.targets import quantize
 from seper_reward.options import LoadOptions
 from seper_reward.retrieval import next_query
@@ -130,7 +130,7 @@ def test_command_and_distillation(retriever_settings, tmp_path, tiny_encoder, mo
     distilled += ["--output_dir", str(tmp_path / "distilled")]
     assert retriever.main([*retriever_settings, *distilled]) == 0
     assert len(embedded) == 4  # by the untrained one once, and by the trained one after its epoch and at the end
-    row = read_labels(tmp_path / "distilled")[0]  # the field of the labels is named after the folder
+    row = load_labels(tmp_path / "distilled").labeled()[0]  # the field of the labels is named after the folder
     score = CrossEncoder(str(folder), device="cpu").predict(
         [(row.query.question, row.query.passages[0].full_text)], activation_fn=torch.nn.Identity()
     )

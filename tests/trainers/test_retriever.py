@@ -17,8 +17,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import TrainerCallback
 
+from seper_reward import load_labels
 from seper_reward.labels.labelers import DeltaSePerLabeler, GoldLabeler, PassageLabeler
-from seper_reward.labels.rows import read_labels
 from seper_reward.labels.summary import label_statistics
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reports.tables import measures_table
@@ -75,7 +75,7 @@ def test_command_trains_saves_and_tells(settings, tmp_path, capsys, tiny_encoder
     assert "SePer by question" in capsys.readouterr().out
     # the second round asked only for what it newly retrieved
     assert len(sampled) == len(set(sampled))
-    assert len(read_labels(folder)) > 10  # rows as `seper-reward label` writes them
+    assert len(load_labels(folder).labeled()) > 10  # rows as `seper-reward label` writes them
     # a finished run is measured again without training: by another reader, from another folder of weights
     (tmp_path / "other").symlink_to(tmp_path / "held_out")
     again = [*settings, "--rounds", "2", "--eval_readers", str(tmp_path / "other")]
@@ -313,7 +313,8 @@ def test_a_label_that_is_no_number_leaves_out_its_question_alone(tmp_path, capsy
             return LabeledQuery(query, (math.nan if query.id == "b" else 1 / 3,), (0.1,))
 
     queries = [Query(name, "Who?", ("Ann",), (Passage("x", id="1"),)) for name in "abc"]
-    found = label(Broken(), [*queries, Query("none", "Who?", ("Ann",))], path=tmp_path / "labels.jsonl")
+    found, column = label(Broken(), [*queries, Query("none", "Who?", ("Ann",))], path=tmp_path / "labels.jsonl")
+    assert column == "broken"
     assert [(row.query, row.labels) for row in found] == [(queries[at], (0.333333,)) for at in (0, 2)]
     assert [row["id"] for row in read_lines(tmp_path / "labels.jsonl")] == ["a", "c"]
     assert "question id='b' left out: the labeler returned nan" in capsys.readouterr().err
@@ -326,7 +327,7 @@ def test_labels_of_batches_keep_their_order_and_leave_out_what_fails(tiny_scorer
         Query(str(n), question, ("Ann",), (Passage("Ann did.", id="a"), Passage("No.", id="b")))
         for n, question in enumerate(asked)
     ]
-    found = label(DeltaSePerLabeler(tiny_scorer), queries, "delta_seper")
+    found, _ = label(DeltaSePerLabeler(tiny_scorer), queries, "delta_seper")
     assert [row.query.id for row in found] == [query.id for query in queries if query.id != "1"]
     assert "question id='1' left out" in capsys.readouterr().err
     alone = DeltaSePerLabeler(tiny_scorer).label(queries[-1])

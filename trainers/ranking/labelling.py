@@ -44,11 +44,12 @@ def _with(query: Query, retrieved: Sequence[Passage], given: bool) -> Query:
 
 def label(
     labeler: PassageLabeler, queries: Sequence[Query], column: str | None = None, path: Path | None = None
-) -> list[LabeledQuery]:
-    """Return the queries with labels, without those that cannot be labelled, and write label rows into a file.
+) -> tuple[list[LabeledQuery], str]:
+    """Return the queries with labels, without those that cannot be labelled, and the labels' field in the rows.
 
     The scorer's cache has the reader's work of earlier rounds and of a killed run. ``column`` is the field to learn
-    from (default: ``recommended_label``). All processes must call this together, and share the work.
+    from (default: ``recommended_label``); ``path`` is a file for the label rows. All processes must call this
+    together, and share the work.
     """
     found, rows = [], []
     for query, labeled in label_all(labeler, [query for query in queries if query.passages]):
@@ -64,4 +65,4 @@ def label(
         write_lines(path, rows, default=str)
     column = column or recommended_label(rows)
     # from the rows, whose labels are rounded
-    return [replace(labeled_query(row, column), query=query) for query, row in zip(found, rows, strict=True)]
+    return [replace(labeled_query(row, column), query=query) for query, row in zip(found, rows, strict=True)], column

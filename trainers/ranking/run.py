@@ -14,7 +14,7 @@ from seper_reward.data.marks import NO_MARKS
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.integrity import LABELS
 from seper_reward.labels.labelers import PassageLabeler, load_labeler
-from seper_reward.labels.rows import DELTA_SEPER, recommended_label
+from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
 from seper_reward.options import POSITIVE, REPORT_TO_HELP, FormatOptions, setting
@@ -25,7 +25,8 @@ from seper_reward.retrieval import next_hop
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key, weights_hash
-from seper_reward.runtime.json_files import read_lines, write_json
+from seper_reward.runtime.json_files import write_json
+from seper_reward.runtime.messages import plural
 from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import LabeledQuery, Query
@@ -98,10 +99,11 @@ def labeler_for(config: RankingConfig, scorer: SePerScorer) -> PassageLabeler:
 
 def label_pool(
     run: RankingRun, config: RankingConfig, labeler: PassageLabeler, pool: Sequence[Query]
-) -> tuple[list[LabeledQuery], dict[str, float]]:
-    """Label the candidates into the run's folder; return the labels and their statistics, for logs."""
-    labeled = label(labeler, pool, config.label if config.labeler == DELTA_SEPER else None, run.folder / LABELS)
-    return labeled, label_statistics(labeled, POSITIVE)
+) -> tuple[list[LabeledQuery], dict[str, float], str]:
+    """Label the candidates into the run's folder; return the labels, their statistics for logs, and their field."""
+    chosen = config.label if config.labeler == DELTA_SEPER else None
+    labeled, column = label(labeler, pool, chosen, run.folder / LABELS)
+    return labeled, label_statistics(labeled, POSITIVE), column
 
 
 class NothingToLearn(ValueError):  # noqa: N818, it is an outcome as much as an error
@@ -156,10 +158,14 @@ def publish(
     more: Mapping[str, Any],
     *,
     name: str,
+    labels: str,
     base: str,
     **card: str,
 ) -> None:
-    """Measure rankings before and after training; save the model, its card, plot and results, and ``more``."""
+    """Measure rankings before and after training; save the model, its card, plot and results, and ``more``.
+
+    ``labels`` is the field of the labels that the model learned from.
+    """
     folder, (train, dev, test) = run.folder, map(len, run.questions[1:])
     sides = dict(zip(("before", "after"), rankings, strict=True))
     measures = measure_rankings(sides, run.questions.test, run.readers)
@@ -173,19 +179,16 @@ def publish(
         f"SePer by question, reader {reader}: {row['wins']} rose, {row['losses']} fell, {row['ties']} same"
         for reader, row in moved.items()
     ]
-    counts = f"{train} questions for training, {dev} for evaluation during training, {test} for testing."
+    counts = f"{plural(train, 'question')} for training, {dev} for evaluation during training, {test} for testing."
     explained = (
         f"`seper`, `exact_match`: a reader's answers with the top {config.eval_top_k} passages; the suffix names "
         "readers that were not used for labelling."
     )
     if config.hops > 1:
         explained += " After the first hop, the query is `QUESTION [SEP] PASSAGE` (`retrieval.next_query`)."
-    kind = config.labeler
-    if kind == DELTA_SEPER:
-        kind = config.label or recommended_label(list(read_lines(folder / LABELS)))
     table = measures_table(measures)
     write_card(
-        [folder / "model"], f"{name.capitalize()} trained on {kind} labels", name, config, arguments,
+        [folder / "model"], f"{name.capitalize()} trained on {labels} labels", name, config, arguments,
         base=ENCODER_HUB_ID if base == EMBEDDED else base, library="sentence-transformers",
         results="\n\n".join([counts, table, explained, *by_question]), **card,
     )  # fmt: skip

@@ -57,7 +57,8 @@ def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: P
 
 def choose(pools: Sequence[Query], labelers: Mapping[str, PassageLabeler], top_k: int) -> Choices:
     """Label all candidates and return what each labeler chooses; all processes must call this together."""
-    labeled = {name: {row.query.id: row for row in label(each, pools, each.name)} for name, each in labelers.items()}
+    found = {name: label(each, pools, each.name)[0] for name, each in labelers.items()}
+    labeled = {name: {row.query.id: row for row in rows} for name, rows in found.items()}
     queries = [query for query in pools if all(query.id in rows for rows in labeled.values())]
     passages: dict[str, Rankings] = {UNTRAINED: [query.passages[:top_k] for query in queries]}
     for name, rows in labeled.items():
