@@ -131,11 +131,6 @@ def said_responses(belief: Belief) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def read_labels(folder: str | Path, label: str | None = None) -> list[LabeledQuery]:
-    """Read the labels of a folder: ``labeled_queries`` of ``read_label_rows``."""
-    return labeled_queries(read_label_rows(folder), label)
-
-
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file."""
     folder = Path(folder)

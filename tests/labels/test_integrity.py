@@ -7,7 +7,7 @@ import pytest
 from seper_reward import load_labels
 from seper_reward.cli import main
 from seper_reward.labels.integrity import changed_files, check_labels
-from seper_reward.labels.rows import read_labels
+from seper_reward.labels.rows import read_label_rows
 
 ROWS = [
     {
@@ -53,11 +53,11 @@ def test_commands_refuse_edited_labels(folder, capsys, name):
 def test_python_refuses_edited_labels_and_files(folder):
     assert len(load_labels(folder)) == len(load_labels(folder / "labels.jsonl")) == 3
     edit(folder)
-    for read, source in ((load_labels, folder), (load_labels, folder / "labels.jsonl"), (read_labels, folder)):
+    for read, source in ((load_labels, folder), (load_labels, folder / "labels.jsonl"), (read_label_rows, folder)):
         with pytest.raises(ValueError, match=r"labels\.jsonl changed after the run ended"):
             read(source)
     (folder / "summary.json").unlink()  # the way out
-    assert read_labels(folder)[0].labels == (1.0, 0.9)
+    assert load_labels(folder).labeled()[0].labels == (1.0, 0.9)
     assert len(load_labels(folder)) == 3
 
 

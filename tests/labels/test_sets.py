@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from seper_reward import load_labels
 from seper_reward.estimators.utility import utility
 from seper_reward.labels.labelers import DeltaSePerLabeler, ERAGLabeler, LikelihoodLabeler, load_labeler
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.rows import read_labels
 from seper_reward.labels.run import LabelRun
 from seper_reward.options import SetOptions
 from seper_reward.types import Asked, Estimate, Passage, Query, UnscorableError
@@ -135,13 +135,14 @@ def test_labels_of_sets_come_back_from_a_folder(tmp_path, tiny_scorer):
     assert row["sets"][0]["given"] == [best["passage_id"]]
     assert {each["passage_id"] for each in row["sets"][:2]} == {each["passage_id"] for each in others}
     assert {"delta_seper", "std_error", "low", "high", "seper", "interaction", "shown"} <= row["sets"][0].keys()
-    found = read_labels(tmp_path / "out")[0]
+    found = load_labels(tmp_path / "out").labeled()[0]
     truth = labeler.label(QUERY)
     assert [(each.shown, each.passage) for each in found.sets] == [(each.shown, each.passage) for each in truth.sets]
     for one, other in zip(found.sets, truth.sets, strict=True):
         assert one.gain.value == pytest.approx(other.gain.value, abs=1e-6)
         assert one.interaction.high == pytest.approx(other.interaction.high, abs=1e-6)
-    assert read_labels(tmp_path / "out", "delta_seper_hard")[0].sets == ()  # the sets have the labeler's own label
+    # the sets have the labeler's own label
+    assert load_labels(tmp_path / "out").labeled("delta_seper_hard")[0].sets == ()
     # fewer passages keep the sets of those that are left
     first = (0, 1) if found.labels[2] > found.labels[0] else (1, 0)  # the better one was given
     assert {each.shown for each in found.keep([2, 0]).sets} == {first}

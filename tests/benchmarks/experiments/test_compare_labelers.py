@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import ttest_1samp
 from sentence_transformers import SentenceTransformer
 
+from seper_reward import load_labels
 from seper_reward.labels.labelers import PassageLabeler
-from seper_reward.labels.rows import read_labels
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.types import Belief, Estimate, LabeledQuery, Passage, Query, Responses, SetLabel, UnscorableError
 from tests.benchmarks.experiments import compare_labelers
@@ -201,7 +201,7 @@ def test_the_command_compares_labelers_and_resumes(retriever_settings, tmp_path,
     assert table["measures"]["gold"]["recall@1"]["mean"] == 1.0
     assert not (folder / "results.json").exists()
     assert compare_labelers.main(settings) == 0
-    first, second = (read_labels(folder / f"delta_seper-{seed}") for seed in (0, 1))
+    first, second = (load_labels(folder / f"delta_seper-{seed}").labeled() for seed in (0, 1))
     assert [row.query for row in first] == [row.query for row in second]
     assert [row.labels for row in first] != [row.labels for row in second]
     results = json.loads((folder / "results.json").read_text())
