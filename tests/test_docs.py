@@ -23,6 +23,8 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
 FENCE = re.compile(r"^(?P<before>.*)\n```(?P<language>\w*)\n(?P<code>(?:.*\n)*?)```$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
+OUTPUT = re.compile(r"```\n\n(?:```text\n((?:.*\n)*?)```|((?:    .*\n)+))")  # printed by the snippet in front of it
+NUMBER = r"([-+]?\d+\.\d+)"
 NOT_RUN = re.compile(r"<!-- not run: \S.* -->")
 COMMANDS = [
     "label",
@@ -140,10 +142,16 @@ def named_settings(words) -> set[str]:
 )
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what a snippet writes
-    namespace = {"__name__": "__main__"}
+    namespace, text = {"__name__": "__main__"}, page.read_text(encoding="utf-8")
     for block in snippets(page):
         code = "\n" * (block.line - 1) + block.code  # errors then name the page's line
-        exec(compile(code, page, "exec"), namespace)
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, page, "exec"), namespace)
+        if shown := OUTPUT.match(text.partition(block.code)[2]):
+            wanted, found = (re.split(NUMBER, each) for each in (shown[1] or shown[2], printed.getvalue()))
+            assert [each.split() for each in found[::2]] == [each.split() for each in wanted[::2]]
+            # processors differ in the last digit
+            assert list(map(float, found[1::2])) == pytest.approx(list(map(float, wanted[1::2])), abs=0.011)
 
 
 def test_blocks_that_are_not_run_are_few():
