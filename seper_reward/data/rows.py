@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import tokenize
+import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _MOST_BYTES = 64_000_000  # of a line: label rows with long thoughts have 10 MB,
 IDS = ("id", "_id")
 PASSAGE_IDS = (*IDS, "passage_id")
 METADATA = "metadata"  # field of label rows for the input's own fields
+_INVISIBLE = {"Cc", "Cf", "Zs", "Zl", "Zp"}  # Unicode's control and format characters, and blanks
 _MISSING = {"", "nan", "NaN", "NULL", "null", "None", "<NA>", "NaT"}  # as pandas, numpy and SQL write it
 
 
@@ -77,13 +79,13 @@ def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value stands for none: ``None``, NaN, a blank text, or a text such as ``"nan"``.
+    r"""Return whether a value stands for none: ``None``, NaN, a text without a visible character, or ``"nan"``.
 
-    >>> [is_missing(value) for value in (None, float("nan"), " ", "NULL", "none", 0)]
-    [True, True, True, True, False, False]
+    >>> [is_missing(value) for value in (None, float("nan"), " ", "\u200b", "NULL", "none", "?", 0)]
+    [True, True, True, True, True, False, False, False]
     """
     if isinstance(value, str):
-        return value.strip() in _MISSING
+        return value.strip() in _MISSING or all(unicodedata.category(each) in _INVISIBLE for each in value)
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

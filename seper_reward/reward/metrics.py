@@ -10,6 +10,7 @@ from typing import Any
 from seper_reward.data.answers import exact_match
 from seper_reward.reward.rollouts import OTHERS, Rollout, Score
 from seper_reward.reward.tools import SearchTools, counted, unread_results
+from seper_reward.runtime.messages import plural
 from seper_reward.runtime.profiling import Profile
 from seper_reward.types import KNOWN, Belief
 
@@ -94,9 +95,9 @@ class RewardLog:
         seen = [rollout for rollout in rollouts if not rollout.problem]
         if seen and not any(rollout.turns or rollout.failed for rollout in seen):
             self._warn_once(
-                f"no search is seen in any of {len(seen)} completions, so each has the reward 0 with answer_weight=0: "
-                "searches are read from environments, a column passages, results of tools, or text between the tags "
-                f"of passage_tag={passage_tag!r}"
+                f"no search is seen in {plural(len(seen), 'completion')}, so each has the reward 0 with "
+                "answer_weight=0: searches are read from environments, a column passages, results of tools, or text "
+                f"between the tags of passage_tag={passage_tag!r}"
             )
 
     def warn_of_unread(self, completions: Sequence[Any], passage_tag: str | None) -> None:
@@ -106,8 +107,8 @@ class RewardLog:
         places = [place for each in completions if (place := unread_results(each, passage_tag))]
         if places:
             self._warn_once(
-                f"{len(places)} of {len(completions)} completions seem to have results of searches that are not read, "
-                f"so these searches have neither gain nor price: {places[0]}",
+                f"results of searches seem to be in {len(places)} of {plural(len(completions), 'completion')}, but "
+                f"are not read, so these searches have neither gain nor price: {places[0]}",
                 "unread",
             )
 

@@ -629,7 +629,7 @@ def test_searches_that_cannot_be_seen(tiny_scorer, recwarn):
     reward(question=[None], answers=[["Ida"]], completions=["Ida"])  # no score, not a score of 0
     assert not recwarn.list
     with pytest.warns(
-        UserWarning, match="no search is seen in any of 1 completions, so each has the reward 0 with answer_weight=0"
+        UserWarning, match="no search is seen in 1 completion, so each has the reward 0 with answer_weight=0"
     ):
         assert reward(**columns) == [0.0]
     reward(**columns)

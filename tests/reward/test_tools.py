@@ -318,7 +318,7 @@ UNREAD = {
 def test_results_that_are_not_read_are_warned_of_once(tiny_scorer, place):
     reward = SePerReward(tiny_scorer, price=0.1)
     columns = {"question": [QUESTION] * 2, "answers": [ANSWERS] * 2}
-    with pytest.warns(UserWarning, match=f"1 of 2 completions seem to have results.* {place}"):
+    with pytest.warns(UserWarning, match=f"seem to be in 1 of 2 completions, but are not read.* {place}"):
         reward(completions=[UNREAD[place], play("search")], **columns)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
