@@ -183,7 +183,9 @@ def test_the_demo_is_its_configuration(monkeypatch, tmp_path, capsys):
     assert (settings["max_new_tokens"], settings["limit"], settings["labeler"]) == (12, 5, "gold")
     with pytest.raises(SystemExit, match=r"^0$"):
         cli.main(["demo", "--help"])
-    assert "usage: seper-reward demo " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "usage: seper-reward demo " in shown
+    assert "(default: runs/demo)" in shown
 
 
 # doctor has no settings

@@ -23,7 +23,7 @@ from seper_reward.options import LoadOptions, least, setting
 from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import EMBEDDED, no_accelerator
+from seper_reward.runtime.pretrained import EMBEDDED, expecting_new_head, no_accelerator
 from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import load_encoder
@@ -81,7 +81,8 @@ def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncode
     with tempfile.TemporaryDirectory() as folder:
         entailment.model.save_pretrained(folder)
         entailment.tokenizer.save_pretrained(folder)
-        return CrossEncoder(folder, **options, model_kwargs={"ignore_mismatched_sizes": True})
+        with expecting_new_head():
+            return CrossEncoder(folder, **options, model_kwargs={"ignore_mismatched_sizes": True})
 
 
 def train(

@@ -24,6 +24,7 @@ from seper_reward.runtime.pretrained import (
     LoadedModel,
     base_of_adapter,
     embedded_encoder_folder,
+    expecting_new_head,
     helpful_errors,
     loaded_whole,
     merge_adapter,
@@ -263,12 +264,9 @@ def _failure(model: Any, tokenizer: Any) -> str | None:
 def new_entailment_model() -> tuple[Any, Any]:
     """Return all-MiniLM-L6-v2 with an untrained three-way head, the start of training, and its tokenizer."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
-    from transformers.utils import logging
 
     folder = embedded_encoder_folder()
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # transformers would warn that the head is untrained
-    try:
+    with expecting_new_head():
         model = AutoModelForSequenceClassification.from_pretrained(
             folder,
             num_labels=len(_LABELS),
@@ -276,8 +274,6 @@ def new_entailment_model() -> tuple[Any, Any]:
             label2id={label: index for index, label in enumerate(_LABELS)},
             dtype=torch.float32,
         )
-    finally:
-        logging.set_verbosity(verbosity)
     model.config.question_once, model.config.trained_answer_tokens = True, LONGEST_ANSWER
     return model, AutoTokenizer.from_pretrained(folder)
 

