@@ -20,8 +20,8 @@ from seper_reward.types import KNOWN, Query
 KINDS = ("helpful", "useless", "harmful")
 _TITLES = {
     "accuracy": "accuracy of the answers (judge)",
-    "searches_per_rollout": "searches a rollout",
-    "failed_calls_per_rollout": "failed calls a rollout",
+    "searches_per_rollout": "searches per rollout",
+    "failed_calls_per_rollout": "failed calls per rollout",
     "needed": "questions that need a search",
     "search_rate_needed": "of these searched",
     "search_rate_not_needed": "of the other questions searched",

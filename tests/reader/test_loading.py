@@ -80,6 +80,7 @@ def test_conversion_from_the_wheel_by_two_processes_at_once(tmp_path, monkeypatc
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", tmp_path / "convert.py")
     ended = run([home], launcher=torchrun)
     assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("converting the embedded reader into") == 1
     monkeypatch.setenv("SEPER_REWARD_HOME", str(home))
     assert embedded_reader_folder() == home / "smollm2-135m-instruct"
     assert sorted(path.name for path in home.iterdir()) == ["smollm2-135m-instruct"]  # no scratch left
