@@ -42,7 +42,7 @@ def test_flagembedding(tmp_path):
 
 def test_trec_qrels_are_read_by_ir_measures(tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
-    assert write_labels(labeled(), tmp_path / "qrels", "trec") == 5
+    assert write_labels(labeled(), tmp_path / "qrels", "trec", margin=0.3) == 5
     qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "qrels")))
     assert [(row.query_id, row.doc_id, row.relevance) for row in qrels] == [
         ("q1", "p1", 3), ("q1", "q1:p2", 0), ("q1", "p3", -1), ("q2", "q2:p2", 0), ("q2", "p9", -1),

@@ -290,7 +290,7 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
     models = f"--reader {tiny_reader} --judge {tiny_entailment} --dtype float32 --limit 2"
     words = f"label --input {lane_questions} --output_dir {tmp_path / 'out'} {models}".split()
     words += ["--labeler", "item:vanilla:form=pointwise"]
-    assert main(words) == 0
+    assert main(words) == 2
     assert labels_of(tmp_path / "out") == []
     rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
     assert len(rejected) == 2
