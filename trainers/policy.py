@@ -312,9 +312,8 @@ def learn(
             write_lines(folder / "training.jsonl", trainer.state.log_history)
             (folder / "README.md").unlink(missing_ok=True)  # TRL's default card
             counts = (
-                f"{plural(len(train), 'question')} for training, {len(dev)} for thresholds, {len(test)} for testing; "
-                f"the search tool has {plural(len(questions.corpus), 'passage')}. Means and 95 % intervals over test "
-                "questions:"
+                f"Questions: {len(train)} for training, {len(dev)} for thresholds, {len(test)} for testing; passages "
+                f"of the search tool: {len(questions.corpus)}. Means and 95 % intervals over test questions:"
             )
             write_card(
                 [folder / "model", folder / MERGED], "Policy that decides when to search", "policy", config, arguments,

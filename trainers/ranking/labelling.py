@@ -48,8 +48,7 @@ def label(
     """Return the queries with labels, without those that cannot be labelled, and the labels' field in the rows.
 
     The scorer's cache has the reader's work of earlier rounds and of a killed run. ``column`` is the field to learn
-    from (default: ``recommended_label``); ``path`` is a file for the label rows. All processes must call this
-    together, and share the work.
+    from (default: ``recommended_label``); ``path`` is a file for the rows. All processes must call this together.
     """
     found, rows = [], []
     for query, labeled in label_all(labeler, [query for query in queries if query.passages]):

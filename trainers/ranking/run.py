@@ -162,10 +162,7 @@ def publish(
     base: str,
     **card: str,
 ) -> None:
-    """Measure rankings before and after training; save the model, its card, plot and results, and ``more``.
-
-    ``labels`` is the field of the labels that the model learned from.
-    """
+    """Measure rankings before and after training; save model, card with ``labels``, plot, results, ``more``."""
     folder, (train, dev, test) = run.folder, map(len, run.questions[1:])
     sides = dict(zip(("before", "after"), rankings, strict=True))
     measures = measure_rankings(sides, run.questions.test, run.readers)
