@@ -43,11 +43,13 @@ def parse_options(
         raise ValueError("--config needs the path of a YAML file")
     if path:
         _refuse_twice(path)
-        if {"-h", "--help"} & set(words):  # help shows the file's values as defaults
-            parser.set_defaults_with_config(**yaml.safe_load(Path(path).read_text(encoding="utf-8")))
-    # before the objects are made: otherwise a misspelt flag is reported as a missing required one
-    _refuse("", parser.parse_known_args(words[:at] + words[at + 2 :])[1], parser)
     try:
+        if path and {"-h", "--help"} & set(words):
+            settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            if isinstance(settings, dict):  # help shows the file's values as defaults
+                parser.set_defaults_with_config(**settings)
+        # before the objects are made: otherwise a misspelt flag is reported as a missing required one
+        _refuse("", parser.parse_known_args(words[:at] + words[at + 2 :])[1], parser)
         *found, more, _ = parser.parse_args_and_config(
             words, return_remaining_strings=True, separate_remaining_strings=True
         )

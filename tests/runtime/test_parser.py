@@ -103,6 +103,21 @@ def test_mistakes_are_one_line_with_the_nearest_name(words, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("text", "samples"), [("num_samples: 3\n", 3), ("", 10), ("- num_samples: 3\n", 10)])
+def test_help_shows_the_values_of_a_file(tmp_path, capsys, text, samples):
+    (tmp_path / "settings.yaml").write_text(text)
+    with pytest.raises(SystemExit, match=r"^0$"):
+        parse_options((Command,), ["--config", str(tmp_path / "settings.yaml"), "--help"], "act")
+    assert f"(default: {samples})" in capsys.readouterr().out
+
+
+def test_help_with_a_file_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "settings.yaml").write_text("output: [a\n")
+    for name, message in (("settings", "expected YAML in UTF-8"), ("nowhere", "no such file")):
+        with pytest.raises((ValueError, OSError), match=message):
+            parse_options((Command,), ["--config", str(tmp_path / f"{name}.yaml"), "--help"], "act")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
