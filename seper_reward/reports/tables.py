@@ -71,7 +71,7 @@ def lead_text(row: Mapping[str, Any]) -> str:
     return f"no difference seen: {text}" if low <= 0 <= high else text
 
 
-def questions_text(questions: int, left_out: int = 0) -> str:
+def questions_text(questions: int, left_out: int) -> str:
     """Return the number of questions used, and of questions left out if there are any."""
     return plural(questions, "question") + (f", {left_out} left out" if left_out else "")
 

@@ -86,10 +86,10 @@ class RowWriter:
             tokens = draw(drawn_from, at, [row.noise[len(row.token_ids)] for row in alive])  # (R,)
             columns = [tokens.double(), log_probs[at, tokens].double(), drawn_from[at, tokens].double()]
             drawn = torch.stack(columns).tolist()  # one download
-        if any(map(math.isnan, drawn[1])):  # one NaN makes all log-probabilities of its line NaN
-            raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
-        for row, token, log_prob, draw_log_prob in zip(alive, *drawn, strict=True):
-            self._append(row, int(token), log_prob, draw_log_prob)
+            if any(map(math.isnan, drawn[1])):  # one NaN makes all log-probabilities of its line NaN
+                raise UnscorableError(f"reader {self._name!r} gave NaN logits; load it with dtype='float32'")
+            for row, token, log_prob, draw_log_prob in zip(alive, *drawn, strict=True):
+                self._append(row, int(token), log_prob, draw_log_prob)
         longest = self._options.max_new_tokens
         return [row for row in alive if not row.finished and len(row.token_ids) < longest]
 

@@ -62,8 +62,8 @@ def forward(
     finally:
         for hook in hooks:
             hook.remove()
-    if not called:
-        return logits[every, ends], [float("nan")] * len(places)
+    if not called or not places:
+        return logits[:, 0] if called else logits[every, ends], [float("nan")] * len(places)
     tokens = torch.tensor([each.token for each in places], device=logits.device)
     batches = torch.split(logits[len(ends) :, 0], _ROWS), torch.split(tokens, _ROWS)
     scored = [
