@@ -21,7 +21,7 @@ from sentence_transformers import (
 from seper_reward.command import corpus_flag
 from seper_reward.options import Count, Positive, setting
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.distributed import process_state, together, wait_for_all
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
@@ -153,12 +153,12 @@ def train_rounds(
                 own = replace(arguments, output_dir=str(folder / "checkpoints"))
                 history = (learn or train_once)(model, labeled, config, own, evaluator)
             log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
-            process_state().wait_for_everyone()
+            wait_for_all()
             if process_state().is_main_process:
                 model.save_pretrained(str(folder / "model"), create_model_card=False)
                 done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
                 write_json(folder / "round.json", done)
-            process_state().wait_for_everyone()
+            wait_for_all()
         model = load_encoder(str(folder / "model"))
     return model
 

@@ -21,6 +21,7 @@ from seper_reward.options import Count, LoadOptions, Options, setting
 from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.reward import with_tool_template
+from seper_reward.runtime.distributed import wait_for_all
 from seper_reward.runtime.parser import parse_options
 from seper_reward.scorer import style_of
 
@@ -138,7 +139,7 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
         table = markdown_table(["step", "loss"], rows)
         results = f"{examples}. Mean loss per token of the completions, in nats:\n\n{table}"
         write_card([folder, folder / MERGED], kind, "sft", config, arguments, results=results, **how)
-    trainer.accelerator.wait_for_everyone()
+    wait_for_all()
     return folder
 
 

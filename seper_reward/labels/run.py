@@ -24,7 +24,7 @@ from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, row_of
 from seper_reward.labels.provenance import provenance, queries_hash, query_key
 from seper_reward.options import MARGIN
-from seper_reward.runtime.distributed import process_state, together
+from seper_reward.runtime.distributed import process_state, together, wait_for_all
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, without_nan
 from seper_reward.runtime.memory import in_batches
@@ -135,7 +135,7 @@ class LabelRun:
             self._done = together(lambda: self._files.begin(self._done, strict=strict))
             self._label(self._labelling, strict, on_label)
             self._label(self._placebo, strict, lambda row: None)
-            process_state().wait_for_everyone()
+            wait_for_all()
             with timed("io"):
                 summary = together(self._publish)
             self.complete = True

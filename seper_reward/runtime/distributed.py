@@ -113,3 +113,8 @@ def gathered(own: T) -> list[T]:
     values: list[Any] = [None] * processes
     torch.distributed.all_gather_object(values, own)  # of a trainer's group, also without Accelerate
     return values
+
+
+def wait_for_all() -> None:
+    """Wait until all connected processes call this."""
+    gathered(None)  # Accelerate's wait names one GPU per process, and processes may share one
