@@ -101,8 +101,9 @@ RESULT_many            := $(BENCH).many_questions --questions 10000 100000 10000
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
 RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
 RESULT_gain_nq         := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-nq-gain.yaml
+RESULT_gain_2wiki      := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-gain.yaml
 RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
-RESULTS := planted false_negatives people traps attack estimators noise speed many pairs other_domain gain gain_nq
+RESULTS := planted false_negatives people traps attack estimators noise speed many pairs other_domain gain gain_nq gain_2wiki
 
 # a measured set is not measured again
 marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader
@@ -114,8 +115,8 @@ results: demo marks  ## measure the tables of docs/results.md again, into runs/r
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped
-runs/results/pairs.txt runs/results/other_domain.txt runs/results/gain.txt runs/results/gain_nq.txt: runs/qwen/config.json
-runs/results/other_domain.txt runs/results/gain.txt runs/results/gain_nq.txt: runs/weak/modules.json
+runs/results/pairs.txt runs/results/other_domain.txt runs/results/gain.txt runs/results/gain_nq.txt runs/results/gain_2wiki.txt: runs/qwen/config.json
+runs/results/other_domain.txt runs/results/gain.txt runs/results/gain_nq.txt runs/results/gain_2wiki.txt: runs/weak/modules.json
 runs/results/%.txt:
 	mkdir -p $(@D)
 	OMP_NUM_THREADS=1 $(BIN)/$(RESULT_$*) > $@.part

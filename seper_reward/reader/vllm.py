@@ -37,7 +37,7 @@ from seper_reward.runtime.control_tokens import end_tokens
 from seper_reward.runtime.hashing import file_hash, hash_with_tokenizer
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Responses, UnscorableError, attempt
+from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 
 _NEXT_TOKENS = 128  # likeliest tokens after a gold answer among which its ends are found; others are rare
 _AHEAD = 512  # number of prompts that are queued before they are needed
@@ -77,7 +77,7 @@ class VLLMSampler(Sampler):
         self.options = SamplingOptions(**sampling)
         self._llm, self._vllm = llm, need("vllm", "vllm")
         config = llm.llm_engine.vllm_config.model_config
-        self.window = config.max_model_len - 1  # a reading draws a token, too
+        self.window = config.max_model_len - 2  # a gold answer is read with an end, and each reading draws a token
         generation = SimpleNamespace(eos_token_id=(config.try_get_generation_config() or {}).get("eos_token_id"))
         self._end_tokens = end_tokens(SimpleNamespace(generation_config=generation), tokenizer)
         self._ends = ResponseEnds(tokenizer, self.options, self._end_tokens, len(tokenizer))
@@ -156,7 +156,7 @@ class VLLMSampler(Sampler):
         with self._lock, timed("prefill"):
             names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
             rows = (
-                torch.tensor(self._read(ids, tokens, output)[0], dtype=torch.float32)
+                torch.tensor(self._read(ids, tokens, output), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
             found = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
@@ -178,8 +178,8 @@ class VLLMSampler(Sampler):
         span = find_tokens(self.tokenizer, request.prompt, request.question, request.encoding)
         given = tuple(map(self._ends.given, request.answers))
         # the question comes first: its request does not read the prefix cache, and fills it for the others
-        prompts = [*([ids[: span.stop]] if span else []), ids, *([*ids, *row.read] for row in given)]
-        readings = [self._reading(use_cache=False)] * bool(span), [self._reading()] * len(given)
+        prompts = [*([ids[: span.stop]] if span else []), ids, *([*ids, *self._closed(row)] for row in given)]
+        readings = [self._reading(use_cache=False)] * bool(span), [self._reading(_NEXT_TOKENS)] * len(given)
         count = 1 if self.options.temperature == 0 else self.options.num_samples
         params = [*readings[0], self._drawing(request.prompt, count, self.options.max_new_tokens), *readings[1]]
         return _Queued(ids, span, given, self._enqueue(prompts, params))
@@ -194,13 +194,20 @@ class VLLMSampler(Sampler):
             **given, output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY, repetition_penalty=1.0
         )
 
-    def _reading(self, use_cache: bool = True) -> Any:
-        """Return parameters that read a prompt's log-probabilities and those of the likeliest tokens after it."""
+    def _closed(self, given: GivenResponse) -> list[int]:
+        """Return the tokens of a given response and an end; the row of the end has the likeliest tokens there."""
+        return [*given.read, min(self._end_tokens, default=0)]
+
+    def _reading(self, likeliest: int = 0, use_cache: bool = True) -> Any:
+        """Return parameters that read log-probabilities of a prompt's tokens, and of the likeliest at each place.
+
+        They ask for none of the drawn token: vLLM would decode as many tokens for each token of all other requests.
+        """
         return self._params(
             max_tokens=1,
             temperature=0,
-            prompt_logprobs=0,
-            logprobs=_NEXT_TOKENS,
+            prompt_logprobs=likeliest,
+            flat_logprobs=True,  # else an object for each token and place
             skip_reading_prefix_cache=not use_cache,
             detokenize=False,  # rows of cached tokens are noise, not tokens
         )
@@ -227,13 +234,13 @@ class VLLMSampler(Sampler):
 
     def _responses(self, request: Request, queued: _Queued) -> Responses:
         *question, samples = self._wait(queued.names[: 1 + bool(queued.span)])
-        leaves = zip(queued.given, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
+        read = zip(queued.given, self._wait(queued.names[1 + bool(queued.span) :]), strict=True)
         drawn = sorted(samples.outputs, key=lambda row: row.index)
         rows = [self._ended(queued.ids, _completion(row), f"{request.prompt}\0{row.index}") for row in drawn]
         scored = [question[0].prompt_logprobs[at][queued.ids[at]].logprob for at in queued.span]
         return replace(
             responses_of(rows * (self.options.num_samples // len(rows)), as_drawn=self.knows_leaves),
-            known_leaves=tuple(leaf_before(row, *self._read(queued.ids, row.read, output)) for row, output in leaves),
+            known_leaves=tuple(self._leaf(queued.ids, row, output) for row, output in read),
             question_log_prob=math.fsum(scored) / len(scored) if scored else None,
         )
 
@@ -249,13 +256,20 @@ class VLLMSampler(Sampler):
         text = self._ends.decode(row.tokens) if cut is None else cut
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
-    def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> tuple[list[float], dict[int, float]]:
+    def _leaf(self, ids: list[int], given: GivenResponse, output: Any) -> Leaf:
+        *rows, after = self._rows(ids, self._closed(given), output, _NEXT_TOKENS)
+        log_probs = [row[token].logprob for row, token in zip(rows, given.read, strict=True)]
+        return leaf_before(given, log_probs, {token: each.logprob for token, each in after.items()})
+
+    def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> list[float]:
+        return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
+
+    def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:
+        """Return the log-probabilities at each token after the prompt ``ids``."""
         if (output.num_cached_tokens or 0) >= len(ids):  # the cache gives no log-probabilities of the first tokens
-            (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(use_cache=False)]))
+            (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(likeliest, use_cache=False)]))
         # the newer of vLLM's two runners leaves out the rows of cached tokens
-        rows = output.prompt_logprobs[len(output.prompt_logprobs) - len(tokens) :]
-        log_probs = [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
-        return log_probs, {token: each.logprob for token, each in output.outputs[0].logprobs[0].items()}
+        return [output.prompt_logprobs[place - len(tokens)] for place in range(len(tokens))]
 
 
 def _completion(drawn: Any) -> Completion:

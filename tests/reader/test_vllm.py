@@ -41,11 +41,11 @@ class Engine:
         with torch.no_grad():
             rows = self.sampler._model(torch.tensor([ids])).logits[0].float().log_softmax(-1)
         cached = 0 if params.skip_reading_prefix_cache else min(len(ids) - 1, self.most_cached)
-        known = [None, *({token: logprob(row[token])} for row, token in zip(rows[:-1], ids[1:], strict=True))]
-        values, tokens = rows[-1].topk(params.logprobs)
-        after = {int(token): logprob(value) for token, value in zip(tokens, values, strict=True)}
+        likeliest = rows.topk(params.prompt_logprobs).indices.tolist()
+        named = [{token, *more} for token, more in zip(ids[1:], likeliest[:-1], strict=True)]
+        known = [None, *({at: logprob(row[at]) for at in each} for row, each in zip(rows[:-1], named, strict=True))]
         prompt = [None] * (cached if self.padded else 0) + known[cached:]
-        return {"num_cached_tokens": cached, "prompt_logprobs": prompt, "outputs": [SimpleNamespace(logprobs=[after])]}
+        return {"num_cached_tokens": cached, "prompt_logprobs": prompt, "outputs": []}
 
     def draw(self, ids, params):
         sampler = rebuilt(self.sampler, num_samples=params.n, max_new_tokens=params.max_tokens)
