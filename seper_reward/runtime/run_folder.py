@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -63,4 +64,10 @@ def _differences(before: Any, after: Any, name: str) -> list[str]:
             for key in sorted({*before, *after})
             for line in _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
         ]
-    return [] if before == after else [f"{name} was {before!r}, is {after!r}"]
+    if before == after:
+        return []
+    return [f"other {name}" if _is_hash(before) and _is_hash(after) else f"{name} was {before!r}, is {after!r}"]
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{16,64}", value))

@@ -76,7 +76,7 @@ def test_what_is_finished_is_named_and_stays(words, tmp_path, capsys, monkeypatc
     assert ", 2 finished; labels by gold" in shown.err
     assert files_of(tmp_path / "out") == before
     assert main([*gold, "--limit", "2", "--dry_run"]) == 2  # what the run itself would say
-    assert "holds labels made otherwise; changed: queries was" in capsys.readouterr().err
+    assert "holds labels made otherwise; changed: other queries" in capsys.readouterr().err
     assert main(gold) == 0
     before = files_of(tmp_path / "out")
     capsys.readouterr()

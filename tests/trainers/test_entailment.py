@@ -116,7 +116,7 @@ def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys)
     assert f"Accuracy on 5 dev pairs, entailed or not: {scores['dev']['accuracy']} %." in card
     assert not (folder / "checkpoints").exists()
     assert "next: seper-reward evaluate judge --judge" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="other settings; changed: data was"):
+    with pytest.raises(ValueError, match="other settings; changed: other data"):
         trainer.main([*words, "--pairs", dev])
     with pytest.raises(ValueError, match="other settings; changed: lora_r was 4, is 2"):
         trainer.main([*words, "--lora_r", "2"])

@@ -304,7 +304,7 @@ def test_a_users_own_questions(settings, tmp_path, lane_questions):
     own = [*settings, "--input", str(lane_questions), "--groups", lane_questions.stem, "--split_by", "passage"]
     assert policy.main(own) == 0
     lane_questions.write_text(lane_questions.read_text().replace("graze on", "leave"))
-    with pytest.raises(ValueError, match="changed: data was"):
+    with pytest.raises(ValueError, match="changed: other data"):
         policy.main(own)
 
 

@@ -164,7 +164,7 @@ def test_other_settings_are_refused(settings, lane_questions):
     ):
         retriever.main([*settings, "--loss", "kl_regularized"])
     lane_questions.write_text(lane_questions.read_text().replace("Owner 3", "Owner 33"))
-    with pytest.raises(ValueError, match="other settings; changed: data was"):
+    with pytest.raises(ValueError, match="other settings; changed: other data"):
         retriever.main(settings)
 
 
