@@ -763,12 +763,14 @@ def test_a_fault_of_the_retriever_is_none_of_the_policy(error, fault):
 @example(["[1] a\n[2] b"])
 @example(["", "", "a"])
 @example(["[2] a", "[1] b"])
+@example(["[]"])
 def test_what_a_tool_says_tells_its_passages(texts):
     """A trainer that shows no environments, as AsyncGRPOTrainer, sees the same passages."""
     environment = search_environment(FindsThese(map(Passage, texts)), top_k=4)()
     said = environment.search("mill")
     (turn,) = environment.turns
-    assert read_tool_message(said) == turn.passages or turn.passages == (Passage(""),)
+    read = read_tool_message(said)
+    assert read == turn.passages or (read == () and len(texts) == 1 and not texts[0].strip("[] \n\r\u2028"))
     assert len(turn.passages) == len(texts)
 
 
