@@ -21,7 +21,7 @@ from sentence_transformers import (
 from seper_reward.command import corpus_flag
 from seper_reward.options import Count, Positive, setting
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.runtime.distributed import process_state, together, wait_for_all
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import EMBEDDED
@@ -153,14 +153,15 @@ def train_rounds(
                 own = replace(arguments, output_dir=str(folder / "checkpoints"))
                 history = (learn or train_once)(model, labeled, config, own, evaluator)
             log({"round": number, **{f"seconds/{key}": value for key, value in seconds.items()}})
-            wait_for_all()
-            if process_state().is_main_process:
-                model.save_pretrained(str(folder / "model"), create_model_card=False)
-                done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
-                write_json(folder / "round.json", done)
-            wait_for_all()
+            done = {"label": column, "labels": statistics, "seconds": seconds, "log": history}
+            together(partial(_save_round, folder, model, done))
         model = load_encoder(str(folder / "model"))
     return model
+
+
+def _save_round(folder: Path, model: SentenceTransformer, done: Mapping[str, Any]) -> None:
+    model.save_pretrained(str(folder / "model"), create_model_card=False)
+    write_json(folder / "round.json", done)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
