@@ -103,7 +103,8 @@ RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPER
 RESULT_gain_nq         := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-nq-gain.yaml
 RESULT_gain_2wiki      := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-gain.yaml
 RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
-RESULTS := planted false_negatives people traps attack estimators noise speed many pairs other_domain gain gain_nq gain_2wiki
+COMPARED := other_domain gain gain_nq gain_2wiki
+RESULTS := planted false_negatives people traps attack estimators noise speed many pairs $(COMPARED)
 
 # a measured set is not measured again
 marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader
@@ -115,8 +116,8 @@ results: demo marks  ## measure the tables of docs/results.md again, into runs/r
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped
-runs/results/pairs.txt runs/results/other_domain.txt runs/results/gain.txt runs/results/gain_nq.txt runs/results/gain_2wiki.txt: runs/qwen/config.json
-runs/results/other_domain.txt runs/results/gain.txt runs/results/gain_nq.txt runs/results/gain_2wiki.txt: runs/weak/modules.json
+runs/results/pairs.txt $(COMPARED:%=runs/results/%.txt): runs/qwen/config.json
+$(COMPARED:%=runs/results/%.txt): runs/weak/modules.json
 runs/results/%.txt:
 	mkdir -p $(@D)
 	OMP_NUM_THREADS=1 $(BIN)/$(RESULT_$*) > $@.part
