@@ -156,7 +156,7 @@ class VLLMSampler(Sampler):
         with self._lock, timed("prefill"):
             names = self._enqueue([[*ids, *tokens] for ids, tokens in usable], [self._reading()] * len(usable))
             rows = (
-                torch.tensor(self._read(ids, tokens, output)[0], dtype=torch.float32)
+                torch.tensor(self._read(ids, tokens, output), dtype=torch.float32)
                 for (ids, tokens), output in zip(usable, self._wait(names), strict=True)
             )
             found = [pair if isinstance(pair, UnscorableError) else next(rows) for pair in pairs]
@@ -257,19 +257,19 @@ class VLLMSampler(Sampler):
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
     def _leaf(self, ids: list[int], given: GivenResponse, output: Any) -> Leaf:
-        log_probs, following = self._read(ids, self._closed(given), output, _NEXT_TOKENS)
-        return leaf_before(given, log_probs[:-1], following)
+        *rows, after = self._rows(ids, self._closed(given), output, _NEXT_TOKENS)
+        log_probs = [row[token].logprob for row, token in zip(rows, given.read, strict=True)]
+        return leaf_before(given, log_probs, {token: each.logprob for token, each in after.items()})
 
-    def _read(
-        self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0
-    ) -> tuple[list[float], dict[int, float]]:
-        """Return the log-probabilities of tokens after the prompt ``ids``, and of the likeliest at the last place."""
+    def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> list[float]:
+        return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
+
+    def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:
+        """Return the log-probabilities at each token after the prompt ``ids``."""
         if (output.num_cached_tokens or 0) >= len(ids):  # the cache gives no log-probabilities of the first tokens
             (output,) = self._wait(self._enqueue([[*ids, *tokens]], [self._reading(likeliest, use_cache=False)]))
-        # from the end: the newer of vLLM's two runners leaves out the rows of cached tokens
-        rows = [output.prompt_logprobs[place - len(tokens)] for place in range(len(tokens))]
-        log_probs = [row[token].logprob for row, token in zip(rows, tokens, strict=True)]
-        return log_probs, {token: each.logprob for token, each in rows[-1].items()}
+        # the newer of vLLM's two runners leaves out the rows of cached tokens
+        return [output.prompt_logprobs[place - len(tokens)] for place in range(len(tokens))]
 
 
 def _completion(drawn: Any) -> Completion:
