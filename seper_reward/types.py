@@ -423,7 +423,7 @@ class LabeledQuery:
         sets: Labels of passages in addition to given ones; empty if only single passages were measured.
         fields: Further fields of the label row about the question.
         baseline: Fields of the label row that describe the question without a passage.
-        details: Further fields of the label row for each passage; P mappings, or none.
+        details: Fields of the label row for each passage, other than its texts and metadata; P mappings, or none.
     """
 
     query: Query
@@ -447,6 +447,11 @@ class LabeledQuery:
     def passage_errors(self) -> tuple[float, ...]:
         """P standard errors of the labels without the baseline's error, for differences of labels."""
         return tuple(math.sqrt(max(error**2 - self.baseline_error**2, 0.0)) for error in self.std_errors)
+
+    @property
+    def baseline_seper(self) -> float | None:
+        """SePer without a passage, in [0, 1]; ``None`` for labelers that do not measure it."""
+        return self.baseline.get("seper")
 
     def keep(self, places: Sequence[int]) -> LabeledQuery:
         """Return the query with only the passages at the given positions, in the given order, and sets within them."""

@@ -18,6 +18,7 @@ from types import MappingProxyType, SimpleNamespace
 import torch
 from accelerate import PartialState
 
+from seper_reward.labels.rows import labeled_query
 from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
@@ -295,6 +296,13 @@ def two_hops():
     gains = {1: 0.5, 2: 0.0, 3: -0.6}
     sets = tuple(SetLabel((0, at), at, surely(gain), surely(0.5 + gain), surely(0.0)) for at, gain in gains.items())
     return LabeledQuery(query, (0.5, -0.4, 0.4, 0.0), (1e-4,) * 4, sets=sets)
+
+
+def read_row(row, column="delta_seper"):
+    """Return the labels of a label row in which texts and baseline may be missing."""
+    texts = {"passage_id": "p", "title": "", "text": "Text."}
+    passages = [{**texts, **passage} for passage in row["passages"]]
+    return labeled_query({"id": "q", "question": "Who?", "answers": ["Ida"], **row, "passages": passages}, column)
 
 
 def of(mean, interval=None):

@@ -13,20 +13,20 @@ def command(config: ReportOptions) -> str:
         write_page(config.output, config.labels, margin=config.margin)
         print(f"{config.output}: open it in a browser")
         return f"seper-reward export --labels {config.labels} --output lists.jsonl"
-    from seper_reward.labels.rows import DELTA_SEPER, labeler_of, read_label_rows
+    from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, labeler_of, read_label_rows
     from seper_reward.reports.figures import plot_belief
 
-    rows = {row["id"]: row for row in read_label_rows(config.labels).values()}
+    rows = read_label_rows(config.labels)
     if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
         raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")
     if not rows:
         raise ValueError(f"{config.labels}: expected label rows, got none; see rejected.jsonl")
-    if config.question is not None and config.question not in rows:
+    labeled = {row.query.id: row for row in labeled_queries(rows, DELTA_SEPER)}
+    if config.question is not None and config.question not in labeled:
         raise ValueError(
-            f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(rows)[:5])}, …"
+            f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(labeled)[:5])}, …"
         )
-    deltas = {name: [passage["delta_seper"] for passage in row["passages"]] for name, row in rows.items()}
-    chosen = config.question or max(deltas, key=lambda name: max(deltas[name]) - min(deltas[name]))
-    plot_belief(rows[chosen], Path(config.output))
+    chosen = config.question or max(labeled, key=lambda name: max(labeled[name].labels) - min(labeled[name].labels))
+    plot_belief(labeled[chosen], Path(config.output))
     print(f"question {chosen}: {config.output}")
     return f"seper-reward export --labels {config.labels} --output lists.jsonl"

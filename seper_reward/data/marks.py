@@ -6,10 +6,7 @@ without a mark is not relevant, like an unjudged document in TREC. A question is
 mark.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from seper_reward.data.rows import METADATA, BadRowError
+from seper_reward.data.rows import BadRowError
 from seper_reward.types import Passage, Query
 
 # in the order of tables and figures
@@ -77,9 +74,9 @@ def relevance_of(query: Query) -> list[bool]:
     return [grade >= 1 for grade in grades_of(query)]
 
 
-def role_of(passage: Mapping[str, Any]) -> str:
-    """Return a passage's role in a label row: ``role``, else ``relevant`` or ``other`` by its mark, else ``all``."""
-    marks = passage.get(METADATA) or {}
+def role_of(passage: Passage) -> str:
+    """Return a passage's role: ``role`` of its metadata, else ``relevant`` or ``other`` by its mark, else ``all``."""
+    marks = passage.metadata
     if marks.get("role") is not None:
         return str(marks["role"])
     if isinstance(marks.get("relevant"), int):
@@ -87,9 +84,9 @@ def role_of(passage: Mapping[str, Any]) -> str:
     return "all"
 
 
-def group_of(row: Mapping[str, Any]) -> str:
-    """Return the group of a label row's question, the field ``group`` of the input; "all" if it has none."""
-    return str((row.get(METADATA) or {}).get("group") or "all")
+def group_of(query: Query) -> str:
+    """Return the group of a question, the field ``group`` of the input; "all" if it has none."""
+    return str(query.metadata.get("group") or "all")
 
 
 def role_order(role: str) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from seper_reward.evaluate.rivals import answered_before, label_measures
 from seper_reward.labels.rows import (
     DELTA_SEPER,
     SUFFIXES,
-    labeled_query,
+    labeled_queries,
     labeler_of,
     read_label_rows,
     recommended_label,
@@ -23,7 +23,7 @@ from seper_reward.reports.tables import cell, interval_cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.runtime.messages import plural
 from seper_reward.statistics import PooledAuc, PooledPearson, mean
-from seper_reward.types import Passage, Query
+from seper_reward.types import LabeledQuery, Passage, Query
 
 _NAME = "evaluate labels"
 _KIND_FIELDS = ("type", "kind")  # of passages, by whose values passages that are not relevant are distinguished
@@ -132,34 +132,34 @@ def command(config: LabelsOptions) -> str:
     with reporting(_NAME, config) as report:
         agreements = {}
         for name, folder in by_name(config.labels).items():
-            own = [row for row in read_label_rows(folder).values() if config.split in ("all", split_of(row["id"]))]
+            rows = read_label_rows(folder)
+            if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
+                raise ValueError(
+                    f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
+                )
+            labeled = labeled_queries(rows, DELTA_SEPER)
+            own = [row for row in labeled if config.split in ("all", split_of(row.query.id))]
             asked = [row for row in own if not (config.leave_out_known and answered_before(row))]
             if not asked:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
-            rows = marked_rows(asked, config.weights, _KIND_FIELDS)
-            agreements[name] = agreement(rows, recommended_label(asked), len(own) - len(asked))
+            marked = marked_rows(asked, config.weights, _KIND_FIELDS)
+            agreements[name] = agreement(marked, recommended_label(rows.values()), len(own) - len(asked))
         report(AgreementByFolder(agreements))
     return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 
 
 def marked_rows(
-    rows: Sequence[Mapping[str, Any]], weights: Sequence[float], kind_fields: Sequence[str] = ()
+    labeled: Sequence[LabeledQuery], weights: Sequence[float], kind_fields: Sequence[str] = ()
 ) -> list[MarkedRow]:
     """Return the measures, marks and kinds (by the first of ``kind_fields``) of label rows of ``delta_seper``."""
-    if (labeler := labeler_of(rows)) != DELTA_SEPER:
-        raise ValueError(
-            f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
-        )
-    queries = [labeled_query(row, DELTA_SEPER).query for row in rows]
-    scores = bm25_scores(queries)
     found = []
-    for row, query, own in zip(rows, queries, scores, strict=True):
+    for row, own in zip(labeled, bm25_scores([row.query for row in labeled]), strict=True):
         kinds = (
             next((str(passage.metadata[name]) for name in kind_fields if name in passage.metadata), "")
-            for passage in query.passages
+            for passage in row.query.passages
         )
         measures = tuple(label_measures(row, weights, own))
-        found.append(MarkedRow(query, tuple(relevance_of(query)), tuple(kinds), measures))
+        found.append(MarkedRow(row.query, tuple(relevance_of(row.query)), tuple(kinds), measures))
     return found
 
 

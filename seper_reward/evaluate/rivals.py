@@ -7,7 +7,7 @@ from typing import Any
 
 from seper_reward.data.answers import exact_match, holds_answer
 from seper_reward.estimators.utility import QUESTION_WEIGHT
-from seper_reward.types import Answers
+from seper_reward.types import Answers, LabeledQuery
 
 _LEAST_BELIEF = 0.02  # keeps a logarithm finite, as in the log-odds of a belief
 
@@ -22,8 +22,8 @@ def question_words(question: str, text: str) -> float:
     return len(words & found) / len(words) if words else 0.0
 
 
-def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Sequence[float]) -> list[dict[str, float]]:
-    """Return the measures of each passage of a label row of ``delta_seper``, NaN if unknown.
+def label_measures(labeled: LabeledQuery, weights: Sequence[float], bm25: Sequence[float]) -> list[dict[str, float]]:
+    """Return the measures of each passage in a label row of ``delta_seper``, NaN if unknown.
 
     ``bm25`` are the BM25 scores of the passages, >= 0, and ``weights`` those of candidates that are sums.
 
@@ -36,24 +36,23 @@ def label_measures(row: Mapping[str, Any], weights: Sequence[float], bm25: Seque
     - ``contains x gain``: product with the question's gain;
     - ``log chain rule``: change of log P(question, answer) per token, the answer's probability being SePer.
     """
-    answers, bare = row["answers"], row["baseline"]
+    query, bare = labeled.query, labeled.baseline
     found = []
-    for passage, score in zip(row["passages"], bm25, strict=True):
-        text = f"{passage['title']}: {passage['text']}" if passage["title"] else passage["text"]
-        gain, soft, hard = _number(passage["question_gain"]), passage["delta_seper"], passage["delta_seper_hard"]
-        likelihood = _number(passage["answer_log_prob"]) - _number(bare["answer_log_prob"])
-        contains, seper = float(holds_answer(text, answers)), passage["seper"]
-        belief = _number(passage["delta_belief"])
+    for passage, fields, score in zip(query.passages, labeled.details, bm25, strict=True):
+        gain, soft, hard = _number(fields["question_gain"]), fields["delta_seper"], fields["delta_seper_hard"]
+        likelihood = _number(fields["answer_log_prob"]) - _number(bare["answer_log_prob"])
+        contains, seper = float(holds_answer(passage.full_text, query.answers)), fields["seper"]
+        belief = _number(fields["delta_belief"])
         belief_gain = math.log((seper + _LEAST_BELIEF) / (bare["seper"] + _LEAST_BELIEF))
         found.append(
             {
                 "bm25": score,
                 "contains": contains,
                 "contains x bm25": contains * score,
-                "question_words": question_words(row["question"], text),
-                "question_log_prob": _number(passage["question_log_prob"]),
+                "question_words": question_words(query.question, passage.full_text),
+                "question_log_prob": _number(fields["question_log_prob"]),
                 "question_gain": gain,
-                "erag": expected_exact_match(passage, answers) - expected_exact_match(bare, answers),
+                "erag": expected_exact_match(fields, query.answers) - expected_exact_match(bare, query.answers),
                 "likelihood": likelihood,
                 "delta_belief": belief,
                 "delta_seper": soft,
@@ -77,11 +76,11 @@ def expected_exact_match(fields: Mapping[str, Any], answers: Answers) -> float:
     return math.fsum(each["weight"] * exact_match(each["text"], answers) for each in fields["responses"])
 
 
-def answered_before(row: Mapping[str, Any]) -> bool:
+def answered_before(labeled: LabeledQuery) -> bool:
     """Return whether the likeliest sampled response of a row's baseline is an exact match."""
-    drawn = [each for each in row["baseline"]["responses"] if each["count"]]
+    drawn = [each for each in labeled.baseline["responses"] if each["count"]]
     likeliest = max(drawn, key=lambda each: each["log_prob"])
-    return exact_match(likeliest["text"], row["answers"]) == 1
+    return exact_match(likeliest["text"], labeled.query.answers) == 1
 
 
 def _number(value: float | None) -> float:

@@ -14,11 +14,11 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.integrity import label_files
 from seper_reward.labels.mined_negatives import MinedNegatives
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, labeled_query
 from seper_reward.options import MARGIN
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_lines, write_json, write_lines
-from seper_reward.types import Query
+from seper_reward.types import LabeledQuery, Query
 
 Action = Literal["list", "drop"]
 Label = Literal["delta_seper", "delta_seper_hard"]
@@ -77,12 +77,13 @@ def questions_to_audit(
     return ToAudit(tuple(queries), tuple(unanswered), tuple(rejected))
 
 
-def false_negative(passage: Mapping[str, Any], *, label: Label = HARD, margin: float = MARGIN) -> bool:
-    """Return whether a negative surely helps: its label exceeds the margin, >= 0, and two standard errors of sampling.
+def false_negatives(labeled: LabeledQuery, margin: float = MARGIN) -> list[int]:
+    """Return the places of negatives that surely help: the label exceeds the margin, >= 0, and two standard errors.
 
     An entailment model that sees some support in a wrong answer moves ``delta_seper``, but not ``delta_seper_hard``.
     """
-    return bool(passage[label] > max(margin, _SIGMAS * passage[f"std_error{SUFFIXES[label]}"]))
+    pairs = zip(labeled.labels, labeled.std_errors, strict=True)
+    return [place for place, (label, error) in enumerate(pairs) if label > max(margin, _SIGMAS * error)]
 
 
 def write_audit(
@@ -98,24 +99,23 @@ def write_audit(
     """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``."""
     check_action(mined, action)
     folder = Path(folder)
-    labels = [row for file in label_files(folder) for row in read_lines(file)]
+    labels = [labeled_query(row, label) for file in label_files(folder) for row in read_lines(file)]
     found = [
         {
-            "question": row["question"],
-            "answers": row["answers"],
-            "negative": passage["text"],
-            **{name: passage[name] for name in _LABEL_FIELDS},
-            "baseline_seper": row["baseline"]["seper"],
+            "question": row.query.question,
+            "answers": list(row.query.answers),
+            "negative": row.query.passages[place].text,
+            **{name: row.details[place][name] for name in _LABEL_FIELDS},
+            "baseline_seper": row.baseline_seper,
         }
         for row in labels
-        for passage in row["passages"]
-        if false_negative(passage, label=label, margin=margin)
+        for place in false_negatives(row, margin)
     ]
     write_lines(folder / FALSE_NEGATIVES, sorted(found, key=lambda row: -float(row[f"low{SUFFIXES[label]}"])))
     false: dict[str, set[str]] = {}
     for row in found:
         false.setdefault(row["question"], set()).add(row["negative"])
-    negatives, audited = mined.by_question(), sum(len(row["passages"]) for row in labels)
+    negatives, audited = mined.by_question(), sum(len(row.labels) for row in labels)
     summary = {
         "layout": mined.layout.name,
         "rows": len(mined.rows),

@@ -24,7 +24,8 @@ from seper_reward.labels.integrity import (
     label_files,
     written_hashes,
 )
-from seper_reward.labels.summary import Sums, placebo_effect, sum_rows, summary_of
+from seper_reward.labels.rows import labeled_query
+from seper_reward.labels.summary import Sums, placebo_effect, sum_labels, summary_of
 from seper_reward.runtime.json_files import (
     json_line,
     read_json,
@@ -126,7 +127,7 @@ class LabelFolder:
 
     def write(self, name: str, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Mapping[str, Any]]) -> None:
         """Write a block, whole or not at all; rows must be strict JSON, without NaN."""
-        sums = sum_rows(rows, self._column, self._margin)
+        sums = self._sums(rows)
         head = {
             "rejected": rejected,
             "summed": [self._column, self._margin],
@@ -174,13 +175,14 @@ class LabelFolder:
         if [before.get("label"), before.get("margin")] == [self._column, self._margin]:
             return before
         rows = (row for file in label_files(self.path) for row in read_lines(file))
-        return self._summary(sum_rows(rows, self._column, self._margin), written_hashes(self.path))
+        return self._summary(self._sums(rows), written_hashes(self.path))
 
     def _summary(self, sums: Sums, hashes: Mapping[str, Any]) -> dict[str, Any]:
         rejected = sum(1 for _ in read_lines(self.path / REJECTED))
         summary = {"label": self._column, "margin": self._margin, **summary_of(sums, self._column, rejected)}
         if (self.path / PLACEBO).is_file():
-            summary["placebo"] = placebo_effect(list(read_lines(self.path / PLACEBO)), self._column)
+            rows = read_lines(self.path / PLACEBO)
+            summary["placebo"] = placebo_effect([row["passages"][0][self._column] for row in rows], self._column)
         return {**summary, "sha256": dict(hashes)}
 
     def _refuse_unknown(self) -> None:
@@ -240,7 +242,10 @@ class LabelFolder:
         head = self._head(name)
         if head["summed"] == [self._column, self._margin]:
             return Counter({tuple(key): value for *key, value in head["sums"]})
-        return sum_rows(map(json.loads, self._rows([name])), self._column, self._margin)
+        return self._sums(map(json.loads, self._rows([name])))
+
+    def _sums(self, rows: Iterable[Mapping[str, Any]]) -> Sums:
+        return sum_labels((labeled_query(row, self._column) for row in rows), self._column, self._margin)
 
 
 def _checksum(text: bytes) -> bytes:

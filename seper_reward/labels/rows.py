@@ -36,6 +36,8 @@ SUFFIXES = {
 _TRAINED = ("seper_gain", "delta_belief")  # labels to train on, best first
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _ENDS = ("std_error", "low", "high")
+_OF_ROWS = {"id", "question", "answers", METADATA, "labeler", "baseline", "passages", "sets"}  # fields of all labelers
+_OF_PASSAGES = {"passage_id", "title", "text", METADATA}
 
 
 def label_row(
@@ -155,7 +157,7 @@ def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = N
 
 
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
-    """Return the labelled query of a label row: labels and standard errors, without further fields of the labeler.
+    """Return the labelled query of a label row, with the labels ``column`` and the row's other fields in ``details``.
 
     If ``column`` is not the label of the row's sets, the query has no sets. A missing field raises ``KeyError``.
     """
@@ -173,10 +175,15 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
         Query(row["id"], row["question"], answers, passages, row.get(METADATA) or {}),
         labels=tuple(passage[column] for passage in row["passages"]),
         std_errors=tuple(passage.get(std_error, 0.0) if std_error else 0.0 for passage in row["passages"]),
-        baseline_error=baseline_error(row.get("baseline", {}), column) if std_error else 0.0,
+        baseline_error=baseline_error(row.get("baseline") or {}, column) if std_error else 0.0,
         graded=column == labeler == "gold",
         # sets have one label: the label of the named labeler
         sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
+        fields={name: value for name, value in row.items() if name not in _OF_ROWS},
+        baseline=row.get("baseline") or {},
+        details=tuple(
+            {name: value for name, value in passage.items() if name not in _OF_PASSAGES} for passage in row["passages"]
+        ),
     )
 
 
@@ -187,9 +194,11 @@ def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
     return float(baseline.get(f"std_error{SUFFIXES.get(label, '')}", 0.0))
 
 
-def baseline_sepers(rows: Iterable[Mapping[str, Any]]) -> list[float]:
-    """Return SePer without a passage of each label row, of the rows that have it."""
-    return [row["baseline"]["seper"] for row in rows if "seper" in row.get("baseline", {})]
+def label_intervals(labeled: LabeledQuery, column: str) -> list[tuple[float, float]]:
+    """Return the 95 % intervals of the labels ``column``; the labels themselves for labelers without errors."""
+    low, high = (f"{end}{SUFFIXES.get(column, '')}" for end in ("low", "high"))
+    pairs = zip(labeled.labels, labeled.details, strict=True)
+    return [(fields.get(low, label), fields.get(high, label)) for label, fields in pairs]
 
 
 def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:

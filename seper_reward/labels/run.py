@@ -30,7 +30,7 @@ from seper_reward.runtime.json_files import read_json, without_nan
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.messages import plural
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Passage, Query, UnscorableError
+from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError, unwrap
 
 INPUT_KEY = "input_key"  # in the settings of provenance.json
 _PLACEBO_QUESTIONS = 20
@@ -122,11 +122,11 @@ class LabelRun:
         self.finished = sum(len(block) for name, block in blocks if name in self._done)
 
     def run(
-        self, *, strict: bool = False, on_label: Callable[[Mapping[str, Any]], None] = lambda row: None
+        self, *, strict: bool = False, on_label: Callable[[LabeledQuery], None] = lambda labeled: None
     ) -> dict[str, Any]:
         """Label the remaining questions, write all files, and return the content of ``summary.json``.
 
-        With ``strict``, a question that cannot be scored raises its error. ``on_label`` gets each row of this process.
+        With ``strict``, a question that cannot be scored raises its error. ``on_label`` gets this process's labels.
         """
         together(self._files.lock_again)
         try:
@@ -134,7 +134,7 @@ class LabelRun:
                 return together(self._files.summary)
             self._done = together(lambda: self._files.begin(self._done, strict=strict))
             self._label(self._labelling, strict, on_label)
-            self._label(self._placebo, strict, lambda row: None)
+            self._label(self._placebo, strict, lambda labeled: None)
             wait_for_all()
             with timed("io"):
                 summary = together(self._publish)
@@ -158,7 +158,7 @@ class LabelRun:
         """Return the blocks that are not finished."""
         return [at for at, name in enumerate(work.names) if name not in self._done]
 
-    def _label(self, work: _Work, strict: bool, on_label: Callable[[Mapping[str, Any]], None]) -> None:
+    def _label(self, work: _Work, strict: bool, on_label: Callable[[LabeledQuery], None]) -> None:
         """Label the blocks that are left and that no other process takes."""
         left, total, state = self._left(work), len(work.queries), process_state()
         if not left:
@@ -185,7 +185,7 @@ class LabelRun:
             for query, labeled in label_batches(work.labeler, batches()):
                 try:
                     rows.append(row_of(work.labeler, query, labeled))
-                    on_label(rows[-1])
+                    on_label(unwrap(labeled))
                 except UnscorableError as error:
                     if strict:
                         raise UnscorableError(f"question id={query.id!r}: {error}") from error

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from seper_reward.data.marks import group_of, role_of
-from seper_reward.labels.rows import DELTA_SEPER, DIGITS, SUFFIXES, baseline_sepers
+from seper_reward.labels.rows import DELTA_SEPER, DIGITS, label_intervals
 from seper_reward.options import MARGIN
 from seper_reward.runtime.messages import plural
 from seper_reward.types import KNOWN, LabeledQuery
@@ -20,9 +20,9 @@ _WARN_FROM = 0.1  # share of contexts with unfinished or empty responses from wh
 
 
 def summarize(
-    labels: Iterable[Mapping[str, Any]], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
+    labeled: Iterable[LabeledQuery], column: str = DELTA_SEPER, *, rejected: int = 0, margin: float = MARGIN
 ) -> dict[str, Any]:
-    """Return counts and means over label rows, per ``group`` of questions (default: ``"all"``) and role of passages.
+    """Return counts and means over the labels of ``labeled_query``, per ``group`` of questions and role of passages.
 
     Passages are ``helpful`` (``harmful``) if their whole 95 % interval is above ``margin`` (below ``-margin``). No
     passage helps ``unmoved`` questions, nor can the reader answer ``uncovered`` ones without a passage (for ΔSePer
@@ -30,37 +30,37 @@ def summarize(
     ``empty`` ones half of them empty, and ``all_equal`` ones a single text. ``long_answers`` are questions without a
     gold answer as short as a response.
     """
-    return summary_of(sum_rows(labels, column, margin), column, rejected)
+    return summary_of(sum_labels(labeled, column, margin), column, rejected)
 
 
-def sum_rows(rows: Iterable[Mapping[str, Any]], column: str, margin: float) -> Sums:
-    """Return the counts and sums over label rows that ``summary_of`` needs."""
+def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float) -> Sums:
+    """Return the counts and sums over the labels of ``labeled_query`` that ``summary_of`` needs."""
     sums: Sums = Counter()
-    for row in rows:
-        intervals = [label_interval(passage, column) for passage in row["passages"]]
+    for row in labeled:
+        intervals = label_intervals(row, column)
         verdicts = [verdict(low, high, margin) for low, high in intervals]
         unmoved = all(high <= margin for _, high in intervals)
         counts = {
             "questions": 1,
             "passages": len(intervals),
-            "truncated": sum(passage.get("truncated", False) for passage in row["passages"]),
+            "truncated": sum(fields.get("truncated", False) for fields in row.details),
             "helpful": verdicts.count("helpful"),
             "harmful": verdicts.count("harmful"),
             "unmoved": unmoved,
-            "uncovered": unmoved and sum(seper < KNOWN for seper in baseline_sepers([row])),
-            "sets": len(row.get("sets", ())),
-            "reader_calls": row.get("reader_calls", 0),
+            "uncovered": unmoved and row.baseline_seper is not None and row.baseline_seper < KNOWN,
+            "sets": len(row.sets),
+            "reader_calls": row.fields.get("reader_calls", 0),
             **_response_counts(row),
         }
         sums.update({(name,): int(count) for name, count in counts.items()})
-        group = group_of(row)
+        group = group_of(row.query)
         sums[group, "questions"] += 1
-        for seper in baseline_sepers([row]):
+        if row.baseline_seper is not None:
             sums[group, "baselines"] += 1
-            sums[group, "baseline_seper"] += seper  # type: ignore[assignment]
-        for passage in row["passages"]:
+            sums[group, "baseline_seper"] += row.baseline_seper  # type: ignore[assignment]
+        for passage, label in zip(row.query.passages, row.labels, strict=True):
             sums[group, "passages", role_of(passage)] += 1
-            sums[group, "labels", role_of(passage)] += passage[column]
+            sums[group, "labels", role_of(passage)] += label  # type: ignore[assignment]
     return sums
 
 
@@ -121,27 +121,19 @@ def summary_warnings(summary: Mapping[str, Any]) -> list[str]:
     return warnings
 
 
-def placebo_effect(rows: Sequence[Mapping[str, Any]], column: str = DELTA_SEPER) -> dict[str, Any]:
-    """Return the mean label of rows whose only passage is the placebo: the part of labels that is not due to content.
+def placebo_effect(values: Sequence[float], column: str = DELTA_SEPER) -> dict[str, Any]:
+    """Return the mean label of the placebo passage, one per question: the part of labels that is not due to content.
 
     Its 95 % ``interval`` over questions is Student's t; ``None`` if there are too few questions.
     """
     from scipy.special import stdtrit  # scipy.stats takes seconds to load
 
-    values = [row["passages"][0][column] for row in rows]
     if len(values) < 2:
         return {"questions": len(values), column: values[0] if values else None, "interval": None}
     half = float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))
     mean = statistics.fmean(values)
     interval = [round(mean - half, DIGITS), round(mean + half, DIGITS)]
     return {"questions": len(values), column: round(mean, DIGITS), "interval": interval}
-
-
-def label_interval(passage: Mapping[str, Any], column: str) -> tuple[float, float]:
-    """Return the 95 % interval of a label in a row's passage; the label itself for labelers without errors."""
-    suffix = SUFFIXES.get(column, "")
-    low, high = (passage.get(f"{end}{suffix}", passage[column]) for end in ("low", "high"))
-    return low, high
 
 
 def verdict(low: float, high: float, margin: float) -> Verdict:
@@ -164,13 +156,13 @@ def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str
     }
 
 
-def _response_counts(row: Mapping[str, Any]) -> dict[str, int]:
+def _response_counts(labeled: LabeledQuery) -> dict[str, int]:
     contexts = [
         context["responses"]
-        for context in (row.get("baseline", {}), *row["passages"])
+        for context in (labeled.baseline, *labeled.details)
         if all("finished" in response for response in context.get("responses", [{}]))
     ]
-    leaves = row.get("baseline", {}).get("known_leaves", ())  # without a probability, an answer is no response
+    leaves = labeled.baseline.get("known_leaves", ())  # without a probability, an answer is no response
     return {
         "contexts": len(contexts),
         "unfinished": sum(_half(rows, lambda row: not row["finished"]) for rows in contexts),

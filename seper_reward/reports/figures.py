@@ -12,25 +12,25 @@ from typing import Any
 from seper_reward.data.marks import role_of, role_order
 from seper_reward.reports.tables import center, cluster_segments
 from seper_reward.runtime.imports import need
+from seper_reward.types import LabeledQuery
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
 OURS, RIVAL = "#4c9f70", "#7f8c8d"  # colours of ΔSePer and of other measures
 Point = tuple[float, float]
 
 
-def plot_belief(row: Mapping[str, Any], path: Path) -> None:
+def plot_belief(labeled: LabeledQuery, path: Path) -> None:
     """Plot the belief with each passage: one bar per context, with clusters as segments, green if they support."""
-    by_role: dict[str, Mapping[str, Any]] = {}
-    for passage in row["passages"]:
-        by_role.setdefault(
-            role_of(passage) if role_of(passage) != "all" else f"passage {passage['passage_id']}", passage
-        )
-    roles = sorted(by_role, key=role_order)[:_MOST_PASSAGES]
-    bars = [("no passage", row["baseline"]["seper"], row["baseline"])]
-    bars += [(f"{role} passage", by_role[role]["delta_seper"], by_role[role]) for role in roles]
+    by_role: dict[str, int] = {}
+    for place, passage in enumerate(labeled.query.passages):
+        role = role_of(passage)
+        by_role.setdefault(role if role != "all" else f"passage {passage.id}", place)
+    places = {f"{role} passage": by_role[role] for role in sorted(by_role, key=role_order)[:_MOST_PASSAGES]}
+    bars = [("no passage", f"SePer {labeled.baseline_seper:.2f}", labeled.baseline)]
+    bars += [(name, f"ΔSePer {labeled.labels[at]:+.2f}", labeled.details[at]) for name, at in places.items()]
     figure = new_figure(9, 0.7 * len(bars) + 1.3)
     axes = figure.subplots()
-    for height, (_, value, context) in enumerate(bars):
+    for height, (_, label, context) in enumerate(bars):
         left = 0.0
         for mass, text, support in cluster_segments(context["responses"]):
             color = "#4c9f70" if support >= 0.5 else "#d5d8dc"
@@ -40,13 +40,13 @@ def plot_belief(row: Mapping[str, Any], path: Path) -> None:
             if mass >= 0.08:
                 axes.text(left + mass / 2, height, short, ha="center", va="center", fontsize=8)
             left += mass
-        label = f"SePer {value:.2f}" if context is row["baseline"] else f"ΔSePer {value:+.2f}"
         axes.text(1.02, height, label, va="center", fontsize=10, fontweight="bold")
     axes.set_yticks(range(len(bars)), [name for name, _, _ in bars])
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
-    axes.set_title(f"{row['question']}   right answer: {row['answers'][0]}", fontsize=11, loc="left")
+    query = labeled.query
+    axes.set_title(f"{query.question}   right answer: {query.answers[0]}", fontsize=11, loc="left")
     axes.spines[["top", "right", "left"]].set_visible(False)
     save_figure(figure, path)
 

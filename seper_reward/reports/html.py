@@ -18,7 +18,7 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE, label_files
-from seper_reward.labels.rows import DELTA_SEPER, baseline_sepers, labeled_queries, labeler_of, read_label_rows
+from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import placebo_effect, summarize, summary_warnings
 from seper_reward.options import MARGIN
 from seper_reward.reports.overview import (
@@ -34,6 +34,7 @@ from seper_reward.reports.overview import (
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
 from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import leaves, naming, read_json
+from seper_reward.types import LabeledQuery
 
 _PAGE = Path(__file__).parent / "page"
 _LINES = 250  # maximum number of intervals in a plot
@@ -98,18 +99,18 @@ def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) 
 
 def _labels(folder: Path, margin: float) -> dict[str, Any]:
     """Return the page's data for a folder of labels."""
-    found = read_label_rows(folder)
-    rows = list(found.values())
+    rows = read_label_rows(folder)
     if not rows:
         raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
-    column = labeler_of(rows)
-    labeled = labeled_queries(found, column)
-    passages = labeled_passages(rows, labeled, column, margin)
+    column = labeler_of(rows.values())
+    labeled = labeled_queries(rows, column)
+    passages = labeled_passages(labeled, column, margin)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
     edges = [axis.low + (axis.high - axis.low) * place / _BINS for place in range(_BINS)] + [axis.high]
-    summary, baselines = summarize(rows, column, margin=margin), baseline_sepers(rows)
+    summary = summarize(labeled, column, margin=margin)
+    baselines = [row.baseline_seper for row in labeled if row.baseline_seper is not None]
     provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
     return {
         "folder": str(folder),
@@ -125,9 +126,9 @@ def _labels(folder: Path, margin: float) -> dict[str, Any]:
         # labelers without errors would give points
         "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES) if uncertain else [],
         "groups": by_group_and_role(passages),
-        "panels": _panels(passages, rows),
+        "panels": _panels(passages, labeled),
         "examples": [
-            (title, [_example(rows[each.question], each) for each in extremes(passages, verdict, _EXAMPLES)])
+            (title, [_example(labeled[each.question], each) for each in extremes(passages, verdict, _EXAMPLES)])
             for title, verdict in (("helpful", VERDICTS[-1]), ("harmful", VERDICTS[0]))
         ],
         "reliability": label_reliability(labeled),
@@ -141,18 +142,17 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
     """Return the warnings and notes that come first on the page."""
     notes = [sets_line(summary["sets"])] if "sets" in summary else []
     if (folder / PLACEBO).is_file():
-        rows = [row for _, row in read_valid_rows(folder / PLACEBO)]
-        notes.append(placebo_line(placebo_effect(rows, column), column))
-        if len(rows) > 1:
-            noise = statistics.stdev(row["passages"][0][column] for row in rows)
+        values = [row["passages"][0][column] for _, row in read_valid_rows(folder / PLACEBO)]
+        notes.append(placebo_line(placebo_effect(values, column), column))
+        if len(values) > 1:
             notes.append(
-                f"labels of that passage vary by {noise:.3f} (standard deviation) over questions, and smaller "
-                "differences between passages may be noise"
+                f"labels of that passage vary by {statistics.stdev(values):.3f} (standard deviation) over questions, "
+                "and smaller differences between passages may be noise"
             )
     return notes + summary_warnings(summary)
 
 
-def _panels(passages: Sequence[LabeledPassage], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _panels(passages: Sequence[LabeledPassage], labeled: Sequence[LabeledQuery]) -> list[dict[str, Any]]:
     """Return baseline and label of the passages of each role; less frequent roles are merged."""
     known = [passage for passage in passages if passage.baseline is not None]
     by_role: dict[str, list[LabeledPassage]] = {}
@@ -167,21 +167,20 @@ def _panels(passages: Sequence[LabeledPassage], rows: Sequence[Mapping[str, Any]
         {
             "role": role,
             "passages": len(own),
-            "points": [(passage, rows[passage.question]) for passage in spread(own, most)],
+            "points": [(passage, labeled[passage.question].query) for passage in spread(own, most)],
         }
         for role, own in [*panels, *([("other roles", others)] if others else [])]
     ]
 
 
-def _example(row: Mapping[str, Any], passage: LabeledPassage) -> dict[str, Any]:
-    fields = row["passages"][passage.place]
-    contexts = (("without", row.get("baseline", {})), ("with", fields))
+def _example(labeled: LabeledQuery, label: LabeledPassage) -> dict[str, Any]:
+    query, fields = labeled.query, labeled.details[label.place]
+    contexts = (("without", labeled.baseline), ("with", fields))
     return {
-        "label": passage,
-        "question": row["question"],
-        "answer": row["answers"][0] if row["answers"] else "",
-        "title": fields.get("title"),
-        "text": fields["text"],
+        "label": label,
+        "question": query.question,
+        "answer": query.answers[0] if query.answers else "",
+        "passage": query.passages[label.place],
         "question_gain": fields.get("question_gain"),
         "beliefs": [
             {"name": name, "seper": context.get("seper"), **_clusters(context["responses"])}

@@ -3,7 +3,7 @@
 import bisect
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ from scipy.stats import binomtest
 
 from seper_reward.data.marks import group_of, is_marked, is_relevant, role_of, role_order
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
-from seper_reward.labels.summary import Verdict, label_interval, verdict
+from seper_reward.labels.rows import label_intervals
+from seper_reward.labels.summary import Verdict, verdict
 from seper_reward.labels.targets import pairs
 from seper_reward.options import MARGIN
 from seper_reward.statistics import ratio_over_questions, rounded
@@ -38,28 +39,25 @@ class LabeledPassage:
     baseline: float | None  # SePer without a passage, in [0, 1]; None for labelers that do not measure it
 
 
-def labeled_passages(
-    rows: Sequence[Mapping[str, Any]], labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN
-) -> list[LabeledPassage]:
-    """Return the passages of label rows, given also as labelled queries (``labeled_query``)."""
+def labeled_passages(labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN) -> list[LabeledPassage]:
+    """Return the passages of labelled queries, read by ``labeled_query`` with the labels ``column``."""
     found = []
-    for number, (row, query) in enumerate(zip(rows, labeled, strict=True)):
-        passages = query.query.passages
+    for number, row in enumerate(labeled):
+        passages = row.query.passages
         marked = any(map(is_marked, passages))
-        for place, fields in enumerate(row["passages"]):
-            low, high = label_interval(fields, column)
+        for place, (low, high) in enumerate(label_intervals(row, column)):
             found.append(
                 LabeledPassage(
                     question=number,
                     place=place,
-                    label=query.labels[place],
+                    label=row.labels[place],
                     low=low,
                     high=high,
                     verdict=verdict(low, high, margin),
-                    group=group_of(row),
-                    role=role_of(fields),
+                    group=group_of(row.query),
+                    role=role_of(passages[place]),
                     relevant=is_relevant(passages[place]) if marked else None,
-                    baseline=row.get("baseline", {}).get("seper"),
+                    baseline=row.baseline_seper,
                 )
             )
     return found

@@ -6,6 +6,7 @@ W&B's environment variables (``WANDB_PROJECT``, ``WANDB_NAME``, ``WANDB_MODE=off
 import os
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,12 +14,13 @@ from textwrap import shorten
 from typing import Any
 
 from seper_reward.labels.integrity import label_files
-from seper_reward.labels.rows import baseline_sepers
+from seper_reward.labels.rows import labeled_query
 from seper_reward.reports.tables import clusters_text
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.imports import advice
 from seper_reward.runtime.json_files import read_json, read_lines, write_json
+from seper_reward.types import LabeledQuery
 
 PROJECT = "seper-reward"
 _EXAMPLES = 50  # questions in the table of examples
@@ -130,17 +132,15 @@ class LabelTracker:
         self._run, self._column, self._cache = run, column, cache
         self._questions = finished
 
-    def progress(self, row: Mapping[str, Any]) -> None:
-        """Log the label row of one question."""
+    def progress(self, labeled: LabeledQuery) -> None:
+        """Log the labels of one question."""
         self._questions += 1
-        labels = [passage[self._column] for passage in row["passages"]]
         record = {
             "questions": self._questions,
-            f"{self._column}/best": max(labels),
-            f"{self._column}/mean": sum(labels) / len(labels),
+            f"{self._column}/best": max(labeled.labels),
+            f"{self._column}/mean": sum(labeled.labels) / len(labeled.labels),
+            "baseline_seper": labeled.baseline_seper,
         }
-        if "seper" in row.get("baseline", {}):
-            record["baseline_seper"] = row["baseline"]["seper"]
         if self._cache is not None:
             record |= {"cache/hits": self._cache.hits, "cache/misses": self._cache.misses}
         self._run.log(record)
@@ -150,11 +150,12 @@ class LabelTracker:
         files, column = label_files(folder), self._column
         baselines, labels, gains = array("d"), array("d"), array("d")
         examples: list[dict[str, Any]] = []
-        for at, row in enumerate(row for file in files for row in read_lines(file)):
-            baselines.extend(baseline_sepers([row]))
-            labels.extend(passage[column] for passage in row["passages"])
-            gains.extend(gain for each in row["passages"] if (gain := each.get("question_gain")) is not None)
-            examples += [_example(row, passage, column) for passage in row["passages"] if at < _EXAMPLES]
+        for at, line in enumerate(row for file in files for row in read_lines(file)):
+            row = labeled_query(line, column)
+            baselines.extend([] if row.baseline_seper is None else [row.baseline_seper])
+            labels.extend(row.labels)
+            gains.extend(gain for each in row.details if (gain := each.get("question_gain")) is not None)
+            examples += [_example(row, place, column) for place in range(len(row.labels)) if at < _EXAMPLES]
         if baselines:
             self._run.histogram("baseline_seper", baselines)
         self._run.histogram(column, labels)
@@ -168,21 +169,21 @@ class LabelTracker:
         self._run.artifact("labels", "dataset", [*files, *(folder / name for name in names)], summary)
 
 
-def _example(row: Mapping[str, Any], passage: Mapping[str, Any], column: str) -> dict[str, Any]:
-    text = shorten(passage["text"], _LONGEST_TEXT, placeholder=" …")
+def _example(labeled: LabeledQuery, place: int, column: str) -> dict[str, Any]:
+    query, passage, fields = labeled.query, labeled.query.passages[place], labeled.details[place]
     example = {
-        "id": row["id"],
-        "question": row["question"],
-        "answers": " | ".join(row["answers"]),
-        "passage": f"{title}: {text}" if (title := passage.get("title")) else text,
-        column: passage[column],
-        "std_error": passage["std_error"],
+        "id": query.id,
+        "question": query.question,
+        "answers": " | ".join(query.answers),
+        "passage": replace(passage, text=shorten(passage.text, _LONGEST_TEXT, placeholder=" …")).full_text,
+        column: labeled.labels[place],
+        "std_error": fields["std_error"],
     }
-    if "seper" in passage:
+    if "seper" in fields:
         example |= {
-            "baseline": row["baseline"]["seper"],
-            "seper": passage["seper"],
-            "question_gain": passage.get("question_gain"),
+            "baseline": labeled.baseline_seper,
+            "seper": fields["seper"],
+            "question_gain": fields.get("question_gain"),
+            "clusters": clusters_text(fields["responses"]),
         }
-        example["clusters"] = clusters_text(passage["responses"])
     return example

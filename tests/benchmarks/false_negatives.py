@@ -11,7 +11,6 @@ none are flagged, Wilson's.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from seper_reward.data.answers import contains_answer
 from seper_reward.data.marks import is_relevant, role_of
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
-from seper_reward.labels.audit import Label, false_negative
+from seper_reward.labels.audit import Label, false_negatives
 from seper_reward.labels.labelers import DeltaSePerLabeler
-from seper_reward.labels.rows import read_label_rows
+from seper_reward.labels.rows import labeled_queries, read_label_rows
 from seper_reward.labels.run import LabelRun
 from seper_reward.statistics import interval_over_questions, rounded
 from seper_reward.types import Passage, Query
@@ -68,16 +67,16 @@ def chosen(questions: int, clean: int, split: str) -> list[Query]:
     ]
 
 
-def shares(rows: Sequence[Mapping[str, Any]], label: Label) -> dict[str, Any]:
+def shares(rows: Mapping[str, Mapping[str, Any]], label: Label) -> dict[str, Any]:
     """Return the share of passages that are flagged by role, and their number, with intervals over questions."""
     import numpy as np
     from scipy.stats import binomtest
 
     found = {}
+    labeled = labeled_queries(rows, label)
     for role in ("gold", "planted", "wrong", "mined"):
-        own = [[each for each in row["passages"] if role_of(each) == role] for row in rows]
-        rule = partial(false_negative, label=label)
-        flagged = np.array([sum(map(rule, few)) for few in own])
+        own = [{at for at, each in enumerate(row.query.passages) if role_of(each) == role} for row in labeled]
+        flagged = np.array([len(few & set(false_negatives(row))) for few, row in zip(own, labeled, strict=True)])
         counts = np.array(list(map(len, own)))
 
         def share(numbers: Any, flagged: Any = flagged, counts: Any = counts) -> Any:
@@ -108,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     scorer = SePerScorer.from_pretrained(options.reader, options.judge)
     run = LabelRun(options.output_dir, DeltaSePerLabeler(scorer), queries)
     run.run()
-    rows = list(read_label_rows(run.folder).values())
+    rows = read_label_rows(run.folder)
     result = {
         "questions": len(rows),
         "flagged": {label: shares(rows, label) for label in LABELS},

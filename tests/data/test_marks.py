@@ -78,7 +78,7 @@ def test_roles_of_rows():
         {"relevant": 2},
         {"relevant": -1},
     ]
-    roles = [role_of({"metadata": row}) for row in rows]
+    roles = [role_of(Passage("Text.", metadata=row)) for row in rows]
     assert roles == ["misleading", "relevant", "other", "all", "other kind", "relevant", "other"]
     assert sorted(roles[:5], key=role_order) == ["relevant", "other", "misleading", "all", "other kind"]
 

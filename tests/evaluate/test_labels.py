@@ -6,10 +6,10 @@ import math
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.evaluate.labels import MarkedRow, agreement, bm25_scores, marked_rows
+from seper_reward.evaluate.labels import MarkedRow, agreement, bm25_scores
 from seper_reward.evaluate.rivals import answered_before, label_measures, question_words
 from seper_reward.types import Passage, Query
-from tests.helpers import write_rows
+from tests.helpers import read_row, write_rows
 from tests.tiny_models import lane_rows
 
 
@@ -42,7 +42,7 @@ ROW = {
 
 
 def test_measures_by_hand():
-    first, second = label_measures(ROW, [0.25, 2.0], [3.0, 4.0])
+    first, second = label_measures(read_row(ROW), [0.25, 2.0], [3.0, 4.0])
     assert "delta_belief + 0.25 gain" not in first  # it is seper_gain
     expected = {
         "bm25": 3.0,
@@ -74,9 +74,9 @@ def test_measures_by_hand():
 
 
 def test_a_question_is_known_by_its_likeliest_drawn_response():
-    assert not answered_before(ROW)
+    assert not answered_before(read_row(ROW))
     baseline = {"responses": [said("Bob", 0.9, log_prob=-0.5), said("ida voss.", 0.1, log_prob=-0.2)]}
-    assert answered_before({**ROW, "baseline": baseline})
+    assert answered_before(read_row({**ROW, "baseline": baseline}))
 
 
 def rows_of(*questions):
@@ -163,6 +163,7 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
     assert "expected questions of the split test, got none" in capsys.readouterr().err
 
 
-def test_rows_of_another_labeler_are_refused():
-    with pytest.raises(ValueError, match="expected labels of delta_seper, got labels of erag"):
-        marked_rows([{**ROW, "labeler": "erag"}], [0.25])
+def test_rows_of_another_labeler_are_refused(tmp_path, capsys):
+    write_rows(tmp_path / "labels.jsonl", [{**ROW, "labeler": "erag"}])
+    assert main(["evaluate", "labels", "--labels", str(tmp_path)]) == 2
+    assert "expected labels of delta_seper, got labels of erag" in capsys.readouterr().err

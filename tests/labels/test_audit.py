@@ -6,9 +6,10 @@ import pytest
 
 from seper_reward import cli
 from seper_reward.data.rows import BadRowError
-from seper_reward.labels.audit import false_negative, questions_to_audit, read_gold_answers, write_audit
+from seper_reward.labels.audit import false_negatives, questions_to_audit, read_gold_answers, write_audit
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.mined_negatives import read_mined
+from seper_reward.types import LabeledQuery, Passage, Query
 from tests.helpers import labels_of, write_rows
 
 ROWS = [
@@ -60,16 +61,10 @@ def test_an_unusable_answer_is_rejected(mined):
 
 
 def test_a_false_negative_exceeds_two_errors_and_the_margin():
-    def flagged(label, error, **rule):
-        return false_negative({"delta_seper_hard": label, "std_error_hard": error}, **rule)
-
-    assert flagged(0.21, 0.1)
-    assert not flagged(0.19, 0.1)
-    assert not flagged(0.04, 0.001)  # sure, but too little
-    assert flagged(0.04, 0.001, margin=0.01)
-    soft = {"delta_seper": 0.3, "std_error": 0.1, "delta_seper_hard": 0.0, "std_error_hard": 0.0}
-    assert false_negative(soft, label="delta_seper")
-    assert not false_negative(soft)
+    query = Query("q", "Who?", ("Ida",), (Passage("a"), Passage("b"), Passage("c")))
+    labeled = LabeledQuery(query, (0.19, 0.21, 0.04), (0.1, 0.1, 0.001))
+    assert false_negatives(labeled) == [1]  # the last is sure, but too little
+    assert false_negatives(labeled, margin=0.01) == [1, 2]
 
 
 def label_rows(mined):
@@ -79,12 +74,13 @@ def label_rows(mined):
         labels = [0.9 if query.answers[0] in passage.text else 0.02 for passage in query.passages]
         rows.append(
             {
+                "id": query.id,
                 "question": query.question,
                 "answers": list(query.answers),
                 "baseline": {"seper": 0.05},
                 "passages": [
                     {
-                        "text": each.text,
+                        **{"passage_id": each.id, "title": "", "text": each.text},
                         **dict.fromkeys(("delta_seper", "low", "high"), label),
                         **dict.fromkeys(("delta_seper_hard", "low_hard", "high_hard"), label),
                         **{"std_error": 0.005, "std_error_hard": 0.005},

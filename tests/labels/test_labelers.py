@@ -21,8 +21,7 @@ from seper_reward.labels.labelers import (
     load_labeler,
 )
 from seper_reward.labels.labelers.sets import SetLabeler
-from seper_reward.labels.rows import label_row, labeled_query
-from seper_reward.labels.summary import label_interval
+from seper_reward.labels.rows import label_intervals, label_row, labeled_query
 from seper_reward.options import SetOptions
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError
@@ -98,9 +97,8 @@ def test_the_questions_gain_is_a_label_without_an_error(tiny_scorer):
     reread = labeled_query(row, "question_gain")
     assert reread.labels == pytest.approx(found.labels, abs=1e-6)
     assert (set(reread.std_errors), reread.baseline_error) == ({0.0}, 0.0)
-    assert [label_interval(passage, "question_gain") for passage in row["passages"]] == [
-        (passage["question_gain"],) * 2 for passage in row["passages"]
-    ]
+    assert label_intervals(reread, "question_gain") == [(label, label) for label in reread.labels]
+    assert label_row(reread, "question_gain") == row
 
 
 def test_seper_gain_adds_a_quarter_of_the_questions_gain(tiny_scorer):

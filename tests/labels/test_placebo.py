@@ -16,10 +16,6 @@ QUERIES = [
 ]
 
 
-def rows(*labels):
-    return [{"passages": [{"likelihood": label}]} for label in labels]
-
-
 def test_the_sample_is_the_same_in_any_order(tiny_scorer):
     labeler = load_labeler("delta_seper", lambda: tiny_scorer)
     chosen = placebo_queries(labeler, QUERIES)
@@ -45,7 +41,7 @@ def test_the_placebo_is_compared_with_no_passage_whatever_the_baseline(name, tin
 
 def test_the_effect_by_hand():
     # mean .1, standard deviation .2, and Student's t is 4.302653 for two degrees of freedom
-    effect = placebo_effect(rows(0.1, 0.3, -0.1), "likelihood")
+    effect = placebo_effect([0.1, 0.3, -0.1], "likelihood")
     assert effect["questions"] == 3
     assert effect["likelihood"] == pytest.approx(0.1)
     assert effect["interval"] == pytest.approx([0.1 - 0.496828, 0.1 + 0.496828], abs=1e-5)
@@ -53,9 +49,7 @@ def test_the_effect_by_hand():
 
 
 def test_too_few_questions_have_no_interval():
-    assert placebo_effect(rows(0.2), "likelihood") == {"questions": 1, "likelihood": 0.2, "interval": None}
-    assert placebo_line(placebo_effect(rows(0.2), "likelihood"), "likelihood").endswith(
-        "likelihood +0.200, 1 question"
-    )
+    assert placebo_effect([0.2], "likelihood") == {"questions": 1, "likelihood": 0.2, "interval": None}
+    assert placebo_line(placebo_effect([0.2], "likelihood"), "likelihood").endswith("likelihood +0.200, 1 question")
     assert placebo_effect([], "likelihood") == {"questions": 0, "likelihood": None, "interval": None}
     assert "no question" in placebo_line(placebo_effect([], "likelihood"), "likelihood")

@@ -48,7 +48,7 @@ ROWS = [
 
 @pytest.fixture
 def passages():
-    return labeled_passages(ROWS, [labeled_query(each, "delta_seper") for each in ROWS], "delta_seper", margin=0.05)
+    return labeled_passages([labeled_query(each, "delta_seper") for each in ROWS], "delta_seper", margin=0.05)
 
 
 def test_passages(passages):
@@ -64,7 +64,7 @@ def test_passages(passages):
 def test_labels_without_errors_are_their_own_interval():
     plain = {**row(0, []), "labeler": "gold", "baseline": {}}
     plain["passages"] = [{"passage_id": "a", "title": "", "text": "A.", "gold": 1.0, "std_error": 0.0}]
-    (passage,) = labeled_passages([plain], [labeled_query(plain, "gold")], "gold")
+    (passage,) = labeled_passages([labeled_query(plain, "gold")], "gold")
     assert (passage.low, passage.high, passage.verdict, passage.baseline) == (1.0, 1.0, "helpful", None)
 
 

@@ -10,6 +10,7 @@ from seper_reward.reports.tables import (
     summary_table,
     text_table,
 )
+from tests.helpers import read_row
 
 ROWS = [
     {
@@ -33,7 +34,7 @@ def test_text_and_markdown():
 
 
 def test_the_summary_of_a_run():
-    summary = summarize(ROWS)
+    summary = summarize(map(read_row, ROWS))
     assert (summary["helpful"], summary["harmful"]) == (1, 1)
     assert summary["groups"]["fiction"]["delta_seper"] == {"misleading": -0.25, "supporting": 0.75}
     head, _, fiction, rest = summary_table(summary).splitlines()
@@ -44,8 +45,8 @@ def test_the_summary_of_a_run():
 
 
 def test_the_summary_of_another_labeler_has_its_name():
-    rows = [{"passages": [{"gold": 1.0, "std_error": 0.0}, {"gold": 0.0, "std_error": 0.0}]}]
-    summary = summarize(rows, "gold", rejected=2)
+    row = {"labeler": "gold", "passages": [{"gold": 1.0, "std_error": 0.0}, {"gold": 0.0, "std_error": 0.0}]}
+    summary = summarize([read_row(row, "gold")], "gold", rejected=2)
     assert (summary["helpful"], summary["harmful"], summary["rejected"]) == (1, 0, 2)
     head, _, line = summary_table(summary, "gold").splitlines()
     assert head.split() == ["group", "questions", "gold", "all"]

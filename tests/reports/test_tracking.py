@@ -8,8 +8,9 @@ import accelerate.tracking  # before W&B is replaced: it looks for it when it is
 import pytest
 
 from seper_reward.reports.tracking import LabelTracker, Run, _example
+from tests.helpers import read_row
 
-ROW = {"passages": [{"delta_seper": 0.5}], "baseline": {}}
+ROW = read_row({"passages": [{"delta_seper": 0.5}]})
 
 
 class FakeWandb:
@@ -87,10 +88,10 @@ def test_without_a_login_the_way_out_is_named(wandb):
 
 
 def test_examples_show_the_text_of_passages(wandb, tmp_path):
-    passage = {"passage_id": "7", "text": "mill " * 100, "delta_seper": 0.5, "std_error": 0.1}
-    row = {"id": "q", "question": "Who?", "answers": ["Ida"], "passages": [passage, {**passage, "title": "Hallow"}]}
+    passage = {"text": "mill " * 100, "delta_seper": 0.5, "std_error": 0.1}
+    labeled = read_row({"passages": [passage, {**passage, "title": "Hallow"}]})
     with Run("wandb", "label", {}) as run:
-        rows = [_example(row, each, "delta_seper") for each in row["passages"]]
+        rows = [_example(labeled, place, "delta_seper") for place in (0, 1)]
         wandb.Table = lambda columns, data: [dict(zip(columns, values, strict=True)) for values in data]
         run.table("examples", rows)
     plain, titled = (each["passage"] for each in wandb.logged[-1]["examples"])

@@ -63,5 +63,6 @@ def label(
     if path is not None and process_state().is_main_process:
         write_lines(path, rows, default=str)
     column = column or recommended_label(rows)
-    # from the rows, whose labels are rounded
-    return [replace(labeled_query(row, column), query=query) for query, row in zip(found, rows, strict=True)], column
+    # from the rows, whose labels are rounded; the responses would fill the memory
+    read = [labeled_query(row, column) for row in rows]
+    return [replace(row, query=query, details=()) for row, query in zip(read, found, strict=True)], column
