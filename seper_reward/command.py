@@ -49,15 +49,11 @@ def corpus_flag(corpus: str | None) -> str:
 class Record:
     """A frozen dataclass of a result, with its fields in the JSON file."""
 
-    optional: ClassVar[Collection[str]] = ()  # fields, also of dataclasses in it, that are left out if they are None
+    unwritten: ClassVar[Collection[str]] = ()  # fields that are not in the file
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, without the settings."""
-
-        def known(items: list[tuple[str, Any]]) -> dict[str, Any]:
-            return {name: value for name, value in items if value is not None or name not in self.optional}
-
-        return asdict(cast(Any, self), dict_factory=known)
+        return {name: value for name, value in asdict(cast(Any, self)).items() if name not in self.unwritten}
 
     def table(self) -> str:
         """Return the tables that are printed, for a result of a command."""

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,24 @@ _DIGITS = 4
 _BATCH = 100  # resamples per batch
 _POOLED_RESAMPLES, _RATIO_RESAMPLES = 1000, 1999
 _ROUNDING = 1e-12  # share of a sum of squares
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number and its 95 % bootstrap interval over questions, rounded to 4 digits; ``None`` if undefined."""
+
+    value: float | None
+    interval: list[float] | None = None
+
+    def __str__(self) -> str:
+        """Return the number with 3 decimals and its interval, a dash for ``None``.
+
+        >>> str(Statistic(0.7741, [0.712, 0.831]))
+        '0.774 [0.712, 0.831]'
+        """
+        if self.value is None:
+            return "–"
+        return f"{self.value:.3f}" + ("" if self.interval is None else " [{:.3f}, {:.3f}]".format(*self.interval))
 
 
 def interval_over_questions(
@@ -46,27 +65,26 @@ def interval_over_questions(
     return [rounded(float(bound)) for bound in np.percentile(values, (2.5, 97.5))]
 
 
-def mean_over_questions(values: Any) -> dict[str, Any]:
-    """Return the ``mean`` of ``(Q,)`` numbers and its 95 % bootstrap ``interval``; ``None`` without a question."""
+def mean_over_questions(values: Any) -> Statistic:
+    """Return the mean of ``(Q,)`` numbers; undefined without a question."""
     values = np.asarray(values, dtype=float)
     if not len(values):
-        return {"mean": None, "interval": None}
+        return Statistic(None)
     interval = interval_over_questions(lambda numbers: values[numbers].mean(-1), len(values), vectorized=True)
-    return {"mean": rounded(float(values.mean())), "interval": interval}
+    return Statistic(rounded(float(values.mean())), interval)
 
 
-def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """Return a ratio of sums, such as a share of some rows, and its 95 % bootstrap interval over questions.
+def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[float, float]]) -> Statistic:
+    """Return a ratio of sums, such as a share of some rows; ``parts`` are numerator and denominator of each row.
 
-    ``parts`` are numerator and denominator of each row. ``mean`` is ``None`` without a denominator, and ``interval``
-    if all questions are equal.
+    It is undefined without a denominator, and its interval if all questions are equal.
     """
     places = {question: place for place, question in enumerate(dict.fromkeys(questions))}
     sums = np.zeros((2, len(places)))
     for question, part in zip(questions, parts, strict=True):
         sums[:, places[question]] += part
     if not sums[1].sum():
-        return {"mean": None, "interval": None}
+        return Statistic(None)
 
     def ratio(terms: Any) -> Any:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -80,11 +98,11 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
             resamples=_RATIO_RESAMPLES,
             vectorized=True,
         )
-    return {"mean": rounded(float(sums[0].sum() / sums[1].sum())), "interval": interval}
+    return Statistic(rounded(float(sums[0].sum() / sums[1].sum())), interval)
 
 
-def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[Any], float]) -> dict[str, Any]:
-    """Return the ``value`` of a statistic of row numbers, and its 95 % bootstrap ``interval`` over questions."""
+def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[Any], float]) -> Statistic:
+    """Return a statistic of row numbers; ``questions`` are those of the rows."""
     rows: dict[Hashable, list[int]] = {}
     for row, question in enumerate(questions):
         rows.setdefault(question, []).append(row)
@@ -114,12 +132,9 @@ def slope(values: Any, target: Any) -> float:
     return float((centered * target[known]).sum() / (centered**2).sum())
 
 
-def lead_over_questions(first: Any, other: Any) -> dict[str, Any]:
-    """Return the mean ``lead`` of one choice over another, ``(Q,)`` each, its 95 % ``interval``, and the ``sd``."""
-    differences = np.asarray(first, dtype=float) - np.asarray(other, dtype=float)
-    found = mean_over_questions(differences)
-    sd = rounded(float(differences.std(ddof=1))) if len(differences) > 1 else None
-    return {"lead": found["mean"], "interval": found["interval"], "sd": sd}
+def lead_over_questions(first: Any, other: Any) -> Statistic:
+    """Return the mean lead of one choice over another, ``(Q,)`` each."""
+    return mean_over_questions(np.asarray(first, dtype=float) - np.asarray(other, dtype=float))
 
 
 class PooledPearson:
@@ -139,10 +154,6 @@ class PooledPearson:
         self._target, self._owner = np.array(target, dtype=float), np.array(owner, dtype=int)
         self._questions = max(owner, default=-1) + 1
 
-    def interval(self, statistic: Callable[[Any], Any]) -> list[float] | None:
-        """Return the 95 % interval of a statistic, a function of question numbers; see ``interval_over_questions``."""
-        return interval_over_questions(statistic, self._questions, resamples=_POOLED_RESAMPLES, vectorized=True)
-
     def pearson(self, name: str, numbers: Any) -> Any:
         """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
         return self._over(name, self._known(name), numbers)
@@ -159,10 +170,9 @@ class PooledPearson:
             return None
         return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
 
-    def described(self, name: str) -> dict[str, Any]:
-        """Return ``pearson`` of a measure over all questions and its ``interval``; ``None`` if undefined."""
-        value = float(self.pearson(name, range(self._questions))) if self._questions else math.nan
-        return {"pearson": rounded_or_none(value), "interval": self.interval(lambda at: self.pearson(name, at))}
+    def described(self, statistic: Callable[[Any], Any]) -> Statistic:
+        """Return a statistic over all questions, a function of question numbers."""
+        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
     def _known(self, *names: str) -> Any:
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
@@ -217,13 +227,13 @@ class PooledAuc:
         """Return the difference of two measures' areas, over the items that have both."""
         return self.auc(name, numbers, over=other) - self.auc(other, numbers, over=name)
 
-    def within(self, name: str) -> dict[str, Any]:
-        """Return the ``mean`` area within a question over questions with both kinds of items, and its ``interval``."""
+    def within(self, name: str) -> Statistic:
+        """Return the mean area within a question over questions with both kinds of items."""
         wins, pairs = (each.diagonal() for each in self._pairs(name, None))
         return mean_over_questions(wins[pairs > 0] / pairs[pairs > 0])
 
-    def described(self, statistic: Callable[[Any], Any]) -> dict[str, Any]:
-        """Return the ``value`` of a statistic over all questions and its ``interval``; ``None`` if undefined."""
+    def described(self, statistic: Callable[[Any], Any]) -> Statistic:
+        """Return a statistic over all questions, a function of question numbers."""
         return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
     def _pairs(self, name: str, over: str | None) -> tuple[Any, Any]:
@@ -244,28 +254,27 @@ class PooledAuc:
         return self._counted[name, over]
 
 
-def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
-    """Return rank correlations of two measures of the same questions, with 95 % bootstrap intervals over questions.
+def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Statistic]:
+    """Return rank correlations of two measures of the same questions.
 
     ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
-    Kendall, Biometrika 33, 1945) and ``spearman`` (rho), each with ``value`` and ``interval``; ``None`` if undefined.
+    Kendall, Biometrika 33, 1945) and ``spearman`` (rho).
     """
     columns = [np.asarray(each, dtype=float) for each in (values, others)]
     if len(columns[0]) != len(columns[1]):
         raise ValueError(f"expected as many values of both measures, got {len(columns[0])} and {len(columns[1])}")
 
-    def correlation(of: Callable[[Any, Any], float]) -> dict[str, Any]:
+    def correlation(of: Callable[[Any, Any], float]) -> Statistic:
         return _with_interval(lambda at: of(*(each[at] for each in columns)), len(columns[0]), resamples)
 
     return {"kendall": correlation(_tau), "spearman": correlation(spearman)}
 
 
-def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Any]:
+def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> Statistic:
     """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
-    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``.
-    Returns ``value`` and its 95 % bootstrap ``interval`` over questions; ``None`` if a measure has the same mean for
-    all systems, in particular for a single system.
+    ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``. It
+    is undefined if a measure has the same mean for all systems, in particular for a single system.
     """
     columns = [np.asarray(each, dtype=float) for each in (values, others)]
     if columns[0].shape != columns[1].shape or columns[0].ndim != 2:
@@ -280,12 +289,12 @@ def _tau(values: Any, others: Any) -> float:
 
 def _with_interval(
     statistic: Callable[[Any], Any], questions: int, resamples: int, vectorized: bool = False
-) -> dict[str, Any]:
+) -> Statistic:
     value = float(statistic(np.arange(questions))) if questions else math.nan
     if math.isnan(value):
-        return {"value": None, "interval": None}
+        return Statistic(None)
     interval = interval_over_questions(statistic, questions, resamples=resamples, vectorized=vectorized)
-    return {"value": rounded(value), "interval": interval}
+    return Statistic(rounded(value), interval)
 
 
 def rounded(value: float) -> float:

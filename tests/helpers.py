@@ -305,11 +305,6 @@ def read_row(row, column="delta_seper"):
     return labeled_query({"id": "q", "question": "Who?", "answers": ["Ida"], **row, "passages": passages}, column)
 
 
-def of(mean, interval=None):
-    """Return a mean as evaluations have it."""
-    return {"mean": mean, "interval": interval}
-
-
 def cells(table, first):
     """Return the cells of a Markdown table's row that begins with these."""
     rows = [[each.strip() for each in line.strip("|").split("|")] for line in table.splitlines()]

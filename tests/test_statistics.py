@@ -9,6 +9,7 @@ from scipy import stats
 from seper_reward.statistics import (
     PooledAuc,
     PooledPearson,
+    Statistic,
     interval_over_questions,
     lead_over_questions,
     mean_over_questions,
@@ -62,14 +63,14 @@ def test_what_has_no_interval():
 def test_means_and_leads_over_questions_by_hand():
     first, other = [0.9, 0.5, 0.4, 0.8], [0.5, 0.5, 0.3, 0.1]
     found = lead_over_questions(first, other)
-    assert (found["lead"], found["sd"]) == (0.3, pytest.approx(math.sqrt((0.01 + 0.09 + 0.04 + 0.16) / 3), abs=1e-4))
-    assert 0 <= found["interval"][0] < 0.3 < found["interval"][1] <= 0.7
-    assert lead_over_questions(other, first)["interval"] == [-found["interval"][1], -found["interval"][0]]
-    assert mean_over_questions(first)["mean"] == 0.65
+    assert found.value == 0.3
+    assert 0 <= found.interval[0] < 0.3 < found.interval[1] <= 0.7
+    assert lead_over_questions(other, first).interval == [-found.interval[1], -found.interval[0]]
+    assert mean_over_questions(first).value == 0.65
     one_by_one = interval_over_questions(lambda numbers: float(np.array(first)[numbers].mean()), 4)
-    assert mean_over_questions(first)["interval"] == pytest.approx(one_by_one, abs=0.01)
-    assert lead_over_questions([0.5], [0.25]) == {"lead": 0.25, "interval": None, "sd": None}
-    assert lead_over_questions([], []) == {"lead": None, "interval": None, "sd": None}
+    assert mean_over_questions(first).interval == pytest.approx(one_by_one, abs=0.01)
+    assert lead_over_questions([0.5], [0.25]) == Statistic(0.25)
+    assert lead_over_questions([], []) == Statistic(None)
 
 
 def test_rank_correlations_are_scipys_in_every_resample():
@@ -78,21 +79,21 @@ def test_rank_correlations_are_scipys_in_every_resample():
     others = values + random.normal(scale=2.0, size=30).round()
     found = rank_correlation(values, others, resamples=200)
     for name, theirs in (("kendall", stats.kendalltau), ("spearman", stats.spearmanr)):
-        assert found[name]["value"] == pytest.approx(theirs(values, others).statistic, abs=1e-4)
+        assert found[name].value == pytest.approx(theirs(values, others).statistic, abs=1e-4)
         slow = interval_over_questions(
             lambda at, theirs=theirs: theirs(values[at], others[at]).statistic, 30, resamples=200
         )
-        assert found[name]["interval"] == pytest.approx(slow, abs=1e-4)
+        assert found[name].interval == pytest.approx(slow, abs=1e-4)
 
 
 def test_a_rank_correlation_by_hand():
     # of the six pairs four agree and one does not; one is tied on the left
     found = rank_correlation([1.0, 1.0, 2.0, 3.0], [5.0, 6.0, 8.0, 7.0], resamples=9)
-    assert found["kendall"]["value"] == pytest.approx((4 - 1) / math.sqrt(5 * 6), abs=1e-4)
+    assert found["kendall"].value == pytest.approx((4 - 1) / math.sqrt(5 * 6), abs=1e-4)
 
 
 def test_what_has_no_rank_correlation():
-    nothing = {"value": None, "interval": None}
+    nothing = Statistic(None)
     assert rank_correlation([1.0, 1.0], [0.0, 1.0]) == {"kendall": nothing, "spearman": nothing}
     assert rank_correlation([], []) == {"kendall": nothing, "spearman": nothing}
     with pytest.raises(ValueError, match="got 1 and 2"):
@@ -106,8 +107,8 @@ def test_the_order_of_systems_is_kendalls_tau_of_their_means():
     values[1] = values[2][::-1]  # equal means, summed in another order
     found = order_correlation(values, others, resamples=200)
     expected = stats.kendalltau(values.mean(axis=1).round(9), others.mean(axis=1).round(9)).statistic
-    assert found["value"] == pytest.approx(expected, abs=1e-4)
-    low, high = found["interval"]
+    assert found.value == pytest.approx(expected, abs=1e-4)
+    low, high = found.interval
     assert low < high <= 1
     assert low <= expected <= high
 
@@ -115,14 +116,14 @@ def test_the_order_of_systems_is_kendalls_tau_of_their_means():
 def test_the_interval_of_an_order_is_over_questions():
     values = np.array([[0.0, 1.0], [1.0, 0.0]])  # either system leads on one question
     found = order_correlation(values, values, resamples=500)
-    assert found == {"value": None, "interval": None}  # both means are the same
+    assert found == Statistic(None)  # both means are the same
     found = order_correlation(values + np.array([[0.0], [0.5]]), np.array([[0.0, 0.0], [1.0, 1.0]]), resamples=500)
-    assert (found["value"], found["interval"]) == (1.0, [-1.0, 1.0])
+    assert (found.value, found.interval) == (1.0, [-1.0, 1.0])
 
 
 def test_orders_that_are_not_defined():
-    assert order_correlation([[1.0, 2.0]], [[1.0, 2.0]]) == {"value": None, "interval": None}  # one system
-    assert order_correlation(np.zeros((3, 0)), np.zeros((3, 0))) == {"value": None, "interval": None}
+    assert order_correlation([[1.0, 2.0]], [[1.0, 2.0]]) == Statistic(None)  # one system
+    assert order_correlation(np.zeros((3, 0)), np.zeros((3, 0))) == Statistic(None)
     with pytest.raises(ValueError, match=r"expected the same systems and questions, got \(1, 2\) and \(2, 1\)"):
         order_correlation([[1.0, 2.0]], [[1.0], [2.0]])
 
@@ -141,10 +142,10 @@ def test_unknown_values_leave_their_contexts_out():
     assert resampled.p_value("holes") == pytest.approx(expected.pvalue)
     beside = stats.pearsonr(whole[known], target[known]).statistic  # both over the contexts that have both
     assert resampled.lead("whole", "holes", range(4)) == pytest.approx(beside - expected.statistic)
-    low, high = resampled.described("holes")["interval"]
+    low, high = resampled.described(lambda at: resampled.pearson("holes", at)).interval
     assert low < expected.statistic < high
     constant = PooledPearson({"one": [1.0, 1.0, math.nan]}, [0.0, 1.0, 0.5], [0, 1, 1])
-    assert constant.described("one") == {"pearson": None, "interval": None}
+    assert constant.described(lambda at: constant.pearson("one", at)) == Statistic(None)
     assert constant.p_value("one") is None
 
 
@@ -178,9 +179,9 @@ def test_areas_by_hand_and_over_resampled_questions():
     ]
     assert pooled.auc("one", np.array(drawn)) == pytest.approx(expected, nan_ok=True)
     assert math.isnan(expected[2])
-    assert pooled.within("one")["mean"] == pytest.approx((0.75 + 1.0) / 2)
-    low, high = pooled.described(lambda at: pooled.auc("one", at))["interval"]
+    assert pooled.within("one").value == pytest.approx((0.75 + 1.0) / 2)
+    low, high = pooled.described(lambda at: pooled.auc("one", at)).interval
     assert low <= 0.8 <= high
     alone = PooledAuc({"one": [0.3, 0.4]}, [True, True], [0, 1], 2)
-    assert alone.described(lambda at: alone.auc("one", at)) == {"value": None, "interval": None}
-    assert alone.within("one") == {"mean": None, "interval": None}
+    assert alone.described(lambda at: alone.auc("one", at)) == Statistic(None)
+    assert alone.within("one") == Statistic(None)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -19,11 +19,11 @@ from seper_reward.evaluate.measuring import Context, each_scorable, measured
 from seper_reward.options import MARGIN, CompressionOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
+from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever
 from seper_reward.runtime.cache import answers_through
 from seper_reward.scorer import SePerScorer, load_scorers
-from seper_reward.statistics import lead_over_questions, mean, mean_over_questions
+from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions
 from seper_reward.types import Belief, Passage, Query, Utility, unwrap
 
 # between sentences, as in the official code of Selective Context, but also after exclamation marks, not after initials
@@ -185,7 +185,6 @@ def token_log_probs(reader: PromptedReader, prompts: Sequence[str], texts: Seque
     return answers_through(reader.cache, "token log-probs", reader.sampler, pairs, compute)
 
 
-Mean = dict[str, Any]  # with a 95 % interval over questions
 NONE = "none"
 
 
@@ -196,10 +195,10 @@ class VariantResult:
     reranker: str
     compression: str
     k: int  # passages before compression
-    delta_seper: Mean
-    lead: dict[str, Any] | None  # in ΔSePer over `Variant.without` (`lead_over_questions`); None for itself
-    exact_match: Mean  # expected over the samples
-    harm_rate: Mean  # share of questions whose whole interval of ΔSePer is below -MARGIN
+    delta_seper: Statistic
+    lead: Statistic | None  # in ΔSePer over `Variant.without`; None for itself
+    exact_match: Statistic  # expected over the samples
+    harm_rate: Statistic  # share of questions whose whole interval of ΔSePer is below -MARGIN
     passages: float  # mean number of remaining passages
     tokens: float  # mean number of the reader's tokens in them
 
@@ -229,13 +228,13 @@ class CompressionResult(Record):
         for name, found in self.readers.items():
             rows = [
                 [
-                    str(row.k),
+                    row.k,
                     row.reranker,
                     row.compression,
-                    interval_cell(row.delta_seper),
-                    "–" if row.lead is None else lead_text(row.lead),
-                    cell(row.exact_match["mean"]),
-                    cell(row.harm_rate["mean"]),
+                    row.delta_seper,
+                    lead_text(row.lead),
+                    cell(row.exact_match.value),
+                    cell(row.harm_rate.value),
                     f"{row.passages:.1f}",
                     f"{row.tokens:.0f}",
                 ]
@@ -256,11 +255,11 @@ class CompressionResult(Record):
                 added = [each for each in (row.reranker, row.compression) if each != NONE]
                 lines.setdefault(" + ".join(added) or "as retrieved", []).append(row)
             for number, (label, rows) in enumerate(lines.items()):
-                depths, means = [row.k for row in rows], [row.delta_seper["mean"] for row in rows]
+                depths, means = [row.k for row in rows], [row.delta_seper.value for row in rows]
                 (line,) = axes.plot(depths, means, "-o" if number == 0 else "--o", markersize=4, label=label)
-                for row, center in zip(rows, means, strict=True):
-                    interval = row.delta_seper["interval"] or [center, center]
-                    axes.vlines(row.k, *interval, color=line.get_color(), alpha=0.3)
+                for row in rows:
+                    if row.delta_seper.interval:
+                        axes.vlines(row.k, *row.delta_seper.interval, color=line.get_color(), alpha=0.3)
             axes.axhline(0, color="#d5d8dc", zorder=0)
             axes.set_xticks(sorted({row.k for row in found.variants}))
             axes.set_xlabel("passages before compression")

@@ -38,13 +38,14 @@ from seper_reward.evaluate.win_ratios import (
 from seper_reward.judge.judge import Judge
 from seper_reward.options import EoROptions
 from seper_reward.reports.figures import new_figure, save_figure
-from seper_reward.reports.tables import cell, interval_cell, lead_text, text_table
+from seper_reward.reports.tables import cell, lead_text, text_table
 from seper_reward.runtime.distributed import together
 from seper_reward.runtime.json_files import read_json, write_json, write_lines
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import profiling
 from seper_reward.scorer import load_scorer
 from seper_reward.statistics import (
+    Statistic,
     interval_over_questions,
     lead_over_questions,
     mean_over_questions,
@@ -53,7 +54,6 @@ from seper_reward.statistics import (
 )
 from seper_reward.types import Passage, Query
 
-Mean = dict[str, Any]  # with a 95 % interval over questions
 Shown = Sequence[Sequence[Passage]]  # by source
 Ratios = dict[str, dict[str, float | None]]  # by two sources; None if the second makes no such error
 _RESAMPLES = 1000
@@ -64,9 +64,9 @@ _SHORT = 5  # longest response, in words, that can be looked up in passages to f
 class SourceResult:
     """The reader's greedy answers with the passages of one source."""
 
-    accuracy: Mean
-    mrwr: Mean  # mean share of the other sources' wrong answers that this source answers right
-    mrlr: Mean  # mean share of this source's wrong answers that another source answers right
+    accuracy: Statistic
+    mrwr: Statistic  # mean share of the other sources' wrong answers that this source answers right
+    mrlr: Statistic  # mean share of this source's wrong answers that another source answers right
     errors: dict[str, float]  # sources of wrong answers, by the fields of `Errors`
     abstained: float  # share of answers such as "unknown"
 
@@ -80,14 +80,14 @@ class ConsistencyResult:
     sources: dict[str, SourceResult]
     win_ratio: Ratios  # share of the second source's wrong answers that the first answers right
     error_win_ratio: dict[str, Ratios]  # by kind of error (`error_win_ratios`)
-    upper_bound: Mean  # share of questions that at least one source answers right
-    upper_bound_by_size: list[Mean]  # the same for pools of 1, 2, .. sources, mean over all pools of a size
+    upper_bound: Statistic  # share of questions that at least one source answers right
+    upper_bound_by_size: list[Statistic]  # the same for pools of 1, 2, .. sources, mean over all pools of a size
 
     def table(self) -> str:
         """Return accuracy, errors, win ratios of answers and of each error, and upper bounds as text."""
         sources, bounds = self.sources, self.upper_bound_by_size
         errors = list(next(iter(sources.values())).errors)
-        done = [[name, *map(interval_cell, (row.accuracy, row.mrwr, row.mrlr))] for name, row in sources.items()]
+        done = [[name, row.accuracy, row.mrwr, row.mrlr] for name, row in sources.items()]
         wrong = [
             [name, *(cell(row.errors[each]) for each in errors), cell(row.abstained)] for name, row in sources.items()
         ]
@@ -100,8 +100,8 @@ class ConsistencyResult:
                     text_table([title, *sources], [[name, *map(cell, row.values())] for name, row in ratios.items()])
                     for title, ratios in self._win_ratios.items()
                 ),
-                f"right by at least one: {interval_cell(self.upper_bound)}",
-                text_table(["sources in a pool", *sizes], [["right by one of them", *map(interval_cell, bounds)]]),
+                f"right by at least one: {self.upper_bound}",
+                text_table(["sources in a pool", *sizes], [["right by one of them", *bounds]]),
             ]
         )
 
@@ -173,12 +173,12 @@ def _by_names(names: Sequence[str], ratios: Any) -> Ratios:
 
 
 def _source_result(at: int, right: Any, held: Any, grounded: Any, responses: Sequence[str]) -> SourceResult:
-    def ratio(which: int) -> Mean:  # MRWR (0) or MRLR (1)
+    def ratio(which: int) -> Statistic:  # MRWR (0) or MRLR (1)
         def mean_ratio(numbers: Any) -> float:
             return float(mean_win_and_lose_ratios(right[:, numbers])[which][at])
 
         interval = interval_over_questions(mean_ratio, right.shape[1], resamples=_RESAMPLES)
-        return {"mean": rounded_or_none(mean_ratio(slice(None))), "interval": interval}
+        return Statistic(rounded_or_none(mean_ratio(slice(None))), interval)
 
     errors = decompose_errors(right[at], held, grounded)
     return SourceResult(
@@ -199,8 +199,8 @@ _SAVED_SETTINGS = ("sources", "pooling", "metric", "prompt", "reranker")  # sett
 class VoteResult:
     """Results of a vote."""
 
-    accuracy: Mean
-    lead: dict[str, Any]  # in accuracy over the best single retriever (`lead_over_questions`)
+    accuracy: Statistic
+    lead: Statistic  # in accuracy over the best single retriever
     mrlr: float | None  # mean share of the vote's wrong answers that a retriever answers right
     weights: dict[str, dict[str, float]]  # of "similarities" and "retrievers", searched on all questions
 
@@ -212,18 +212,17 @@ class EoRResult(Record):
     questions: int
     folds: int
     pooling: str
-    best_single: dict[str, Any]  # "accuracy" of the best retriever of the other folds, "chosen": folds by retriever
+    best_single: Statistic  # accuracy of the best retriever of the other folds
+    chosen: dict[str, int]  # number of folds in which a retriever is the best of the other folds
     voters: dict[str, VoteResult]  # by eor_PRESET
     consistency: ConsistencyResult
     per_question: Costs | None = None  # including retrieval and the search for weights
 
     def table(self) -> str:
         """Return the results of sources and votes as text: accuracy, errors, win ratios, weights, and costs."""
-        voters, best = self.voters, self.best_single
-        chosen = ", ".join(f"{name} in {count}" for name, count in best["chosen"].items())
-        votes = [
-            [name, interval_cell(row.accuracy), cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()
-        ]
+        voters = self.voters
+        chosen = ", ".join(f"{name} in {count}" for name, count in self.chosen.items())
+        votes = [[name, row.accuracy, cell(row.mrlr), lead_text(row.lead)] for name, row in voters.items()]
         names = list(dict.fromkeys(each for row in voters.values() for kind in row.weights.values() for each in kind))
         weights = [
             [name, *(cell((row.weights["similarities"] | row.weights["retrievers"]).get(each)) for each in names)]
@@ -232,7 +231,7 @@ class EoRResult(Record):
         return "\n\n".join(
             [
                 self.consistency.table(),
-                f"best retriever of the other folds ({chosen} of {self.folds}): {interval_cell(best['accuracy'])}",
+                f"best retriever of the other folds ({chosen} of {self.folds}): {self.best_single}",
                 text_table(["vote", "accuracy", "MRLR", "lead over the best retriever"], votes),
                 text_table(["weight of", *names], weights),
                 *([costs_table({"all sources": self.per_question}, "a question costs")] if self.per_question else []),
@@ -251,14 +250,14 @@ class AnswersResult(Record):
     questions: int
     left_out: int  # questions that are too long for the reader
     chosen: dict[str, int]  # number of answers by source
-    accuracy: Mean  # of the answers to questions that have gold answers
-    sources: dict[str, Mean]  # accuracy with the passages of each source alone, on the same questions
+    accuracy: Statistic  # of the answers to questions that have gold answers
+    sources: dict[str, Statistic]  # accuracy with the passages of each source alone, on the same questions
     per_question: Costs
 
     def table(self) -> str:
         """Return the sources of answers, the share of right ones, alone and voted, and the costs of a question."""
-        rows = [[name, str(self.chosen.get(name, 0)), interval_cell(row)] for name, row in self.sources.items()]
-        rows.append(["the vote", str(self.questions), interval_cell(self.accuracy)])
+        rows = [[name, self.chosen.get(name, 0), row] for name, row in self.sources.items()]
+        rows.append(["the vote", self.questions, self.accuracy])
         table = text_table(["source", "answers taken from it", "accuracy"], rows)
         return f"{table}\n\n{costs_table({'all sources': self.per_question}, 'a question costs')}"
 
@@ -302,7 +301,8 @@ def eor(
         len(asked),
         folds,
         pooling,
-        {"accuracy": mean_over_questions(single), "chosen": chosen},
+        mean_over_questions(single),
+        chosen,
         {name: _vote_result(options, asked, right, single, names) for name, options in _votes(pooling).items()},
         consistency(names, answered, len(queries) - len(asked), right),
     )

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
 from seper_reward.command import Record, corpus_flag, questions_and_corpus, reporting
@@ -14,13 +13,13 @@ from seper_reward.labels.labelers import ERAGLabeler, ERAGOptions, GoldLabeler, 
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ERAGEvaluationOptions
 from seper_reward.reports.figures import plot_intervals
-from seper_reward.reports.tables import interval_cell, text_table
+from seper_reward.reports.tables import text_table
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.statistics import mean, mean_over_questions, rank_correlation
+from seper_reward.statistics import Statistic, mean, mean_over_questions, rank_correlation
 from seper_reward.types import Asked, LabeledQuery, Query, UnscorableError
 
-Correlations = dict[str, dict[str, dict[str, Any]]]  # `rank_correlation` by labeler, depth and metric
+Correlations = dict[str, dict[str, dict[str, dict[str, Statistic]]]]  # by labeler, depth, metric and coefficient
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class LabelerResult:
 class RetrieverResult:
     """Correlation of metrics of a retriever's lists with the reader."""
 
-    end_to_end: dict[str, dict[str, Any]]  # the reader's mean score by depth; "0" means without a passage
+    end_to_end: dict[str, Statistic]  # the reader's mean score by depth; "0" means without a passage
     labels: dict[str, LabelerResult]  # by labeler
     correlation: dict[str, Correlations]  # with "score" and "gain", over questions with labels and a score
 
@@ -55,9 +54,9 @@ class ERAGResult(Record):
         parts = []
         for retriever, found in self.retrievers.items():
             ends = dict(found.end_to_end)
-            parts.append(f"{retriever}, no passage: {self.metric} {interval_cell(ends.pop('0'))}")
+            parts.append(f"{retriever}, no passage: {self.metric} {ends.pop('0')}")
             for depth, score in ends.items():
-                parts.append(f"{retriever}, {depth} passages: {self.metric} {interval_cell(score)}")
+                parts.append(f"{retriever}, {depth} passages: {self.metric} {score}")
                 parts[-1] += "".join(
                     f"\n{_rank_table(f'{title} with the {target}', coefficient, by_labeler, depth, found.labels)}"
                     for target, by_labeler in found.correlation.items()
@@ -69,13 +68,13 @@ class ERAGResult(Record):
     def plot(self, path: Path) -> None:
         """Plot the rank correlation of precision by each labeler with the reader, by retriever and depth."""
         panels = {"Kendall's τ with the reader's score": "score", "Kendall's τ with its gain": "gain"}
-        series: dict[str, dict[str, dict[str, Any]]] = {title: {} for title in panels}
+        series: dict[str, dict[str, dict[str, Statistic]]] = {title: {} for title in panels}
         for title, target in panels.items():
             for retriever, found in self.retrievers.items():
                 for labeler, by_depth in found.correlation[target].items():
                     for depth, by_metric in by_depth.items():
                         row = series[title].setdefault(f"P@{depth}, {retriever}", {})
-                        row[labeler] = tuple(by_metric["p"]["kendall"].values())
+                        row[labeler] = by_metric["p"]["kendall"]
         plot_intervals(series, path)
 
 
@@ -166,7 +165,7 @@ def answering_labeler(scorer: SePerScorer, labelers: Sequence[str], seed: int) -
 
 def _correlations(
     labelled: Labelled, ends: Sequence[Mapping[int, float] | None], depth: int, margin: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, Statistic]]:
     both = [
         (row.labels, end[depth])
         for row, end in zip(labelled.rows, ends, strict=True)
@@ -195,10 +194,10 @@ def _labeler_result(labelled: Labelled) -> LabelerResult:
 def _rank_table(
     title: str, coefficient: str, by_labeler: Correlations, depth: str, labels: Mapping[str, LabelerResult]
 ) -> str:
-    rows = []
-    for name, by_depth in by_labeler.items():
-        found = [row[coefficient] for row in by_depth[depth].values()]
-        rows.append([name, str(labels[name].questions), *map(interval_cell, found)])
+    rows = [
+        [name, labels[name].questions, *(row[coefficient] for row in by_depth[depth].values())]
+        for name, by_depth in by_labeler.items()
+    ]
     return text_table([title, "questions", *(LIST_METRICS if rows else ())], rows)
 
 

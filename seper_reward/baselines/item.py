@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from seper_reward.baselines.labelled import Costs, Labelled, costs_per, costs_table, label_all
@@ -14,14 +15,13 @@ from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ItemOptions
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import GREEDY
-from seper_reward.reports.tables import cell, interval_cell, text_table
+from seper_reward.reports.tables import cell, text_table
 from seper_reward.runtime.messages import say
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.statistics import PooledPearson, mean_over_questions, rounded
+from seper_reward.statistics import PooledPearson, Statistic, mean_over_questions, rounded
 from seper_reward.types import Asked, LabeledQuery, Passage, Query, UnscorableError
 
 DEPTHS = (1, 3, 5, 10, 20)
-Mean = dict[str, Any]  # with a 95 % interval over questions
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,16 @@ class JudgeResult:
 
     questions: int  # with labels
     left_out: list[str]  # one reason for each of the remaining questions
-    chosen: Mean  # number of passages
-    mean_precision: Mean  # over questions; 0 if nothing is chosen
-    mean_recall: Mean
+    chosen: Statistic  # number of passages
+    mean_precision: Statistic  # over questions; 0 if nothing is chosen
+    mean_recall: Statistic
     precision: float | None  # over the passages of all questions (micro), as the next two; None without a question
     recall: float | None
     f1: float | None
     f1_of_means: float | None  # harmonic mean of the two means over questions, as reported by ITEM's authors
-    ndcg: dict[str, Mean]  # of the order by utility: "ndcg@5", ...; of an order by relevance: "relevance_ndcg@5", ...
-    answers: dict[str, Mean]  # "exact_match" and "token_f1" of the reader's answers with the chosen passages
-    agreement: dict[str, dict[str, Any]]  # Pearson's r of the labels with "marks" and "reference"
+    ndcg: dict[str, Statistic]  # of the order by utility ("ndcg@5", ...) and by relevance ("relevance_ndcg@5", ...)
+    answers: dict[str, Statistic]  # "exact_match" and "token_f1" of the reader's answers with the chosen passages
+    agreement: dict[str, Statistic]  # Pearson's r of the labels with "marks" and "reference"
     per_question: Costs
 
 
@@ -49,8 +49,8 @@ class ItemResult(Record):
 
     questions: int
     without_relevant: int  # questions without a relevant passage, which are left out
-    answers: dict[str, dict[str, Mean]]  # with "all passages", "relevant passages" and "no passage"
-    given_order: dict[str, Mean]  # nDCG of the order of the input, such as a retriever's
+    answers: dict[str, dict[str, Statistic]]  # with "all passages", "relevant passages" and "no passage"
+    given_order: dict[str, Statistic]  # nDCG of the order of the input, such as a retriever's
     judges: dict[str, JudgeResult]
 
     def as_dict(self) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class ItemResult(Record):
                 by_marks.append([f"{name}, by relevance", count, *unscored, *by_relevance])
         answers = {**self.answers, **{name: row.answers for name, row in judges.items()}}
         metrics = list(next(iter(answers.values())))
-        by_answers = [[name, *(interval_cell(row[metric]) for metric in metrics)] for name, row in answers.items()]
+        by_answers = [[name, *(row[metric] for metric in metrics)] for name, row in answers.items()]
         against = list(dict.fromkeys(name for row in judges.values() for name in row.agreement))
-        agreement = [[name, *(interval_cell(row.agreement[each]) for each in against)] for name, row in judges.items()]
+        agreement = [[name, *(row.agreement[each] for each in against)] for name, row in judges.items()]
         return "\n\n".join(
             [
                 text_table(["judge", "questions", *names, *depths], by_marks),
@@ -158,7 +158,7 @@ def _judge_result(
 ) -> JudgeResult:
     judged = [_judged_query(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
     chosen = [_at(each.labeled.query, each.chosen) for each in judged]
-    ndcg: dict[str, Mean] = {}
+    ndcg: dict[str, Statistic] = {}
     for name in judged[0].orders if judged else ("ndcg",):
         ndcg |= _ndcg(name, [[each.grades[place] for place in each.orders[name]] for each in judged])
     return JudgeResult(
@@ -173,12 +173,12 @@ def _judge_result(
     )
 
 
-def _ndcg(name: str, lists: Sequence[Sequence[float]]) -> dict[str, Mean]:
+def _ndcg(name: str, lists: Sequence[Sequence[float]]) -> dict[str, Statistic]:
     return {f"{name}@{k}": mean_over_questions(list_metric("ndcg", lists, k)) for k in DEPTHS}
 
 
-def _cells(row: Mapping[str, Mean]) -> list[str]:
-    return [cell(value["mean"]) for value in row.values()]
+def _cells(row: Mapping[str, Statistic]) -> list[str]:
+    return [cell(found.value) for found in row.values()]
 
 
 def _judged_query(labeled: LabeledQuery, grades: list[int], marks: list[bool], margin: float) -> _Judged:
@@ -205,12 +205,14 @@ def _precision_and_recall(judged: Sequence[_Judged]) -> dict[str, Any]:
         "precision": precision,
         "recall": recall,
         "f1": _harmonic(precision, recall),
-        "f1_of_means": _harmonic(*(row["mean"] or 0.0 for row in means.values())),
+        "f1_of_means": _harmonic(*(found.value or 0.0 for found in means.values())),
     }
     return {**means, **{name: rounded(value) if judged else None for name, value in found.items()}}
 
 
-def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[Sequence[Passage]]) -> dict[str, Mean]:
+def _answers(
+    reader: PromptedReader, queries: Sequence[Query], shown: Sequence[Sequence[Passage]]
+) -> dict[str, Statistic]:
     """Return the scores of the reader's greedy answers, over questions with gold answers that fit into its window."""
     texts: list[tuple[str, Query]] = []
     for query, passages in zip(queries, shown, strict=True):
@@ -224,7 +226,7 @@ def _answers(reader: PromptedReader, queries: Sequence[Query], shown: Sequence[S
     }
 
 
-def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) -> dict[str, dict[str, Any]]:
+def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) -> dict[str, Statistic]:
     """Return Pearson's r of the labels with marks, and with the reference on questions that both label."""
     found = {"marks": _pooled_correlation(judged, [each.grades for each in judged])}
     if compared:
@@ -233,10 +235,11 @@ def _agreement(judged: Sequence[_Judged], compared: Mapping[str, LabeledQuery]) 
     return found
 
 
-def _pooled_correlation(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _pooled_correlation(judged: Sequence[_Judged], targets: Sequence[Sequence[float]]) -> Statistic:
     labels = [label for each in judged for label in each.labeled.labels]
     owner = [number for number, each in enumerate(judged) for _ in each.labeled.labels]
-    return PooledPearson({"labels": labels}, [value for row in targets for value in row], owner).described("labels")
+    pooled = PooledPearson({"labels": labels}, [value for row in targets for value in row], owner)
+    return pooled.described(partial(pooled.pearson, "labels"))
 
 
 def _at(query: Query, places: Sequence[int]) -> tuple[Passage, ...]:

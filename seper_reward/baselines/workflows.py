@@ -19,10 +19,10 @@ from seper_reward.options import SearchOptions, WorkflowsOptions, check_least, p
 from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.reader.writer import Turn, Writer
 from seper_reward.reports.figures import plot_tradeoff
-from seper_reward.reports.tables import cell, interval_cell, lead_text, markdown_table, questions_text
+from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.statistics import lead_over_questions, mean, mean_over_questions, rounded
+from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, rounded
 from seper_reward.types import Belief, Pair, Passage, Query, unwrap
 
 ANSWER_MARK = "the answer is"  # in a thought that ends the reasoning, as in IRCoT
@@ -170,7 +170,6 @@ def _reasoning(question: str, passages: Sequence[str], so_far: str) -> list[Turn
     return [{"role": "user", "content": "\n".join(asked)}]
 
 
-Mean = dict[str, Any]  # with a 95 % interval over questions
 REFERENCE = "retrieve"  # the workflow that other workflows are compared with
 
 
@@ -258,20 +257,20 @@ class StepResult:
 
     share: float  # share of questions with this step
     refused: float  # share of these steps that are refusals
-    gain: Mean  # ΔSePer over all questions, 0 without the step; gains add up to the ΔSePer of the last context
+    gain: Statistic  # ΔSePer over all questions, 0 without the step; gains add up to the ΔSePer of the last context
 
 
 @dataclass(frozen=True)
 class WorkflowResult:
     """Results and costs of a workflow."""
 
-    accuracy: Mean  # exact match of the answer
-    delta_seper: Mean  # of the last context
-    searches: Mean
-    tokens: Mean  # of prompts and responses
+    accuracy: Statistic  # exact match of the answer
+    delta_seper: Statistic  # of the last context
+    searches: Statistic
+    tokens: Statistic  # of prompts and responses
     per_search: float | None  # ΔSePer divided by searches; None without a search
     steps: list[StepResult]
-    lead: dict[str, dict[str, Any]] | None  # in accuracy and ΔSePer over `retrieve`; None for itself or without it
+    lead: dict[str, Statistic] | None  # in accuracy and ΔSePer over `retrieve`; None for itself or without it
 
 
 @dataclass(frozen=True)
@@ -292,11 +291,11 @@ class WorkflowsResult(Record):
         reached = [
             [
                 name,
-                interval_cell(row.accuracy),
-                interval_cell(row.delta_seper),
-                "–" if row.lead is None else lead_text(row.lead["accuracy"]),
-                f"{row.searches['mean']:.2f}",
-                f"{row.tokens['mean']:.0f}",
+                row.accuracy,
+                row.delta_seper,
+                lead_text(None if row.lead is None else row.lead["accuracy"]),
+                f"{row.searches.value:.2f}",
+                f"{row.tokens.value:.0f}",
                 cell(row.per_search),
             ]
             for name, row in found.items()
@@ -317,7 +316,7 @@ class WorkflowsResult(Record):
 
     def plot(self, path: Path) -> None:
         """Plot accuracy over searches; the path's extension sets the format (svg, png, pdf)."""
-        points = {name: (row.searches["mean"], row.accuracy["mean"]) for name, row in self.workflows.items()}
+        points = {name: (row.searches.value or 0.0, row.accuracy.value or 0.0) for name, row in self.workflows.items()}
         plot_tradeoff(points, path)
 
 
@@ -430,7 +429,7 @@ def _trace_row(answered: Answered) -> dict[str, Any]:
 
 def _step_cell(row: StepResult) -> str:
     refused = f", {row.refused:.0%} of them refusals" if row.refused else ""
-    return f"{interval_cell(row.gain)} ({row.share:.0%}{refused})"
+    return f"{row.gain} ({row.share:.0%}{refused})"
 
 
 def command(config: WorkflowsOptions) -> str:

@@ -1,41 +1,47 @@
 """Correlate ΔSePer and other measures with people's marks of relevance."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, by_name, marked_questions, reporting
 from seper_reward.data.answers import exact_match
-from seper_reward.evaluate.contexts import baseline_and_contexts, marked_contexts, none_asked, with_passages
+from seper_reward.data.marks import relevance_of
 from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
 from seper_reward.options import CorrelationOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
-from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reports.tables import markdown_table
 from seper_reward.runtime.messages import plural, tell_left_out
 from seper_reward.scorer import SePerScorer, judge_options, load_judge, load_scorer
-from seper_reward.statistics import PooledPearson, mean, rounded_or_none
-from seper_reward.types import Asked, Query, UnscorableError
+from seper_reward.statistics import PooledPearson, Statistic, mean
+from seper_reward.types import Asked, Passage, Query, UnscorableError
 
 _NAME = "evaluate correlation"
 _DELTA_SEPER = ("delta_seper_soft", "delta_seper_hard")
 
 
 @dataclass(frozen=True)
+class Context:
+    """Passages that a reader sees together, and their relevance by people's marks in [0, 1]; 1 is enough to answer."""
+
+    passages: tuple[Passage, ...]
+    relevance: float
+
+
+@dataclass(frozen=True)
 class Correlation(Record):
     """Agreement of measures of what passages change with people's marks, on the questions of one file."""
 
-    pearson: Mapping[str, float | None]  # Pearson's r by measure; None for a constant
-    interval: Mapping[str, list[float] | None]  # its 95 % bootstrap interval over questions, by measure
+    pearson: Mapping[str, Statistic]  # Pearson's r by measure; undefined for a constant
     p_value: Mapping[str, float | None]  # assumes independent contexts
-    # `pearson` of `delta_seper_soft` less that of the best other measure, `over`; `interval` treats its choice as
-    # fixed
-    lead: Mapping[str, Any]
+    rival: str  # the best other measure than those of the belief
+    lead: Statistic  # `pearson` of `delta_seper_soft` less that of the rival, whose choice counts as fixed
     mean: Mapping[str, Mapping[str, float | None]]  # mean gain by measure and relevance
     contexts: Mapping[str, int]  # number of contexts that have the measure
     baseline_seper: float  # without passages, mean over questions
@@ -48,15 +54,15 @@ class Correlation(Record):
         """Return the correlation of a measure as a cell of a table."""
         if measure not in self.pearson:
             return "–"
-        text = interval_cell({"pearson": self.pearson[measure], "interval": self.interval[measure]})
-        return text if self.contexts[measure] == self.n else f"{text} (n={self.contexts[measure]})"
+        few = f" (n={self.contexts[measure]})" if self.contexts[measure] < self.n else ""
+        return f"{self.pearson[measure]}{few}"
 
     def line(self, name: str) -> str:
         """Return the numbers that are not in the table, for a file of this name."""
         left_out = f" ({self.left_out} left out)" if self.left_out else ""
         parts = [
             f"{name}: {plural(self.questions, 'question')}{left_out}, baseline SePer {self.baseline_seper:.3f}",
-            f"ΔSePer soft leads its best rival, {self.lead['over']}, by {interval_cell(self.lead)}",
+            f"ΔSePer soft leads its best rival, {self.rival}, by {self.lead}",
         ]
         if self.known_left_out:
             parts.append(
@@ -69,7 +75,6 @@ class Correlation(Record):
 class CorrelationByFile(Record):
     """The correlations of several files, by their names."""
 
-    optional = Correlation.optional
     files: Mapping[str, Correlation]
 
     def table(self) -> str:
@@ -85,12 +90,7 @@ class CorrelationByFile(Record):
 
     def plot(self, path: Path) -> None:
         """Plot Pearson's r of each measure with its interval, one panel per file."""
-        panels = {
-            f"Pearson with marks, {name}": {
-                "": {measure: (value, found.interval[measure]) for measure, value in found.pearson.items()}
-            }
-            for name, found in self.files.items()
-        }
+        panels = {f"Pearson with marks, {name}": {"": found.pearson} for name, found in self.files.items()}
         plot_intervals(panels, path, _DELTA_SEPER)
 
 
@@ -99,7 +99,7 @@ def command(config: CorrelationOptions) -> str:
     if not config.file:
         raise ValueError("--file is required: questions whose passages have the field 'relevant'")
     sets = {
-        name: with_passages(marked_questions(config, file), config.passages_per_question)
+        name: [choose_passages(query, config.passages_per_question) for query in marked_questions(config, file)]
         for name, file in by_name(config.file).items()
     }
     with reporting(_NAME, config) as report:
@@ -125,14 +125,21 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
     together. Raises ``ValueError`` if a mark is missing or invalid, all are equal, or all questions are too long for
     the reader.
     """
-    contexts = marked_contexts(queries)
+    contexts = list(map(contexts_of, queries))
+    levels = {context.relevance for row in contexts for context in row}
+    if len(levels) < 2:  # nothing correlates
+        raise ValueError(f"passages must be marked relevant and not relevant, got only {levels or 'none'}")
     measures = Measures(scorer, judge)
 
-    def gains(batch: Sequence[Query]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
-        found = measures.gains(list(map(baseline_and_contexts, batch)))
+    def gains(batch: Sequence[Asked]) -> list[tuple[float, list[dict[str, float]]] | UnscorableError]:
+        found = measures.gains(batch)
         return [each if isinstance(each, UnscorableError) else (each.beliefs[0].seper, each.rows) for each in found]
 
-    measured = measure_shared(queries, gains, "measuring", size=scorer.batch_size, scorer=scorer)
+    asked = [
+        Asked(query.question, query.answers, ((), *(context.passages for context in own)))
+        for query, own in zip(queries, contexts, strict=True)
+    ]
+    measured = measure_shared(asked, gains, "measuring", size=scorer.batch_size, scorer=scorer)
     rows: list[dict[str, float]] = []
     relevance: list[float] = []
     owner: list[int] = []
@@ -147,18 +154,58 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
         owner += [len(baselines)] * len(own)
         baselines.append(baseline)
     if not rows:
-        raise none_asked(queries)
+        raise ValueError(
+            f"the reader can be asked none of {plural(len(queries), 'question')}; shorten them, or use a reader with "
+            "a longer window"
+        )
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     for name in ("delta_belief", "question_gain"):  # some readers return no likelihood
         if all(map(math.isnan, columns[name])):
             del columns[name]
+    resampled = PooledPearson(columns, relevance, owner)
+    pearson = {name: resampled.described(partial(resampled.pearson, name)) for name in columns}
+    known = {name: each.value for name, each in pearson.items() if each.value is not None}
+    rivals = [name for name in columns if not name.startswith("delta_")]
+    rival = max(rivals, key=lambda name: known.get(name, -1.0))
+    marked = {f"{level:.3g}": [mark == level for mark in relevance] for level in sorted(levels)}
     return Correlation(
-        **_correlate(columns, relevance, owner),
+        pearson=pearson,
+        p_value={name: resampled.p_value(name) for name in columns},
+        rival=rival,
+        lead=resampled.described(partial(resampled.lead, _DELTA_SEPER[0], rival)),
+        mean={
+            name: {level: _mean(itertools.compress(values, among)) for level, among in marked.items()}
+            for name, values in columns.items()
+        },
+        contexts={name: sum(not math.isnan(value) for value in values) for name, values in columns.items()},
         baseline_seper=mean(baselines),
         n=len(relevance),
         questions=len(baselines),
         left_out=len(queries) - len(baselines),
     )
+
+
+def contexts_of(query: Query) -> list[Context]:
+    """Return a question's contexts: each passage alone and, if several are relevant, all of these together."""
+    marks = relevance_of(query)
+    together = tuple(passage for passage, mark in zip(query.passages, marks, strict=True) if mark)
+    alone = [
+        Context((passage,), 1 / len(together) if mark else 0.0)
+        for passage, mark in zip(query.passages, marks, strict=True)
+    ]
+    return [*alone, Context(together, 1.0)] if len(together) > 1 else alone
+
+
+def choose_passages(query: Query, count: int | None) -> Query:
+    """Keep ``count`` passages (``None``: all) in their order, relevant ones first; ``ValueError`` for too few."""
+    if count is None:
+        return query
+    marks = relevance_of(query)
+    relevant = sum(marks)
+    if count < max(relevant, 1):
+        raise ValueError(f"question id={query.id!r} has {relevant} relevant passages, more than {count}; keep more")
+    ranked = sorted(range(len(query.passages)), key=lambda place: not marks[place])
+    return replace(query, passages=tuple(query.passages[place] for place in sorted(ranked[:count])))
 
 
 def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
@@ -183,32 +230,6 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
     return unknown
 
 
-def _correlate(
-    columns: Mapping[str, Sequence[float]], relevance: Sequence[float], owner: Sequence[int]
-) -> dict[str, Any]:
-    resampled = PooledPearson(columns, relevance, owner)
-    everyone = range(max(owner) + 1)
-    pearson = {name: float(resampled.pearson(name, everyone)) for name in columns}
-    best = max(
-        (name for name in columns if not name.startswith("delta_")),
-        key=lambda name: -1.0 if math.isnan(pearson[name]) else pearson[name],
-    )
-    lead = partial(resampled.lead, _DELTA_SEPER[0], best)
-    return {
-        "pearson": {name: rounded_or_none(value) for name, value in pearson.items()},
-        "interval": {name: resampled.interval(partial(resampled.pearson, name)) for name in columns},
-        "p_value": {name: resampled.p_value(name) for name in columns},
-        "lead": {
-            "over": best,
-            "pearson": rounded_or_none(float(lead(everyone))),
-            "interval": resampled.interval(lead),
-        },
-        "mean": {name: _mean_by_relevance(values, relevance) for name, values in columns.items()},
-        "contexts": {name: sum(not math.isnan(value) for value in values) for name, values in columns.items()},
-    }
-
-
-def _mean_by_relevance(values: Sequence[float], relevance: Sequence[float]) -> dict[str, float | None]:
-    known = [(value, mark) for value, mark in zip(values, relevance, strict=True) if not math.isnan(value)]
-    by_level = {level: [value for value, mark in known if mark == level] for level in sorted(set(relevance))}
-    return {f"{level:.3g}": mean(found) if found else None for level, found in by_level.items()}
+def _mean(values: Iterable[float]) -> float | None:
+    known = [value for value in values if not math.isnan(value)]
+    return mean(known) if known else None

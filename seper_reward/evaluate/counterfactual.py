@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.options import CounterfactualOptions
-from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
+from seper_reward.reports.tables import lead_text, markdown_table
 from seper_reward.runtime.messages import plural
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.statistics import lead_over_questions, mean, mean_over_questions, ratio_over_questions
+from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, ratio_over_questions
 from seper_reward.types import KNOWN, Estimate, Passage, Query
 
 _NAME = "evaluate counterfactual"
@@ -26,9 +25,9 @@ class Kind:
 
     questions: int  # that have such passages
     passages: int
-    delta_seper: Mapping[str, Any]  # mean over questions of their passages' mean ΔSePer, in [-1, 1]
-    harmful: Mapping[str, Any]  # share of the passages whose whole interval is below 0
-    helpful: Mapping[str, Any]  # share of the passages whose whole interval is above 0
+    delta_seper: Statistic  # mean over questions of their passages' mean ΔSePer, in [-1, 1]
+    harmful: Statistic  # share of the passages whose whole interval is below 0
+    helpful: Statistic  # share of the passages whose whole interval is above 0
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,9 @@ class Counterfactual(Record):
     known: Mapping[str, Kind]
     # share of questions whose planted passages have a lower mean ΔSePer than the supporting ones; string match says it
     # of every question, since planted passages lack the answer
-    lower_than_supporting: Mapping[str, Any]
+    lower_than_supporting: Statistic
     # mean ΔSePer of planted less neutral passages: below 0 if a wrong answer harms more than one that says nothing
-    lead_over_neutral: Mapping[str, Any]
+    lead_over_neutral: Statistic
     baseline_seper: float  # without passages, mean over questions
     questions: int
     left_out: int  # questions that lack supporting or planted passages, or are longer than the reader's window
@@ -51,7 +50,7 @@ class Counterfactual(Record):
     def table(self) -> str:
         """Return ΔSePer and the shares of harmful and helpful passages by kind of passage."""
         rows = [
-            [f"{name}{among}", str(row.passages), *map(interval_cell, (row.delta_seper, row.harmful, row.helpful))]
+            [f"{name}{among}", row.passages, row.delta_seper, row.harmful, row.helpful]
             for among, kinds in (("", self.kinds), (", known questions", self.known))
             for name, row in kinds.items()
         ]
@@ -60,7 +59,7 @@ class Counterfactual(Record):
         return (
             f"{markdown_table(columns, rows)}\n\n{plural(self.questions, 'question')}{left_out}, baseline SePer "
             f"{self.baseline_seper:.3f}; planted passages are lower than supporting ones on "
-            f"{interval_cell(self.lower_than_supporting)} of them; planted less neutral: "
+            f"{self.lower_than_supporting} of them; planted less neutral: "
             f"{lead_text(self.lead_over_neutral)}"
         )
 
@@ -79,7 +78,11 @@ def counterfactual(scorer: SePerScorer, queries: Sequence[Query]) -> Counterfact
     Passages have ``relevant`` in their metadata, and ``counterfactual: true`` if an answer was planted; those with
     neither are neutral. Processes share the questions. Raises ``ValueError`` if no question has both kinds.
     """
-    kinds = {query.id: _kinds(query) for query in queries}
+    kinds: dict[str, dict[str, list[Passage]]] = {query.id: {kind: [] for kind in KINDS} for query in queries}
+    for query in queries:
+        for passage, relevant in zip(query.passages, relevance_of(query), strict=True):
+            kind = "planted" if is_counterfactual(passage) else "supporting" if relevant else "neutral"
+            kinds[query.id][kind].append(passage)
     used = [query for query in queries if kinds[query.id]["supporting"] and kinds[query.id]["planted"]]
     beliefs = measured(scorer, used, [[(), *((passage,) for passage in query.passages)] for query in used])
     scored = [(query, found) for query, found in zip(used, beliefs, strict=True) if found is not None]
@@ -119,12 +122,4 @@ def _results(gains: Sequence[Mapping[str, Sequence[Estimate]]]) -> dict[str, Kin
                 harmful=ratio_over_questions(numbers, [(each.high < 0, 1.0) for each in flat]),
                 helpful=ratio_over_questions(numbers, [(each.low > 0, 1.0) for each in flat]),
             )
-    return found
-
-
-def _kinds(query: Query) -> dict[str, list[Passage]]:
-    """Return a question's passages by kind."""
-    found: dict[str, list[Passage]] = {kind: [] for kind in KINDS}
-    for passage, relevant in zip(query.passages, relevance_of(query), strict=True):
-        found["planted" if is_counterfactual(passage) else "supporting" if relevant else "neutral"].append(passage)
     return found

@@ -22,7 +22,7 @@ from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import isolated
 from seper_reward.reports.figures import plot_intervals
-from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
+from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.reward.credit import Credit, advantages_over_reader
 from seper_reward.runtime.distributed import process_state
@@ -30,14 +30,13 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import plural, tell_left_out
 from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
-from seper_reward.statistics import rounded, slope, spearman, statistic_over_questions
+from seper_reward.statistics import Statistic, rounded, slope, spearman, statistic_over_questions
 from seper_reward.types import KNOWN, Belief, Passage, Query, unwrap
 
 _BLOCK = 8  # questions that share batches; a killed run loses at most one block
 MEASURES = SUPPORT, EXACT = "E", "exact match"
 _TARGET, _OTHER = f"{REMOVED}, {SUPPORT}", f"{SWAPPED}, {SUPPORT}"
 _SURE = 1.96  # standard errors
-Value = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ class CreditedSearch:
 class CreditComparison(Record):
     """Credits of searches compared with the true effect of their results on the agent's answers (docs/credit.md).
 
-    A ``Value`` is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions. If a measure of a credit
-    names no effect, it is for that of removal on E.
+    If a measure of a credit names no effect, it is for that of removal on E.
     """
 
+    unwritten = ("by_search",)
     agent: str
     reader: str
     questions: int
@@ -73,34 +72,27 @@ class CreditComparison(Record):
     left_out: int  # questions or rollouts that are longer than a window
     helpful: int  # searches that surely help: the effect exceeds the margin and 1.96 standard errors
     harmful: int  # searches that surely harm
-    correct: Mapping[str, Value]
-    effects: Mapping[str, Value]  # mean over searches
-    ceiling: Value  # greatest Spearman of a credit, as the effect is measured with errors: the root of its reliability
+    correct: Mapping[str, Statistic]
+    effects: Mapping[str, Statistic]  # mean over searches
+    ceiling: Statistic  # greatest Spearman of a credit: the root of the reliability of the measured effect
     # by credit: `measures`, and Spearman by `effects` and by `parts` of the searches
-    credits: Mapping[str, Mapping[str, Mapping[str, Value]]]
+    credits: Mapping[str, Mapping[str, Mapping[str, Statistic]]]
     tokens: Mapping[str, float]  # that models read and write per search, by credit
     parts: Mapping[str, int]  # number of searches
     by_search: Sequence[CreditedSearch]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file, without single searches."""
-        return {name: value for name, value in super().as_dict().items() if name != "by_search"}
 
     def table(self) -> str:
         """Return correctness and effects, and the measures of credits, as Markdown."""
         counts = (
             f"{questions_text(self.questions, self.left_out)}, {plural(self.searches, 'search')}, "
             f"{self.helpful} surely helpful and {self.harmful} surely harmful; "
-            f"a credit's Spearman is at most {interval_cell(self.ceiling)}"
+            f"a credit's Spearman is at most {self.ceiling}"
         )
-        arms = [
-            [name, interval_cell(row), interval_cell(self.effects[name]) if name in self.effects else ""]
-            for name, row in self.correct.items()
-        ]
+        arms = [[name, row, self.effects.get(name, "")] for name, row in self.correct.items()]
         tables = [counts, markdown_table(["result", "correct", "effect of the result"], arms)]
         titles = {"measures": "credit", "effects": "Spearman with the effect", "parts": "Spearman by part"}
         for kind, title in titles.items():
-            rows = [[name, *map(interval_cell, row[kind].values())] for name, row in self.credits.items()]
+            rows: list[list[Any]] = [[name, *row[kind].values()] for name, row in self.credits.items()]
             columns = list(next(iter(self.credits.values()))[kind])
             if kind == "measures":
                 rows = [[*row, f"{self.tokens[row[0]]:.0f}"] for row in rows]
@@ -113,10 +105,10 @@ class CreditComparison(Record):
     def plot(self, path: Path) -> None:
         """Plot the correlations with the effects on E; the path's extension sets the format (svg, png, pdf)."""
         values = {
-            effect: {name: tuple(row["effects"][effect].values()) for name, row in self.credits.items()}
+            effect: {name: row["effects"][effect] for name, row in self.credits.items()}
             for effect in (_TARGET, _OTHER)
         }
-        panels: Any = {f"Spearman with the effect: {effect}": {"": row} for effect, row in values.items()}
+        panels = {f"Spearman with the effect: {effect}": {"": row} for effect, row in values.items()}
         plot_intervals(panels, path, ours=("delta_seper", "agent_delta_seper", "seper_gain", "delta_belief"))
 
 
@@ -279,14 +271,14 @@ def compare_credits(
     helpful, harmful = target > least, target < -least
     parts = _parts(rows)
 
-    def mean(values: Any, chosen: Any = None) -> Value:
+    def mean(values: Any, chosen: Any = None) -> Statistic:
         own = np.asarray(values, dtype=float) if chosen is None else np.where(chosen, values, math.nan)
         return over(lambda at: float(np.nanmean(own[at])) if not np.isnan(own[at]).all() else math.nan)
 
-    def correlation(own: Any, effect: Any) -> Value:
+    def correlation(own: Any, effect: Any) -> Statistic:
         return over(lambda at: spearman(own[at], effect[at]))
 
-    def described(own: Any) -> dict[str, dict[str, Value]]:
+    def described(own: Any) -> dict[str, dict[str, Statistic]]:
         measures = {
             "Spearman": correlation(own, target),
             "lead over outcome": over(lambda at: spearman(own[at], target[at]) - spearman(outcome[at], target[at])),

@@ -51,12 +51,24 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Column:
+    """Agreement on some verdicts by method, in %; ``None`` for a method without scores."""
+
+    n: int  # verdicts
+    f1: Mapping[str, float | None]
+    accuracy: Mapping[str, float | None]
+
+    def cell(self, method: str) -> str:
+        """Return F1 and accuracy of a method as a cell of a table."""
+        f1, accuracy = self.f1[method], self.accuracy[method]
+        return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
+
+
+@dataclass(frozen=True)
 class Agreement(Record):
     """Agreement of scores with people's verdicts."""
 
-    # by column the number `n` of verdicts, `f1` and `accuracy` of entailment, and `{method}_f1` and
-    # `{method}_accuracy` of the other methods, in %; None if they are undefined
-    columns: Mapping[str, Mapping[str, float | None]]
+    columns: Mapping[str, Column]
     thresholds: Mapping[str, float]  # least score of a response that counts as equivalent, by method
     calibration: Mapping[str, Any]  # of the entailment probabilities
     # means of the entailment over `wrong` and `right` responses; None without such responses
@@ -67,17 +79,14 @@ class Agreement(Record):
 
     def table(self) -> str:
         """Return F1 and accuracy by column and method as Markdown."""
-        rows = [
-            [column, str(row["n"]), *(_percents(row, _prefix(each)) for each in self.thresholds)]
-            for column, row in self.columns.items()
-        ]
+        rows = [[name, column.n, *map(column.cell, self.thresholds)] for name, column in self.columns.items()]
         thresholds = ", ".join(f"{name} {value:.2f}" for name, value in self.thresholds.items())
         error = f"expected calibration error {self.calibration['ece']:.3f}"
         table = markdown_table(["verdicts of people", "n", *self.thresholds], rows)
         support = ", ".join(f"{value:.3f} of {name}" for name, value in self.support.items() if value is not None)
         text = f"{table}\n\nF1 / accuracy in %; thresholds: {thresholds}; {error}; mean support {support} responses"
         errors = [
-            [name, *(str(row[key]) if key in ("right", "wrong") else cell(row[key]) for key in _ERRORS)]
+            [name, *(row[key] if key in ("right", "wrong") else cell(row[key]) for key in _ERRORS)]
             for name, row in self.errors.items()
         ]
         return f"{text}\n\n{markdown_table(['share', *_ERRORS.values()], errors)}"
@@ -88,8 +97,7 @@ class Agreement(Record):
         bars, curve = figure.subplots(1, 2)
         step = 0.8 / len(self.thresholds)
         for place, name in enumerate(self.thresholds):
-            measured = [row[f"{_prefix(name)}f1"] for row in self.columns.values()]
-            heights = [math.nan if height is None else height for height in measured]
+            heights = [math.nan if (f1 := column.f1[name]) is None else f1 for column in self.columns.values()]
             places = [at + step * (place - (len(self.thresholds) - 1) / 2) for at in range(len(self.columns))]
             bars.bar(places, heights, width=0.95 * step, label=name)
         bars.set_xticks(range(len(self.columns)), list(self.columns))
@@ -299,30 +307,17 @@ def _column(
     verdicts: Sequence[Verdict],
     scores: Mapping[str, Sequence[float]],
     thresholds: Mapping[str, float],
-) -> dict[str, Any]:
-    """Return one column of the results: ``n``, and F1 and accuracy (%) by method, over the verdicts at ``places``."""
+) -> Column:
+    """Return F1 and accuracy of the verdicts at ``places``."""
     metrics = need("sklearn.metrics", "evaluation")
-    column: dict[str, Any] = {"n": len(places)}
+    f1: dict[str, float | None] = {}
+    accuracy: dict[str, float | None] = {}
     for method, values in scores.items():
         known = [at for at in places if not math.isnan(values[at])]
-        equivalent = [verdicts[at].equivalent for at in known]
-        predictions = [values[at] >= thresholds[method] for at in known]
-        f1, accuracy = (
-            round(100 * float(metric(equivalent, predictions, **options)), 1) if known else None
-            for metric, options in ((metrics.f1_score, {"zero_division": 0}), (metrics.accuracy_score, {}))
-        )
-        column |= {f"{_prefix(method)}f1": f1, f"{_prefix(method)}accuracy": accuracy}
-    return column
-
-
-def _percents(row: Mapping[str, Any], prefix: str) -> str:
-    f1, accuracy = row[f"{prefix}f1"], row[f"{prefix}accuracy"]
-    return "–" if f1 is None else f"{f1:.1f} / {accuracy:.1f}"
-
-
-def _prefix(method: str) -> str:
-    """Return the prefix of a method's numbers in a column."""
-    return "" if method == "entailment" else f"{method}_"
+        pair = [verdicts[at].equivalent for at in known], [values[at] >= thresholds[method] for at in known]
+        f1[method] = round(100 * float(metrics.f1_score(*pair, zero_division=0)), 1) if known else None
+        accuracy[method] = round(100 * float(metrics.accuracy_score(*pair)), 1) if known else None
+    return Column(len(places), f1, accuracy)
 
 
 def aliases_of(row: Mapping[str, Any]) -> list[str]:

@@ -19,10 +19,10 @@ from seper_reward.labels.rows import (
     recommended_label,
 )
 from seper_reward.options import LabelsOptions
-from seper_reward.reports.tables import cell, interval_cell, markdown_table
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.runtime.messages import plural
-from seper_reward.statistics import PooledAuc, PooledPearson, mean
+from seper_reward.statistics import PooledAuc, PooledPearson, Statistic, mean
 from seper_reward.types import LabeledQuery, Passage, Query
 
 _NAME = "evaluate labels"
@@ -34,17 +34,14 @@ _HEADER = ("Pearson", "AUC", "AUC, string in", "AUC, string out", "AUC within a 
 
 @dataclass(frozen=True)
 class Agreement(Record):
-    """Agreement of measures of passages with human relevance marks, on the label rows of one folder.
-
-    A value is ``{"value", "interval"}``, with a 95 % bootstrap interval over questions.
-    """
+    """Agreement of measures of passages with human relevance marks, on the label rows of one folder."""
 
     # by measure, `r` (Pearson), areas under the ROC curve over `all` passages, and over those that hold an answer
     # string (`in`) or do not (`out`), and `within` a question, mean over questions
-    measures: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    leads: Mapping[str, Mapping[str, Mapping[str, Any]]]  # by measure, that of `against` in `r` and in `all`
+    measures: Mapping[str, Mapping[str, Statistic]]
+    leads: Mapping[str, Mapping[str, Statistic]]  # by measure, that of `against` in `r` and in `all`
     # by kind of passages that are not relevant and measure, the area of relevant ones against these
-    kinds: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    kinds: Mapping[str, Mapping[str, Statistic]]
     # by label and margin, `precision` and `recall` of the passages from this label on, as exports choose positives
     positives: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     against: str  # the measure whose leads these are
@@ -54,15 +51,13 @@ class Agreement(Record):
 
     def table(self, name: str = "") -> str:
         """Return the measures from the greatest area to the least, the leads, and the areas by kind."""
-        order = sorted(self.measures, key=lambda each: -(self.measures[each]["all"]["value"] or 0.0))
-        rows = [
-            [
-                measure,
-                *(interval_cell(self.measures[measure][part]) for part in _PARTS),
-                *(interval_cell(self.leads[measure][part]) if measure in self.leads else "" for part in ("r", "all")),
-            ]
-            for measure in order
-        ]
+        order = sorted(self.measures, key=lambda each: -(self.measures[each]["all"].value or 0.0))
+        rows: list[list[object]] = []
+        for each in order:
+            leads = self.leads.get(each, {})
+            rows.append(
+                [each, *(self.measures[each][part] for part in _PARTS), leads.get("r", ""), leads.get("all", "")]
+            )
         lead = f"lead of {self.against}"
         known = f", {self.known_left_out} known ones left out" if self.known_left_out else ""
         count = self.passages
@@ -72,7 +67,7 @@ class Agreement(Record):
         )
         tables = [about, markdown_table(["measure", *_HEADER, f"{lead}: Pearson", f"{lead}: AUC"], rows)]
         if self.kinds:
-            values = [[each, *(interval_cell(found[each]) for found in self.kinds.values())] for each in order]
+            values = [[each, *(found[each] for found in self.kinds.values())] for each in order]
             tables.append(markdown_table(["AUC of relevant passages against", *self.kinds], values))
         margins = [
             [label, *(f"{cell(each['precision'])} / {cell(each['recall'])}" for each in found.values())]
@@ -95,7 +90,7 @@ class AgreementByFolder(Record):
         first, *others = [found.measures for found in self.folders.values()]
 
         def mean_of(measure: str, part: str) -> float | None:
-            values = [each[measure][part]["value"] for each in (first, *others)]
+            values = [each[measure][part].value for each in (first, *others)]
             known = [value for value in values if value is not None]
             return mean(known) if known else None
 
@@ -206,9 +201,9 @@ def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) 
     return Agreement(
         measures={
             name: {
-                "r": _renamed(pearson.described(name)),
+                "r": pearson.described(partial(pearson.pearson, name)),
                 **{part: found.described(partial(found.auc, name)) for part, found in parts.items()},
-                "within": _renamed(whole.within(name)),
+                "within": whole.within(name),
             }
             for name in names
         },
@@ -252,8 +247,3 @@ def _positives(labels: Sequence[float], relevant: Sequence[bool]) -> dict[str, d
 def _content(passage: Passage) -> Passage:
     """Return a passage by its texts alone: ids of different questions can be equal."""
     return Passage(passage.text, passage.title)
-
-
-def _renamed(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a number under the name ``value``."""
-    return {"value": next(found[name] for name in ("pearson", "mean") if name in found), "interval": found["interval"]}

@@ -27,55 +27,38 @@ def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | Non
         raise ValueError(f"k must be at least 1, or None for all, got {k}")
     for question, labels in enumerate(lists):
         for rank, label in enumerate(labels, 1):
-            if problem := _problem(name, label):
-                raise ValueError(f"question {question}, rank {rank}: {problem}, got {label}")
-    return [_METRICS[name](labels, k or len(labels)) for labels in lists]
+            problem = None
+            if not math.isfinite(label):
+                problem = "must be finite numbers; leave out questions without labels"
+            elif name in ("map", "mrr") and label not in (0, 1):
+                problem = (
+                    f"must be 0 or 1 for {name}; set the label from which a passage is relevant, or use p, hit or ndcg"
+                )
+            elif name in ("recall", "ndcg") and label < 0:
+                problem = f"must be at least 0 for {name}; raise negative labels to 0, or use p or hit"
+            if problem:
+                raise ValueError(f"question {question}, rank {rank}: labels {problem}, got {label}")
+    return [_metric(name, labels, k or len(labels)) for labels in lists]
 
 
-def _problem(name: ListMetric, label: float) -> str | None:
-    if not math.isfinite(label):
-        return "labels must be finite numbers; leave out questions without labels"
-    if name in ("map", "mrr") and label not in (0, 1):
-        return (
-            f"labels must be 0 or 1 for {name}; set the label from which a passage is relevant, or use p, hit or ndcg"
-        )
-    if name in ("recall", "ndcg") and label < 0:
-        return f"labels must be at least 0 for {name}; raise negative labels to 0, or use p or hit"
-    return None
-
-
-def _precision(labels: Sequence[float], k: int) -> float:
-    return math.fsum(labels[:k]) / k if k else 0.0
-
-
-def _hit(labels: Sequence[float], k: int) -> float:
-    return float(max([*labels[:k], *([0.0] if len(labels) < k else [])], default=0.0))
-
-
-def _recall(labels: Sequence[float], k: int) -> float:
-    total = math.fsum(labels)
-    return math.fsum(labels[:k]) / total if total else 0.0
-
-
-def _average_precision(labels: Sequence[float], k: int) -> float:
-    precisions = (_precision(labels, rank) for rank, label in enumerate(labels[:k], 1) if label)
-    relevant = sum(map(bool, labels))
-    return math.fsum(precisions) / relevant if relevant else 0.0
-
-
-def _reciprocal_rank(labels: Sequence[float], k: int) -> float:
-    return next((1 / rank for rank, label in enumerate(labels[:k], 1) if label), 0.0)
-
-
-def _ndcg(labels: Sequence[float], k: int) -> float:
-    ideal = _gain(sorted(labels, reverse=True)[:k])
-    return _gain(labels[:k]) / ideal if ideal else 0.0
+def _metric(name: ListMetric, labels: Sequence[float], k: int) -> float:
+    first = labels[:k]
+    match name:
+        case "p":
+            return math.fsum(first) / k if k else 0.0
+        case "hit":
+            return float(max([*first, *([0.0] if len(labels) < k else [])], default=0.0))
+        case "recall":
+            part, whole = math.fsum(first), math.fsum(labels)
+        case "map":
+            part = math.fsum(_metric("p", labels, rank) for rank, label in enumerate(first, 1) if label)
+            whole = sum(map(bool, labels))
+        case "mrr":
+            return next((1 / rank for rank, label in enumerate(first, 1) if label), 0.0)
+        case "ndcg":
+            part, whole = _gain(first), _gain(sorted(labels, reverse=True)[:k])
+    return part / whole if whole else 0.0
 
 
 def _gain(labels: Sequence[float]) -> float:
     return math.fsum(label / math.log2(rank + 1) for rank, label in enumerate(labels, 1))
-
-
-_METRICS = {
-    "p": _precision, "hit": _hit, "recall": _recall, "map": _average_precision, "mrr": _reciprocal_rank, "ndcg": _ndcg,
-}  # fmt: skip

@@ -71,6 +71,10 @@ class Measures:
 
     def _values(self, asked: Asked, beliefs: Sequence[Belief]) -> list[dict[str, float]]:
         answers = asked.answers
+        likelihoods = [belief.answer_log_prob for belief in beliefs if belief.answer_log_prob is not None]
+        if len(likelihoods) < len(beliefs):
+            (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [asked.answers]))
+            likelihoods = list(map(max, read))
         responses = sorted({text for belief in beliefs for text in belief.responses})
         metrics = {**self._overlap, "bert_score": bert_score(self._encoder, responses, answers)}
         if self._judge is not None:
@@ -87,15 +91,8 @@ class Measures:
                 "predictive_entropy": -belief.entropy,
                 "semantic_entropy": -belief.semantic_entropy,
             }
-            for belief, log_prob in zip(beliefs, self._answer_log_probs(asked, beliefs), strict=True)
+            for belief, log_prob in zip(beliefs, likelihoods, strict=True)
         ]
-
-    def _answer_log_probs(self, asked: Asked, beliefs: Sequence[Belief]) -> list[float]:
-        known = [belief.answer_log_prob for belief in beliefs if belief.answer_log_prob is not None]
-        if len(known) == len(beliefs):
-            return known
-        (read,) = map(unwrap, self._scorer.reader.answer_log_probs([asked], [asked.answers]))
-        return list(map(max, read))
 
 
 def right_by_judge(

@@ -14,13 +14,13 @@ from seper_reward.batching import measure_shared
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.measuring import measured
 from seper_reward.judge.extract import extract_answer
-from seper_reward.reports.tables import interval_cell, lead_text, markdown_table
+from seper_reward.reports.tables import lead_text, markdown_table
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import lead_over_questions, ratio_over_questions, rounded
+from seper_reward.statistics import Statistic, lead_over_questions, ratio_over_questions, rounded
 from seper_reward.types import KNOWN, Belief, Query
 
 MEASURES = (
@@ -158,11 +158,11 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
         "searches_per_question": [(len(each.queries), 1) for each in scored],
     }
     found = {name: ratio_over_questions([each.id for each in scored], rows) for name, rows in parts.items()}
-    found = {name: row for name, row in found.items() if row["mean"] is not None}
+    found = {name: row for name, row in found.items() if row.value is not None}
     return {
-        **{name: row["mean"] for name, row in found.items()},
+        **{name: row.value for name, row in found.items()},
         "unscored": rounded(1 - len(scored) / len(episodes)),
-        "intervals": {name: row["interval"] for name, row in found.items()},
+        "intervals": {name: row.interval for name, row in found.items()},
     }
 
 
@@ -177,7 +177,7 @@ def compare_policies(played: Played, thresholds: Mapping[str, float], policy: st
         leads = {}
         for name, other in values.items():
             both = [identity for identity in own if identity in other]
-            leads[name] = lead_over_questions([own[each] for each in both], [other[each] for each in both])
+            leads[name] = asdict(lead_over_questions([own[each] for each in both], [other[each] for each in both]))
         if own:
             results[policy][f"{measure}_leads"] = leads
     return results
@@ -194,11 +194,11 @@ def _by_question(episodes: Sequence[Episode | None], measure: str) -> dict[str, 
 def policies_table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the ``MEASURES`` of all policies and rules with intervals, and the leads of one policy, as Markdown."""
     rows = [
-        [name, *(interval_cell({"mean": row.get(each), "interval": row["intervals"].get(each)}) for each in MEASURES)]
+        [name, *(Statistic(row.get(each), row["intervals"].get(each)) for each in MEASURES)]
         for name, row in results.items()
     ]
     leads = [
-        f"- {measure} of `{policy}` over `{name}`: {lead_text(lead)}"
+        f"- {measure} of `{policy}` over `{name}`: {lead_text(Statistic(**lead))}"
         for policy, row in results.items()
         for measure in LEADS
         for name, lead in row.get(f"{measure}_leads", {}).items()

@@ -19,11 +19,11 @@ from seper_reward.evaluate.rankings import gold_relevance, rank_values
 from seper_reward.options import MARGIN, RetrieversOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.tables import interval_cell, markdown_table, questions_text
+from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.retrieval import load_retriever
 from seper_reward.runtime.messages import tell_left_out
 from seper_reward.scorer import SePerScorer, load_scorers
-from seper_reward.statistics import mean_over_questions, order_correlation, rank_correlation
+from seper_reward.statistics import Statistic, mean_over_questions, order_correlation, rank_correlation
 from seper_reward.types import Asked, Belief, Query, UnscorableError, Utility
 
 _NAME = "evaluate retrievers"
@@ -46,12 +46,11 @@ class RetrieverRow:
 
     retriever: str
     k: int
-    # by measure `mean` and its 95 % bootstrap `interval` over questions: `ndcg` and `recall` at k, `seper` with all k
-    # together, `delta_seper` (mean over the first k, each alone; a missing passage counts 0), `delta_seper_list` (all
-    # k together), `harm_rate` (share of the first k) and `accuracy`
-    measures: Mapping[str, Mapping[str, Any]]
-    # by measure tau-b with the accuracy over questions, `value` and `interval`
-    kendall: Mapping[str, Mapping[str, Any]]
+    # means over questions: `ndcg` and `recall` at k, `seper` with all k together, `delta_seper` (mean over the first
+    # k, each alone; a missing passage counts 0), `delta_seper_list` (all k together), `harm_rate` (share of the first
+    # k) and `accuracy`
+    measures: Mapping[str, Statistic]
+    kendall: Mapping[str, Statistic]  # by measure tau-b with the accuracy over questions
 
 
 @dataclass(frozen=True)
@@ -60,28 +59,25 @@ class Retrievers:
 
     questions: int
     left_out: int  # questions that cannot be measured
-    no_passage: Mapping[str, Mapping[str, Any]]  # `seper` and `accuracy` without a passage, as `measures` of a row
+    no_passage: Mapping[str, Statistic]  # `seper` and `accuracy` without a passage, as `measures` of a row
     retrievers: Sequence[RetrieverRow]  # for each retriever and number of passages
     # by depth and measure the correlation of the retrievers' order with their order by accuracy
-    order: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    order: Mapping[str, Mapping[str, Statistic]]
 
     def table(self) -> str:
         """Return the measures, and their correlation with the reader's accuracy, as Markdown."""
         measures, judged = list(self.retrievers[0].measures), list(self.retrievers[0].kendall)
         known = [("no passage", "0", self.no_passage)]
         known += [(row.retriever, str(row.k), row.measures) for row in self.retrievers]
-        values = [
-            [name, k, *(interval_cell(row[each]) if each in row else "" for each in measures)]
-            for name, k, row in known
-        ]
+        values = [[name, k, *(row.get(each, "") for each in measures)] for name, k, row in known]
         correlated = [(row.retriever, str(row.k), row.kendall) for row in self.retrievers]
         correlated += [("order of all retrievers", k, row) for k, row in self.order.items()]
-        taus = [[name, k, *(interval_cell(row[each]) for each in judged)] for name, k, row in correlated]
+        taus = [[name, k, *(row[each] for each in judged)] for name, k, row in correlated]
         return "\n\n".join(
             [
                 questions_text(self.questions, self.left_out),
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in measures)], values),
-                *([NO_MARKS] if self.retrievers[0].measures["ndcg"]["mean"] is None else []),
+                *([NO_MARKS] if self.retrievers[0].measures["ndcg"].value is None else []),
                 "Kendall's tau with the reader's accuracy, over questions",
                 markdown_table(["retriever", "k", *(_TITLES[each] for each in judged)], taus),
             ]
@@ -94,7 +90,7 @@ class Retrievers:
         marks = dict(zip(dict.fromkeys(row.k for row in rows), itertools.cycle("os^Dv"), strict=False))
         for axes, measure in zip(panels, measures, strict=True):
             for row in rows:
-                value, accuracy = row.measures[measure]["mean"], row.measures["accuracy"]["mean"]
+                value, accuracy = row.measures[measure].value, row.measures["accuracy"].value
                 if value is not None:
                     label = f"{row.retriever}, k = {row.k}"
                     axes.scatter(
@@ -245,7 +241,7 @@ def _retriever_row(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRo
     )
 
 
-def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Statistic]:
     """Return by measure the correlation of the retrievers' order with their order by accuracy."""
     accuracy = np.stack([each["accuracy"] for each in columns])
     found = {}

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from seper_reward.command import Record
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured, right_answers
 from seper_reward.options import MARGIN
 from seper_reward.reports.figures import legend_beside, new_figure, save_figure
-from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reports.tables import markdown_table
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.runtime.messages import plural
 from seper_reward.scorer import SePerScorer
-from seper_reward.statistics import ratio_over_questions, rounded
+from seper_reward.statistics import Statistic, ratio_over_questions, rounded
 from seper_reward.types import KNOWN, Query
 
 KINDS = ("helpful", "useless", "harmful")
@@ -55,35 +54,39 @@ class Search:
 
 
 @dataclass(frozen=True)
+class KindOfSearches:
+    """The searches of one kind."""
+
+    searches: int
+    share: Statistic  # of all searches
+    surely: int | None  # searches whose whole interval is on that side of 0; None for useless ones
+
+
+@dataclass(frozen=True)
 class SearchAudit(Record):
     """Effect of an agent's searches on a reader's belief in the gold answer.
 
-    ``measures`` (``_TITLES``) are each a ``mean`` and a 95 % bootstrap ``interval`` over questions. ``uncovered`` is a
-    bound for every policy on this corpus: all intervals of such a question's searches end at or below ``margin``.
-    Break-even prices are in units of belief, apart from failed calls.
+    ``measures`` are those of ``_TITLES``. ``uncovered`` is a bound for every policy on this corpus: all intervals of
+    such a question's searches end at or below ``margin``. Break-even prices are in units of belief, apart from failed
+    calls.
     """
 
+    unwritten = ("by_search",)
     rollouts: int
     questions: int
     searches: int
     left_out: int  # rollouts that cannot be measured
     needed_below: float  # SePer without a passage below which a question needs a search
     margin: float  # a search helped (harmed) if its ΔSePer is above `margin` (below `-margin`)
-    measures: Mapping[str, Mapping[str, Any]]
-    # share of searches that were `helpful`, `useless` (within `margin`) and `harmful`, and numbers of searches for
-    # which this is `surely` so (the whole interval is on that side of 0)
-    kinds: Mapping[str, Mapping[str, Any]]
+    measures: Mapping[str, Statistic]
+    kinds: Mapping[str, KindOfSearches]  # `helpful`, `useless` (within `margin`) and `harmful`
     by_search: Sequence[Search]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the content of the JSON file, without single searches."""
-        return {name: value for name, value in super().as_dict().items() if name != "by_search"}
 
     def table(self) -> str:
         """Return the measures and the kinds of searches as Markdown."""
-        measures = [[_TITLES[name], interval_cell(row)] for name, row in self.measures.items()]
+        measures = [[_TITLES[name], row] for name, row in self.measures.items()]
         kinds = [
-            [kind, str(row["searches"]), interval_cell(row), str(row.get("surely", "–"))]
+            [kind, row.searches, row.share, "–" if row.surely is None else row.surely]
             for kind, row in self.kinds.items()
         ]
         counts = f"{plural(self.rollouts, 'rollout')} of {plural(self.questions, 'question')}"
@@ -120,7 +123,7 @@ class SearchAudit(Record):
             total = sum(row.delta_seper for row in own)
             net.plot(prices, [(total - price * len(own)) / rollouts for price in prices], label=name)
         net.axhline(0, color="#7f8c8d", linewidth=0.8)
-        price = self.measures["break_even_price"]["mean"]
+        price = self.measures["break_even_price"].value
         if price is not None and 0 <= price <= 1:
             net.axvline(price, color="#7f8c8d", linewidth=0.8, linestyle="--")
             net.annotate(f"break-even {price:.2f}", (price, 0), (5, 5), textcoords="offset points", fontsize=8)
@@ -191,14 +194,14 @@ def audit_searches(
 
 def _measures(
     rollouts: Sequence[Rollout], needs: Sequence[bool], right: Sequence[bool], rows: Sequence[Search], margin: float
-) -> dict[str, Any]:
+) -> dict[str, Statistic]:
     ids = [each.question for each in rollouts]
     pairs = list(zip(rollouts, needs, strict=True))
 
-    def over_rollouts(part: Callable[[Rollout, bool], tuple[float, float]]) -> dict[str, Any]:
+    def over_rollouts(part: Callable[[Rollout, bool], tuple[float, float]]) -> Statistic:
         return ratio_over_questions(ids, [part(*pair) for pair in pairs])
 
-    def over_searches(chosen: Sequence[Search], part: Callable[[Search], float]) -> dict[str, Any]:
+    def over_searches(chosen: Sequence[Search], part: Callable[[Search], float]) -> Statistic:
         return ratio_over_questions([row.id for row in chosen], [(part(row), 1.0) for row in chosen])
 
     of_need = {need: [row for row in rows if needs[row.rollout] == need] for need in (True, False)}
@@ -222,14 +225,11 @@ def _measures(
     }
 
 
-def _kinds(rows: Sequence[Search]) -> dict[str, Any]:
-    ids = [row.id for row in rows]
+def _kinds(rows: Sequence[Search]) -> dict[str, KindOfSearches]:
     surely = {"helpful": lambda row: row.low > 0, "harmful": lambda row: row.high < 0}
-    return {
-        kind: {
-            **ratio_over_questions(ids, [(row.kind == kind, 1.0) for row in rows]),
-            "searches": sum(row.kind == kind for row in rows),
-            **({"surely": sum(row.kind == kind and surely[kind](row) for row in rows)} if kind in surely else {}),
-        }
-        for kind in KINDS
-    }
+    found = {}
+    for kind in KINDS:
+        own = [row for row in rows if row.kind == kind]
+        share = ratio_over_questions([row.id for row in rows], [(row.kind == kind, 1.0) for row in rows])
+        found[kind] = KindOfSearches(len(own), share, sum(map(surely[kind], own)) if kind in surely else None)
+    return found

@@ -11,7 +11,7 @@ from seper_reward.data.formats import Columns, as_ours, check_columns, parse_col
 from seper_reward.data.queries import as_query
 from seper_reward.labels import loop
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler, load_labeler
-from seper_reward.labels.rows import SUFFIXES
+from seper_reward.labels.rows import labeled_query
 from seper_reward.options import LabelOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import json_line
@@ -113,18 +113,15 @@ class Labeler:
         def label_all(labeler: PassageLabeler, queries: list[Query]) -> Iterator[loop.Found]:
             return loop.label_batches(labeler, in_batches(queries, size))
 
-        added = list(map(self._added, _label_rows(rows, self._labeler, label_all, self._columns)))
-        names = ("labels", "std_errors", "label_row", "label_error")
-        new = {name: [row[at] for row in added] for at, name in enumerate(names)}
+        new: dict[str, list[Any]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
+        for row in _label_rows(rows, self._labeler, label_all, self._columns):
+            labeled = None if isinstance(row, UnscorableError) else labeled_query(row, self._labeler.name)
+            new["labels"].append([] if labeled is None else list(map(float, labeled.labels)))
+            new["std_errors"].append([] if labeled is None else list(map(float, labeled.std_errors)))
+            line = "" if labeled is None else json_line(row, default=str, allow_nan=False).rstrip("\n")
+            new["label_row"].append(line)
+            new["label_error"].append("" if labeled else str(row))
         return batch.assign(**new) if hasattr(batch, "assign") else {**{name: batch[name] for name in batch}, **new}
-
-    def _added(self, row: Row) -> tuple[list[float], list[float], str, str]:
-        if isinstance(row, UnscorableError):
-            return [], [], "", str(row)
-        name = self._labeler.name
-        labels = [float(passage[name]) for passage in row["passages"]]
-        errors = [float(passage.get(f"std_error{SUFFIXES.get(name, '')}", 0.0)) for passage in row["passages"]]
-        return labels, errors, json_line(row, default=str, allow_nan=False).rstrip("\n"), ""
 
     @functools.cached_property
     def _labeler(self) -> PassageLabeler:

@@ -150,7 +150,11 @@ class LabelFolder:
         """Copy the rows of all blocks to the files of a finished run, ``summary.json`` last; return the summary."""
         sums: Sums = Counter()
         for name in self._names.labels:
-            sums.update(self._sums_of(name))
+            head = self._head(name)
+            if head["summed"] == [self._column, self._margin]:
+                sums.update({tuple(key): value for *key, value in head["sums"]})
+            else:
+                sums.update(self._sums(map(json.loads, self._rows([name]))))
         unscorable = (each for name in self._names.labels for each in self._head(name)["rejected"])
         write_lines(self.path / REJECTED, itertools.chain(rejected, unscorable), allow_nan=False)
         rows, count = self._rows(self._names.labels), -(-sums["questions",] // _ROWS_PER_FILE)
@@ -237,12 +241,6 @@ class LabelFolder:
             file.readline()
             head: dict[str, Any] = json.loads(file.readline())
         return head
-
-    def _sums_of(self, name: str) -> Sums:
-        head = self._head(name)
-        if head["summed"] == [self._column, self._margin]:
-            return Counter({tuple(key): value for *key, value in head["sums"]})
-        return self._sums(map(json.loads, self._rows([name])))
 
     def _sums(self, rows: Iterable[Mapping[str, Any]]) -> Sums:
         return sum_labels((labeled_query(row, self._column) for row in rows), self._column, self._margin)

@@ -126,13 +126,6 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
     }
 
 
-def said_responses(belief: Belief) -> list[dict[str, Any]]:
-    """Return the responses of a context with their counts, weights and support, without their tokens."""
-    columns = (belief.responses, belief.counts, belief.weights, belief.best_support)
-    names = ("text", "count", "weight", "support")
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file."""
     folder = Path(folder)

@@ -12,6 +12,7 @@ from typing import Any
 from seper_reward.data.marks import role_of, role_order
 from seper_reward.reports.tables import center, cluster_segments
 from seper_reward.runtime.imports import need
+from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery
 
 _MOST_PASSAGES = 4  # in a plot of beliefs
@@ -86,11 +87,9 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 def plot_intervals(
-    panels: Mapping[str, Mapping[str, Mapping[str, tuple[float | None, Sequence[float] | None]]]],
-    path: Path,
-    ours: Sequence[str] = (),
+    panels: Mapping[str, Mapping[str, Mapping[str, Statistic]]], path: Path, ours: Sequence[str] = ()
 ) -> None:
-    """Plot value and interval by panel, series and row; rows in ``ours`` have the colour of ΔSePer."""
+    """Plot numbers with their intervals by panel, series and row; rows in ``ours`` have the colour of ΔSePer."""
     names = list(dict.fromkeys(name for panel in panels.values() for row in panel.values() for name in row))
     most = max(map(len, panels.values()))
     figure = new_figure(2.5 + 3.5 * len(panels), (0.25 + 0.08 * most) * len(names) + 1.4)
@@ -99,13 +98,13 @@ def plot_intervals(
         for number, (label, found) in enumerate(panel.items()):
             shift = 0.6 * ((number + 0.5) / len(panel) - 0.5)
             axes.plot([], [], "o", color=f"C{number}", markersize=4, label=label)  # in the legend, also without values
-            for name, (value, interval) in found.items():
-                if value is None:
+            for name, each in found.items():
+                if each.value is None:
                     continue
                 color = f"C{number}" if most > 1 else OURS if name in ours else RIVAL
                 height = names.index(name) + shift
-                axes.plot(interval or (value, value), [height, height], color=color, linewidth=2)
-                axes.plot(value, height, "o", color=color, markersize=4)
+                axes.plot(each.interval or [each.value] * 2, [height, height], color=color, linewidth=2)
+                axes.plot(each.value, height, "o", color=color, markersize=4)
         axes.axvline(0, color="#d5d8dc", zorder=0)
         axes.set_xlabel(title)
         axes.spines[["top", "right", "left"]].set_visible(False)

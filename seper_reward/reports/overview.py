@@ -151,7 +151,7 @@ def _mean_label(passages: Sequence[LabeledPassage]) -> dict[str, Any]:
     return {
         "questions": len({passage.question for passage in passages}),
         "passages": len(passages),
-        **ratio_over_questions([each.question for each in passages], [(each.label, 1.0) for each in passages]),
+        "mean": ratio_over_questions([each.question for each in passages], [(each.label, 1.0) for each in passages]),
         "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in passages)),
         "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in passages)),
     }

@@ -13,18 +13,19 @@ from seper_reward.labels.forecast import Forecast
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.runtime.messages import plural
 from seper_reward.runtime.profiling import Profile
+from seper_reward.statistics import Statistic
 from seper_reward.types import KNOWN
 
 _DELTA_SEPER = (DELTA_SEPER, f"{DELTA_SEPER}_hard")  # labels that tables call ΔSePer
 
 
-def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as plain text, the first column aligned left, all others right."""
+def text_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as plain text, the first column aligned left, all others right; cells are written by ``str``."""
     return _layout(header, rows, "simple", "right")
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table; cells are written by ``str``."""
     return _layout(header, rows, "github", "left")
 
 
@@ -42,33 +43,18 @@ def cell(value: Any) -> str:
     return f"{value['mean']:.3f} ± {value['sd']:.3f}" if isinstance(value, Mapping) else f"{value:.3f}"
 
 
-def interval_cell(row: Mapping[str, Any]) -> str:
-    """Return a number with 3 decimals and its interval as text, a dash for ``None``.
+def lead_text(lead: Statistic | None) -> str:
+    """Return a lead with its sign, and a note if its interval contains 0 (no difference seen); a dash for none.
 
-    The number is a ``mean``, a ``value`` or Pearson's r, in the field of this name.
-
-    >>> interval_cell({"pearson": 0.7741, "interval": [0.712, 0.831]})
-    '0.774 [0.712, 0.831]'
-    """
-    number = next(row[name] for name in ("mean", "value", "pearson") if name in row)
-    if number is None:
-        return "–"
-    return f"{number:.3f}" + (f" {_interval(row['interval'])}" if row["interval"] else "")
-
-
-def lead_text(row: Mapping[str, Any]) -> str:
-    """Return ``{"lead", "interval"}`` as text, with a note if the interval contains 0 (no difference seen).
-
-    >>> lead_text({"lead": -0.002, "interval": [-0.02, 0.02]})
+    >>> lead_text(Statistic(-0.002, [-0.02, 0.02]))
     'no difference seen: -0.002 [-0.020, 0.020]'
     """
-    if row["lead"] is None:
+    if lead is None or lead.value is None:
         return "–"
-    if row["interval"] is None:
-        return f"{row['lead']:+.3f} (no interval)"
-    low, high = row["interval"]
-    text = f"{row['lead']:+.3f} {_interval(row['interval'])}"
-    return f"no difference seen: {text}" if low <= 0 <= high else text
+    if lead.interval is None:
+        return f"{lead.value:+.3f} (no interval)"
+    low, high = lead.interval
+    return f"{'no difference seen: ' * (low <= 0 <= high)}{lead.value:+.3f} [{low:.3f}, {high:.3f}]"
 
 
 def questions_text(questions: int, left_out: int) -> str:
@@ -196,17 +182,12 @@ def cluster_segments(responses: Sequence[Mapping[str, Any]]) -> list[tuple[float
     return sorted(segments, key=lambda segment: segment[2] < 0.5)
 
 
-def _layout(header: Sequence[str], rows: Iterable[Sequence[str]], style: str, align: str) -> str:
+def _layout(header: Sequence[str], rows: Iterable[Sequence[object]], style: str, align: str) -> str:
     alignment = ["left", *[align] * (len(header) - 1)]
     cells = [list(map(str, row)) for row in rows]
     return tabulate(
         cells, list(header), tablefmt=style, disable_numparse=True, colalign=alignment, headersalign=alignment
     )
-
-
-def _interval(interval: Sequence[float]) -> str:
-    low, high = interval
-    return f"[{low:.3f}, {high:.3f}]"
 
 
 def center(value: Any) -> float | None:

@@ -13,9 +13,10 @@ from seper_reward.baselines.compression import (
     measure_variants,
 )
 from seper_reward.cli import main
+from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import cells, of
+from tests.helpers import cells
 from tests.helpers import evaluation_arguments as arguments
 
 A, B, C = (Passage(f"text of {name}", id=name) for name in "abc")
@@ -65,14 +66,14 @@ def test_variants_by_hand(scorer):
     for key, (one, two) in deltas.items():
         row, (reranker, compression, k) = rows[key], key
         without = deltas["none" if compression == "none" else reranker, "none", k]
-        assert row["delta_seper"]["mean"] == pytest.approx((one + two) / 2), key
+        assert row["delta_seper"]["value"] == pytest.approx((one + two) / 2), key
         if key[:2] == ("none", "none"):
             assert row["lead"] is None
         else:
-            assert row["lead"]["lead"] == pytest.approx((one + two - sum(without)) / 2), key
-        assert row["harm_rate"]["mean"] == ((one < -0.1) + (two < -0.1)) / 2, key
-    assert rows["none", "none", 2]["exact_match"]["mean"] == 0.5  # c is among the two passages of the second question
-    assert rows["back", "none", 1]["exact_match"]["mean"] == 1.0
+            assert row["lead"]["value"] == pytest.approx((one + two - sum(without)) / 2), key
+        assert row["harm_rate"]["value"] == ((one < -0.1) + (two < -0.1)) / 2, key
+    assert rows["none", "none", 2]["exact_match"]["value"] == 0.5  # c is among the two passages of the second question
+    assert rows["back", "none", 1]["exact_match"]["value"] == 1.0
     tokens = len(scorer.sampler.tokenizer("text of a", add_special_tokens=False).input_ids)
     assert (rows["none", "none", 2]["tokens"], rows["none", "none", 2]["passages"]) == (2 * tokens, 2.0)
     assert rows["none", "first", 2]["tokens"] == 1.0
@@ -85,7 +86,7 @@ def test_harm_needs_the_whole_interval(scorer):
         scorer.half = 2 * std_error
         result = measure_variants({"stub": scorer}, QUERIES, FOUND, {}, [], depths=(1,))
         (row,) = result.readers["stub"].variants
-        assert row.harm_rate["mean"] == harmed
+        assert row.harm_rate.value == harmed
 
 
 def test_settings_are_checked(scorer):
@@ -99,8 +100,10 @@ def test_settings_are_checked(scorer):
 
 
 def test_tables():
-    plain = VariantResult("none", "none", 5, of(0.2, [0.1, 0.3]), None, of(0.5), of(0.25), 4.5, 203.4)
-    lead = {"lead": -0.01, "interval": [-0.05, 0.02], "sd": 0.1}
+    plain = VariantResult(
+        "none", "none", 5, Statistic(0.2, [0.1, 0.3]), None, Statistic(0.5), Statistic(0.25), 4.5, 203.4
+    )
+    lead = Statistic(-0.01, [-0.05, 0.02])
     short = replace(plain, compression="longllmlingua", tokens=99.6, lead=lead)
     table = CompressionResult(10, {"embedded": ReaderResult(9, 1, 0.4, [plain, short])}).table()
     assert table.startswith("Reader embedded: 9 questions, 1 left out, SePer without a passage 0.400\n\n| k ")

@@ -53,18 +53,18 @@ def test_votes_by_hand():
     assert (result["questions"], result["folds"]) == (35, 3)
     kinds = [query.id[-1] for query in QUERIES if query.id != "5c"]
     share = {kind: kinds.count(kind) / 35 for kind in "abcde"}
-    accuracies = {name: row["accuracy"]["mean"] for name, row in result["consistency"]["sources"].items()}
+    accuracies = {name: row["accuracy"]["value"] for name, row in result["consistency"]["sources"].items()}
     assert accuracies["one"] == accuracies["two"] == pytest.approx(share["a"] + share["b"], abs=1e-4)
     assert accuracies["three"] == pytest.approx(share["c"], abs=1e-4)
-    assert result["best_single"]["accuracy"]["mean"] == accuracies["three"]
-    assert result["best_single"]["chosen"] == {"three": 3}
+    assert result["best_single"]["value"] == accuracies["three"]
+    assert result["chosen"] == {"three": 3}
     consistent = result["consistency"]
-    assert consistent["upper_bound"]["mean"] == pytest.approx(share["a"] + share["b"] + share["c"], abs=1e-4)
+    assert consistent["upper_bound"]["value"] == pytest.approx(share["a"] + share["b"] + share["c"], abs=1e-4)
     # where the first two agree they win, and where none do the weight of the third decides: all can be right
     for name in ("eor_paper", "eor_official", "eor_default"):
         found = result["voters"][name]
-        assert found["accuracy"]["mean"] == consistent["upper_bound"]["mean"], name
-        assert found["lead"]["lead"] == pytest.approx(share["a"] + share["b"], abs=1e-4)
+        assert found["accuracy"]["value"] == consistent["upper_bound"]["value"], name
+        assert found["lead"]["value"] == pytest.approx(share["a"] + share["b"], abs=1e-4)
         assert found["mrlr"] == 0.0
     assert (consistent["questions"], consistent["left_out"]) == (35, 1)
     assert consistent["win_ratio"]["three"]["one"] == pytest.approx(
@@ -90,15 +90,13 @@ def test_weights_are_of_other_folds():
     asking = Half()
     asking.asked = iter(queries)
     result = asdict(eor(asking, queries, {name: rows[:12] for name, rows in SOURCES.items()}, folds=2))
-    assert result["best_single"] == {
-        "accuracy": {"mean": 0.0, "interval": None},  # what is best on the one half is wrong on the other
-        "chosen": {"one": 1, "three": 1},
-    }
-    assert result["consistency"]["upper_bound"]["mean"] == 1.0
+    assert result["best_single"]["value"] == 0.0  # what is best on the one half is wrong on the other
+    assert result["chosen"] == {"one": 1, "three": 1}
+    assert result["consistency"]["upper_bound"]["value"] == 1.0
     # so are the votes; of their 12 errors the first two retrievers have the 5 of a right, the third the 7 of c
     assert list(result["voters"]) == ["eor_paper", "eor_official", "eor_default"]
     for name, row in result["voters"].items():
-        assert (row["accuracy"]["mean"], row["mrlr"]) == (0.0, pytest.approx((5 + 5 + 7) / 36, abs=1e-4)), name
+        assert (row["accuracy"]["value"], row["mrlr"]) == (0.0, pytest.approx((5 + 5 + 7) / 36, abs=1e-4)), name
 
 
 def test_too_little_to_learn_from():
@@ -133,10 +131,10 @@ def test_consistency_by_hand():
     assert (result["questions"], result["left_out"]) == (3, 1)
     none, one = result["sources"]["none"], result["sources"]["one"]
     # without a passage only b is right, with one only c
-    assert none["accuracy"]["mean"] == one["accuracy"]["mean"] == pytest.approx(1 / 3, abs=1e-4)
+    assert none["accuracy"]["value"] == one["accuracy"]["value"] == pytest.approx(1 / 3, abs=1e-4)
     assert result["win_ratio"] == {"none": {"none": None, "one": 0.5}, "one": {"none": 0.5, "one": None}}
-    assert none["mrwr"]["mean"] == none["mrlr"]["mean"] == 0.5
-    assert result["upper_bound"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert none["mrwr"]["value"] == none["mrlr"]["value"] == 0.5
+    assert result["upper_bound"]["value"] == pytest.approx(2 / 3, abs=1e-4)
     third = pytest.approx(1 / 3, abs=1e-4)
     assert none["errors"] == {
         "wrong": pytest.approx(2 / 3, abs=1e-4), "retriever": 1.0, "hallucination": 0.0, "extraction": 0.0,
@@ -148,7 +146,7 @@ def test_consistency_by_hand():
     }  # fmt: skip
     assert (none["abstained"], one["abstained"]) == (0.0, third)
     # a pool of one is right as often as the mean source; a pool of both is right about b and c
-    assert [each["mean"] for each in result["upper_bound_by_size"]] == [third, pytest.approx(2 / 3, abs=1e-4)]
+    assert [each["value"] for each in result["upper_bound_by_size"]] == [third, pytest.approx(2 / 3, abs=1e-4)]
     # no passage holds no answer, one passage holds two of three
     two_thirds, errors = pytest.approx(2 / 3, abs=1e-4), result["error_win_ratio"]
     assert errors["retriever"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
@@ -175,7 +173,7 @@ def test_errors_of_short_responses():
 def test_right_by_meaning():
     answered = [(Query("q", "Who?", ("Ann Lee",)), [(), (Passage("A. Lee did."),)], ("Ms Lee", "Lee"))]
     exact = compared(["none", "one"], answered)
-    assert (exact.upper_bound["mean"], exact.sources["one"].errors["retriever"]) == (0.0, 1.0)
+    assert (exact.upper_bound.value, exact.sources["one"].errors["retriever"]) == (0.0, 1.0)
     found = consistency(["none", "one"], answered, 0, np.array([[True], [True]]))
     # a passage that holds a right response holds the answer
     assert (found.sources["none"].errors["retriever"], found.sources["one"].errors["retriever"]) == (1.0, 0.0)
@@ -186,7 +184,7 @@ def test_intervals_are_over_questions():
     result = asdict(compared(["none", "one"], ANSWERED * 4))
     low, high = result["sources"]["one"]["mrwr"]["interval"]
     assert 0 <= low < 0.5 < high <= 1
-    assert np.isclose(result["sources"]["one"]["mrwr"]["mean"], 0.5)
+    assert np.isclose(result["sources"]["one"]["mrwr"]["value"], 0.5)
 
 
 @pytest.fixture
@@ -225,19 +223,19 @@ def test_a_trained_ensemble_answers(lane, capsys):
     assert by_kind["a"]["scores"][by_kind["a"]["source"]] == max(filter(None, by_kind["a"]["scores"].values()))
     result = read_json(lane / "out.json")
     assert (result["questions"], result["left_out"]) == (35, 1)
-    assert result["accuracy"]["mean"] == pytest.approx(sum(row["right"] for row in rows) / 35, abs=1e-4)
+    assert result["accuracy"]["value"] == pytest.approx(sum(row["right"] for row in rows) / 35, abs=1e-4)
     assert sum(result["chosen"].values()) == 35
     # the third is right where the first two are not: in c, and they are right in a and b
-    alone = {name: row["mean"] for name, row in result["sources"].items()}
+    alone = {name: row["value"] for name, row in result["sources"].items()}
     assert list(alone) == ["one", "two", "three"]
-    assert max(alone.values()) < result["accuracy"]["mean"]
+    assert max(alone.values()) < result["accuracy"]["value"]
     # new questions need no gold answers, and have the same answers
     assert main([*words, str(lane / "new.jsonl")]) == 0
     new = list(read_lines(lane / "answers.jsonl"))
     assert new == [{name: value for name, value in row.items() if name != "right"} for row in rows]
     result = read_json(lane / "out.json")
-    assert result["accuracy"]["mean"] is None
-    assert {row["mean"] for row in result["sources"].values()} == {None}
+    assert result["accuracy"]["value"] is None
+    assert {row["value"] for row in result["sources"].values()} == {None}
 
 
 def test_load_and_save_exclude_each_other(lane, capsys):
@@ -277,7 +275,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert found["win_ratio"]["none"]["bm25@1"] == 0.0
     assert (tmp_path / "ratios.svg").read_text().startswith("<?xml")
     for row in result["voters"].values():
-        assert row["accuracy"]["mean"] == 0.0  # a random reader
+        assert row["accuracy"]["value"] == 0.0  # a random reader
         assert list(row["weights"]["retrievers"]) == ["none", "bm25@1", "bm25@2@RR@1"]
     assert result["per_question"]["calls"] == 2.0  # greedily; two of the sources show one passage
     assert len(found["upper_bound_by_size"]) == 3

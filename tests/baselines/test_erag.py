@@ -67,7 +67,7 @@ def test_correlations_by_hand():
     result = asdict(erag(QUERIES, {"given": Given()}, labelers, Answering(), depths=(1, 2), margin=0.3))
     assert (result["metric"], result["questions"]) == ("token_f1", 5)
     found = result["retrievers"]["given"]
-    assert found["end_to_end"]["2"]["mean"] == pytest.approx((0.7 + 0.9 + 0.2 + 0.3) / 4)
+    assert found["end_to_end"]["2"]["value"] == pytest.approx((0.7 + 0.9 + 0.2 + 0.3) / 4)
     # a, b, c and e: the reader cannot be asked about d
     expected = {
         ("p", 1): ([0.9, 0.2, -0.3, 0.4], [0.8, 0.1, 0.0, 0.3]),
@@ -84,7 +84,7 @@ def test_correlations_by_hand():
     gains = [0.8 - 0.5, 0.1, 0.0 - 0.1, 0.3 - 0.9]
     row = found["correlation"]["gain"]["all"]["1"]["p"]["kendall"]["value"]
     assert row == pytest.approx(stats.kendalltau([0.9, 0.2, -0.3, 0.4], gains).statistic, abs=1e-4)
-    assert found["end_to_end"]["0"]["mean"] == pytest.approx((0.5 + 0.1 + 0.9) / 4)
+    assert found["end_to_end"]["0"]["value"] == pytest.approx((0.5 + 0.1 + 0.9) / 4)
     assert found["labels"]["some"]["left_out"] == ["no b"]
     assert found["labels"]["some"]["questions"] == 4
     assert found["labels"]["some"]["label"] == pytest.approx((0.9 + 0.1 - 0.3 + 0.5 - 0.2 + 0.4) / 7, abs=1e-4)

@@ -62,32 +62,32 @@ def test_judgments_by_hand(scorer):
     assert (result["questions"], result["without_relevant"]) == (3, 1)
     found = result["judges"]["j"]
     # of a the first two are chosen, of b the last, of c none
-    assert found["chosen"]["mean"] == 1.0
+    assert found["chosen"]["value"] == 1.0
     assert (found["precision"], found["recall"]) == pytest.approx((2 / 3, 2 / 4), abs=1e-4)
     assert found["f1"] == pytest.approx(2 * (2 / 3) * 0.5 / (2 / 3 + 0.5), abs=1e-4)
     precision, recall = (0.5 + 1 + 0) / 3, (1 + 0.5 + 0) / 3
-    assert found["mean_precision"]["mean"] == pytest.approx(precision)
-    assert found["mean_recall"]["mean"] == pytest.approx(recall)
+    assert found["mean_precision"]["value"] == pytest.approx(precision)
+    assert found["mean_recall"]["value"] == pytest.approx(recall)
     assert found["f1_of_means"] == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-4)
     # by labels: a has its relevant one first; b has them first and third; c has it last
     b = (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))
-    assert found["ndcg@3"]["mean"] == pytest.approx((1 + b + 0) / 3, abs=1e-4)
-    assert found["ndcg@20"]["mean"] == pytest.approx((1 + b + 1 / math.log2(5)) / 3, abs=1e-4)
+    assert found["ndcg@3"]["value"] == pytest.approx((1 + b + 0) / 3, abs=1e-4)
+    assert found["ndcg@20"]["value"] == pytest.approx((1 + b + 1 / math.log2(5)) / 3, abs=1e-4)
     # the reader is right with the chosen ones of a and b, and half right without any
-    assert found["answers"]["exact_match"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
-    assert found["answers"]["token_f1"]["mean"] == pytest.approx((2 + 2 / 3) / 3, abs=1e-4)
-    assert result["answers"]["no passage"]["token_f1"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
-    assert result["answers"]["relevant passages"]["exact_match"]["mean"] == 1.0
+    assert found["answers"]["exact_match"]["value"] == pytest.approx(2 / 3, abs=1e-4)
+    assert found["answers"]["token_f1"]["value"] == pytest.approx((2 + 2 / 3) / 3, abs=1e-4)
+    assert result["answers"]["no passage"]["token_f1"]["value"] == pytest.approx(2 / 3, abs=1e-4)
+    assert result["answers"]["relevant passages"]["exact_match"]["value"] == 1.0
     labels = [label for row in LABELS.values() for label in row]
     marks = [mark for name in LABELS for mark in MARKS[name]]
-    assert found["agreement"]["marks"]["pearson"] == pytest.approx(np.corrcoef(labels, marks)[0, 1], abs=1e-4)
-    assert found["agreement"]["reference"]["pearson"] == 1.0
+    assert found["agreement"]["marks"]["value"] == pytest.approx(np.corrcoef(labels, marks)[0, 1], abs=1e-4)
+    assert found["agreement"]["reference"]["value"] == 1.0
     assert found["per_question"]["calls"] == 0.0
 
 
 def test_a_judge_of_ranks_has_an_order_of_its_own(scorer):
     found = judgments(scorer, QUERIES[:3], {"j": Scripted(["b"], ranked=True)}).as_dict()["judges"]["j"]
-    assert found["ndcg@3"]["mean"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
+    assert found["ndcg@3"]["value"] == pytest.approx((1 / math.log2(3) + 1) / 2, abs=1e-4)
     assert found["questions"] == 2
     assert found["left_out"] == ["no b"]
     assert "reference" not in found["agreement"]
@@ -114,18 +114,18 @@ def test_grades_by_hand(scorer):
     found = result.as_dict()
     best = 3 + 1 / math.log2(3)
     # the given order is a, b, c: (1 + 3 / log2 3) / (3 + 1 / log2 3), as trec_eval has it
-    assert found["given_order"]["ndcg@5"]["mean"] == pytest.approx(0.797, abs=1e-3)
-    assert found["given_order"]["ndcg@1"]["mean"] == pytest.approx(1 / 3, abs=1e-4)
+    assert found["given_order"]["ndcg@5"]["value"] == pytest.approx(0.797, abs=1e-3)
+    assert found["given_order"]["ndcg@1"]["value"] == pytest.approx(1 / 3, abs=1e-4)
     by_utility = (3 / math.log2(3) + 1 / math.log2(4)) / best
-    assert found["judges"]["j"]["ndcg@5"]["mean"] == pytest.approx(by_utility, abs=1e-4)
-    assert found["judges"]["j"]["relevance_ndcg@5"]["mean"] == 1.0
+    assert found["judges"]["j"]["ndcg@5"]["value"] == pytest.approx(by_utility, abs=1e-4)
+    assert found["judges"]["j"]["relevance_ndcg@5"]["value"] == 1.0
     # of b and c, which are chosen, only b has grade 2 or more; from grade 1 on a would be missed
     assert [found["judges"]["j"][each] for each in ("precision", "recall")] == [0.5, 1.0]
     one = judgments(scorer, queries, {"j": Graded()}).as_dict()["judges"]["j"]
     assert [one[each] for each in ("precision", "recall")] == [0.5, 0.5]
     gold = found["judges"]["gold"]
-    assert [gold[each] for each in ("precision", "recall", "ndcg@5")] == [1.0, 1.0, {"mean": 1.0, "interval": None}]
-    assert gold["agreement"]["marks"]["pearson"] == 1.0
+    assert [gold[each] for each in ("precision", "recall", "ndcg@5")] == [1.0, 1.0, {"value": 1.0, "interval": None}]
+    assert gold["agreement"]["marks"]["value"] == 1.0
     rows = result.table().splitlines()
     assert rows[2].split() == ["given", "order", "1", *"––––", "0.333", *["0.797"] * 4]
     assert rows[4].split()[:4] == ["j,", "by", "relevance", "1"]
@@ -138,8 +138,8 @@ def test_a_judge_that_is_never_understood_has_no_numbers(scorer):
     found = judgments(scorer, QUERIES, {"j": Scripted("abc")}, reference=GoldLabeler()).as_dict()["judges"]["j"]
     assert (found["questions"], len(found["left_out"])) == (0, 3)
     assert found["precision"] is found["f1_of_means"] is None
-    assert found["answers"]["exact_match"] == found["ndcg@1"] == {"mean": None, "interval": None}
-    assert found["agreement"]["marks"] == {"pearson": None, "interval": None}
+    assert found["answers"]["exact_match"] == found["ndcg@1"] == {"value": None, "interval": None}
+    assert found["agreement"]["marks"] == {"value": None, "interval": None}
 
 
 def test_marks_are_needed(scorer):
@@ -163,7 +163,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert result["judges"]["contains"]["f1"] == 1.0
     found = result["judges"]["erag"]
     assert found["questions"] == 3
-    assert found["agreement"]["reference"]["pearson"] is not None
+    assert found["agreement"]["reference"]["value"] is not None
     assert found["per_question"]["calls"] == 4  # without a passage, and with each of three
     assert main(["baseline", "item", *words, "--relevant_from", "0"]) == 2
     assert "relevant_from must be at least 1, got 0" in capsys.readouterr().err
@@ -188,9 +188,9 @@ def test_graded_judgments_without_gold_answers(tiny_reader, tiny_entailment, tmp
     result = json.loads((tmp_path / "out.json").read_text())
     found = result["judges"]["gold"]
     assert (result["questions"], found["precision"], found["recall"]) == (2, 1.0, 1.0)
-    assert found["ndcg@3"]["mean"] == 1.0
+    assert found["ndcg@3"]["value"] == 1.0
     # the order of the judgments: a (3), b (0), c (1); then c (2), a (0)
     first = (3 + 1 / 2) / (3 + 1 / np.log2(3))
-    assert result["given_order"]["ndcg@3"]["mean"] == pytest.approx((first + 1) / 2, abs=1e-4)
-    assert found["answers"]["exact_match"] == {"mean": None, "interval": None}
+    assert result["given_order"]["ndcg@3"]["value"] == pytest.approx((first + 1) / 2, abs=1e-4)
+    assert found["answers"]["exact_match"] == {"value": None, "interval": None}
     assert "reference" not in found["agreement"]

@@ -14,9 +14,10 @@ from seper_reward.baselines.workflows import (
     compare_workflows,
 )
 from seper_reward.cli import main
+from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query
 from tests.evaluate.stubs import Given, StubScorer
-from tests.helpers import ScriptedModel, ScriptedSampler, cells, of
+from tests.helpers import ScriptedModel, ScriptedSampler, cells
 from tests.helpers import evaluation_arguments as arguments
 
 A, B = Passage("Ida owns it.", id="a"), Passage("Fog.", id="b")
@@ -50,7 +51,7 @@ def test_workflows_by_hand(scorer):
     assert result["baseline_seper"] == pytest.approx(0.35)
     found = result["workflows"]
     means = {
-        name: {key: found[name][key]["mean"] for key in ("accuracy", "delta_seper", "searches")} for name in found
+        name: {key: found[name][key]["value"] for key in ("accuracy", "delta_seper", "searches")} for name in found
     }
     assert means == {
         "closed_book": {"accuracy": 0.5, "delta_seper": 0.0, "searches": 0.0},
@@ -60,16 +61,16 @@ def test_workflows_by_hand(scorer):
         "iter_retgen": {"accuracy": 0.5, "delta_seper": pytest.approx((0.4 - 0.2) / 2), "searches": 2.0},
     }
     first, refused = found["ret_robust"]["steps"]
-    assert (first["share"], first["refused"], first["gain"]["mean"]) == (1.0, 0.0, pytest.approx(0.05))
-    assert (refused["share"], refused["refused"], refused["gain"]["mean"]) == (0.5, 1.0, pytest.approx(0.4 / 2))
+    assert (first["share"], first["refused"], first["gain"]["value"]) == (1.0, 0.0, pytest.approx(0.05))
+    assert (refused["share"], refused["refused"], refused["gain"]["value"]) == (0.5, 1.0, pytest.approx(0.4 / 2))
     for row in found.values():
-        assert sum(step["gain"]["mean"] for step in row["steps"]) == pytest.approx(row["delta_seper"]["mean"])
+        assert sum(step["gain"]["value"] for step in row["steps"]) == pytest.approx(row["delta_seper"]["value"])
     assert found["closed_book"]["per_search"] is None
     assert found["iter_retgen"]["per_search"] == pytest.approx(0.2 / 4)
     assert found["retrieve"]["lead"] is None
-    assert found["ret_robust"]["lead"]["accuracy"]["lead"] == 0.5
-    assert found["ret_robust"]["lead"]["delta_seper"]["lead"] == pytest.approx(0.2)
-    assert 0 < found["closed_book"]["tokens"]["mean"] < found["retrieve"]["tokens"]["mean"]
+    assert found["ret_robust"]["lead"]["accuracy"]["value"] == 0.5
+    assert found["ret_robust"]["lead"]["delta_seper"]["value"] == pytest.approx(0.2)
+    assert 0 < found["closed_book"]["tokens"]["value"] < found["retrieve"]["tokens"]["value"]
     told = result["traces"][1]["ret_robust"]
     assert (told["answer"], told["right"]) == ("Bob", 1.0)
     assert [(step["did"], step["passages"], step["gain"]) for step in told["steps"]] == [
@@ -93,9 +94,9 @@ def test_names_and_questions_are_checked(scorer):
 
 
 def test_tables():
-    row = WorkflowResult(of(0.5), of(0.1), of(0.0), of(54.4), None, [], None)
-    lead = {"lead": 0.2, "interval": [0.1, 0.3], "sd": 0.1}
-    step = StepResult(0.25, 1.0, of(-0.2, [-0.4, -0.1]))
+    row = WorkflowResult(Statistic(0.5), Statistic(0.1), Statistic(0.0), Statistic(54.4), None, [], None)
+    lead = Statistic(0.2, [0.1, 0.3])
+    step = StepResult(0.25, 1.0, Statistic(-0.2, [-0.4, -0.1]))
     other = replace(row, lead={"accuracy": lead}, per_search=0.05, steps=[step])
     table = WorkflowsResult(2, 0, 0.3, {"closed_book": row, "flare": other}, []).table()
     assert cells(table, ["closed_book"]) == ["0.500", "0.100", "–", "0.00", "54", "–"]
@@ -115,10 +116,10 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
     assert out.startswith("3 questions, SePer without a passage 0.")
     assert "| iter_retgen " in out
     result = json.loads((tmp_path / "out.json").read_text())
-    assert result["workflows"]["iter_retgen"]["searches"]["mean"] == 2.0
+    assert result["workflows"]["iter_retgen"]["searches"]["value"] == 2.0
     for row in result["workflows"].values():
-        total = sum(step["gain"]["mean"] for step in row["steps"])
-        assert total == pytest.approx(row["delta_seper"]["mean"], abs=5e-4)
+        total = sum(step["gain"]["value"] for step in row["steps"])
+        assert total == pytest.approx(row["delta_seper"]["value"], abs=5e-4)
     assert (tmp_path / "searches.svg").read_text().startswith("<?xml")
     assert main(["baseline", "workflows", *words]) == 0
     assert json.loads((tmp_path / "out.json").read_text()) == result  # tokens, too, though the cache knew all

@@ -26,7 +26,7 @@ from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of, spread
 from seper_reward.estimators.draws import difference, drawn_by_mass, drawn_by_weight, estimate
 from seper_reward.estimators.seper import response_weights
-from seper_reward.evaluate.contexts import choose_passages
+from seper_reward.evaluate.correlation import choose_passages
 from seper_reward.scorer import beliefs_of
 from seper_reward.types import Estimate, Leaf, Pair, Query, Responses, unwrap
 from tests.benchmarks.common import CLOCK, SHARED, clocked, finish, parser

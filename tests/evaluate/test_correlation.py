@@ -11,8 +11,7 @@ from scipy.stats import pearsonr
 from seper_reward import SePerScorer
 from seper_reward.cli import main
 from seper_reward.data.queries import as_query
-from seper_reward.evaluate.contexts import choose_passages, contexts_of
-from seper_reward.evaluate.correlation import correlation, unknown_to
+from seper_reward.evaluate.correlation import choose_passages, contexts_of, correlation, unknown_to
 from seper_reward.evaluate.measures import Measures
 from seper_reward.judge.judge import Judge
 from seper_reward.types import Asked, Passage, Query, Responses, UnscorableError, unwrap
@@ -62,10 +61,10 @@ def test_the_command_agrees_with_scipy(tiny_reader, tiny_entailment, tiny_scorer
         ],
     }
     for name, values in columns.items():
-        assert result["pearson"][name] == pytest.approx(pearsonr(values, marks).statistic, abs=1e-3)
+        found = result["pearson"][name]
+        assert found["value"] == pytest.approx(pearsonr(values, marks).statistic, abs=1e-3)
         assert result["p_value"][name] == pytest.approx(pearsonr(values, marks).pvalue, abs=1e-2)
-        low, high = result["interval"][name]
-        assert low <= result["pearson"][name] <= high
+        assert found["interval"][0] <= found["value"] <= found["interval"][1]
     rivals = {"exact_match", "bleu", "rouge_l", "bert_score", "answer_log_prob", "answer_perplexity"}
     assert rivals | {"response_perplexity", "contains", "question_words"} == set(result["pearson"]) - set(columns)
     assert result["n"] == 9
@@ -151,7 +150,7 @@ def test_the_rivals_by_hand(tiny_scorer, monkeypatch):
     assert result.mean["exact_match"] == {"0": 0.0, "1": 0.5}  # 3 of 4 less 1 of 4
     # ROUGE-L of "Ann Ray" is 1/2, so 3.5 of 4 less 1 of 4
     assert result.mean["rouge_l"]["1"] == pytest.approx(0.625)
-    assert result.pearson["exact_match"] == 1.0
+    assert result.pearson["exact_match"].value == 1.0
     # BLEU of "ann lee." has 2 of 3 words, 1 of 2 pairs and half of a triple; of "Ann Ray" 1 of 2, and half a pair
     assert result.mean["bleu"]["1"] == pytest.approx((6 ** (-1 / 3) + 2 + 0.5) / 4 - 0.25, abs=1e-4)
     assert result.mean["bert_score"]["0"] == 0

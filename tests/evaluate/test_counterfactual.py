@@ -39,15 +39,15 @@ def test_planted_answers_are_compared_with_supporting_ones(tiny_reader, tiny_ent
     wrong, neutral = ([row[place].delta_seper for row in expected] for place in (1, 2))
     kinds = result["kinds"]
     for kind, values, passages in (("supporting", right, 6), ("planted", wrong, 3), ("neutral", neutral, 3)):
-        assert kinds[kind]["delta_seper"]["mean"] == pytest.approx(sum(values) / 3, abs=1e-3)
+        assert kinds[kind]["delta_seper"]["value"] == pytest.approx(sum(values) / 3, abs=1e-3)
         assert (kinds[kind]["questions"], kinds[kind]["passages"]) == (3, passages)
     soft = [row[place].soft for row in expected for place in (0, 3)]
-    assert kinds["supporting"]["harmful"]["mean"] == pytest.approx(sum(each.high < 0 for each in soft) / 6, abs=1e-3)
-    assert kinds["supporting"]["helpful"]["mean"] == pytest.approx(sum(each.low > 0 for each in soft) / 6, abs=1e-3)
+    assert kinds["supporting"]["harmful"]["value"] == pytest.approx(sum(each.high < 0 for each in soft) / 6, abs=1e-3)
+    assert kinds["supporting"]["helpful"]["value"] == pytest.approx(sum(each.low > 0 for each in soft) / 6, abs=1e-3)
     lower = sum(w < r for w, r in zip(wrong, right, strict=True)) / 3
-    assert result["lower_than_supporting"]["mean"] == pytest.approx(lower, abs=1e-3)
+    assert result["lower_than_supporting"]["value"] == pytest.approx(lower, abs=1e-3)
     lead = sum(w - n for w, n in zip(wrong, neutral, strict=True)) / 3
-    assert result["lead_over_neutral"]["lead"] == pytest.approx(lead, abs=1e-3)
+    assert result["lead_over_neutral"]["value"] == pytest.approx(lead, abs=1e-3)
     assert (result["questions"], result["left_out"]) == (3, 2)
     with pytest.raises(ValueError, match="marked 'counterfactual'"):
         counterfactual(tiny_scorer, [as_query(records[-1])])
@@ -79,11 +79,11 @@ def test_harm_is_by_intervals_and_by_what_the_reader_knows(monkeypatch):
     marks = ({"relevant": True}, {"relevant": False, "counterfactual": True}, {"relevant": False})
     passages = tuple(Passage(name, id=name, metadata=own) for name, own in zip(names, marks, strict=True))
     found = counterfactual(None, [Query(name, name, ("Ann",), passages) for name in given])
-    means = {kind: row.delta_seper["mean"] for kind, row in found.kinds.items()}
+    means = {kind: row.delta_seper.value for kind, row in found.kinds.items()}
     assert means == pytest.approx({"supporting": 0.35, "planted": -0.3, "neutral": -0.025})
-    harmful = {kind: row.harmful["mean"] for kind, row in found.kinds.items()}
+    harmful = {kind: row.harmful.value for kind, row in found.kinds.items()}
     assert harmful == {"supporting": 0.0, "planted": 0.5, "neutral": 0.0}
-    assert found.kinds["supporting"].helpful["mean"] == 1.0  # .1 and .6, both beyond .06
-    assert found.known["planted"].harmful["mean"] == 1.0
-    assert found.lead_over_neutral["lead"] == pytest.approx((-0.55 + 0.0) / 2)
+    assert found.kinds["supporting"].helpful.value == 1.0  # .1 and .6, both beyond .06
+    assert found.known["planted"].harmful.value == 1.0
+    assert found.lead_over_neutral.value == pytest.approx((-0.55 + 0.0) / 2)
     assert "planted, known questions" in found.table()

@@ -14,7 +14,7 @@ from seper_reward.evaluate.interventions import ARMS, Case
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
-from seper_reward.statistics import slope, spearman, statistic_over_questions
+from seper_reward.statistics import Statistic, slope, spearman, statistic_over_questions
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses
 from tests.tiny_models import lane_rows
 
@@ -58,22 +58,22 @@ def test_comparison_by_hand():
     assert (found.questions, found.searches, found.helpful, found.harmful) == (3, 5, 1, 2)  # .4 ± .3 is not sure
     ours, outcome = (found.credits[name]["measures"] for name in ("delta_seper", "outcome"))
     # ranks of the effect 4, 1, 3, 2 and of the credit 4, 1, 2, 3: rho = 1 - 6 · 2 / 60
-    assert ours["Spearman"]["value"] == 0.8
+    assert ours["Spearman"].value == 0.8
     # the sure effects are .5, -.3 and -.2: right, right, wrong; the outcome right, wrong, and undecided
-    assert (ours["sign right"]["value"], outcome["sign right"]["value"]) == (0.6667, 0.5)
-    assert (ours["harmful found"]["value"], outcome["harmful found"]["value"]) == (0.5, 0.0)
+    assert (ours["sign right"].value, outcome["sign right"].value) == (0.6667, 0.5)
+    assert (ours["harmful found"].value, outcome["harmful found"].value) == (0.5, 0.0)
     # credits .4, -.2, .1, .2 have mean .125; their products with the effects sum to .22, their squares to .1875
-    assert ours["slope"]["value"] == pytest.approx(0.22 / 0.1875, abs=1e-4)
-    assert ours["lead over outcome"]["value"] == pytest.approx(0.8 - outcome["Spearman"]["value"], abs=2e-4)
-    assert found.credits["delta_seper"]["effects"]["swapped, E"]["value"] == -0.8
+    assert ours["slope"].value == pytest.approx(0.22 / 0.1875, abs=1e-4)
+    assert ours["lead over outcome"].value == pytest.approx(0.8 - outcome["Spearman"].value, abs=2e-4)
+    assert found.credits["delta_seper"]["effects"]["swapped, E"].value == -0.8
     assert found.parts == {"1-hop": 1, "2-hop": 4, "search 1": 3, "search 2": 2, "known": 1, "not known": 4}
-    assert found.credits["delta_seper"]["parts"]["search 1"]["value"] == 0.5
-    assert found.credits["delta_seper"]["parts"]["known"]["value"] is None
+    assert found.credits["delta_seper"]["parts"]["search 1"].value == 0.5
+    assert found.credits["delta_seper"]["parts"]["known"].value is None
     assert found.tokens == {"delta_seper": 14.0, "outcome": 14.0}
-    assert found.effects["removed, E"]["value"] == 0.08
+    assert found.effects["removed, E"].value == 0.08
     # halves: ranks 5, 2, 3, 1, 4 and 4, 1, 3, 2, 5: rho = 1 - 6 · 4 / 120 = .8
-    assert found.ceiling["value"] == pytest.approx(math.sqrt(1.6 / 1.8), abs=1e-4)
-    assert ours["Spearman"]["interval"] == [-1.0, 1.0]  # over three questions
+    assert found.ceiling.value == pytest.approx(math.sqrt(1.6 / 1.8), abs=1e-4)
+    assert ours["Spearman"].interval == [-1.0, 1.0]  # over three questions
 
 
 def test_table_and_figure(tmp_path):
@@ -98,7 +98,7 @@ def test_statistics_of_rows():
     assert math.isnan(slope(np.ones(3), others[:3]))
     numbers = np.array([0.0, 0.0, 0.0, 1.0])
     alone = statistic_over_questions(["a"] * 4, lambda at: float(numbers[at].mean()))
-    assert alone == {"value": 0.25, "interval": None}
+    assert alone == Statistic(0.25)
     # the three rows of question a are drawn together
     means = {0.0, 0.25, 1.0}
     seen = []

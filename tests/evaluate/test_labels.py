@@ -101,18 +101,18 @@ ROWS = rows_of(
 
 def test_agreement_over_parts_and_kinds_by_hand():
     found = agreement(ROWS, "ours", known_left_out=2)
-    ours = {part: each["value"] for part, each in found.measures["ours"].items()}
+    ours = {part: each.value for part, each in found.measures["ours"].items()}
     # relevant .9 .2 .7; not .1 .95 .3 .5; in: .9 .7 against .95 .5; out: .2 against .1 .3
     assert ours["all"] == pytest.approx(7 / 12, abs=1e-4)
     assert (ours["in"], ours["out"], ours["within"]) == (0.5, 0.5, 0.5)
-    assert found.measures["contains"]["in"]["value"] == 0.5
-    assert found.kinds["near"]["ours"]["value"] == pytest.approx(5 / 6, abs=1e-4)
-    assert found.kinds["bearer"]["ours"]["value"] == pytest.approx(2 / 6, abs=1e-4)
+    assert found.measures["contains"]["in"].value == 0.5
+    assert found.kinds["near"]["ours"].value == pytest.approx(5 / 6, abs=1e-4)
+    assert found.kinds["bearer"]["ours"].value == pytest.approx(2 / 6, abs=1e-4)
     # ΔSePer: relevant .3 .9 .8; from .3 on also .4
     assert found.positives["delta_seper"]["0.3"] == {"precision": 0.75, "recall": 1.0}
     assert found.positives["delta_seper"]["0.5"] == {"precision": 1.0, "recall": pytest.approx(2 / 3)}
-    rival = found.measures["delta_seper"]["all"]["value"]
-    assert found.leads["delta_seper"]["all"]["value"] == pytest.approx(ours["all"] - rival, abs=1e-4)
+    rival = found.measures["delta_seper"]["all"].value
+    assert found.leads["delta_seper"]["all"].value == pytest.approx(ours["all"] - rival, abs=1e-4)
     assert found.passages == {"all": 7, "relevant": 3, "in": 4, "relevant in": 2}
     assert "| ours " in found.table("set")
     assert "set: 3 questions, 2 known ones left out, 7 passages (3 relevant), 4 with" in found.table("set")

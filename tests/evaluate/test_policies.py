@@ -16,6 +16,7 @@ from seper_reward.evaluate.policies import (
 from seper_reward.reports.tables import lead_text
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.turns import Turn
+from seper_reward.statistics import Statistic
 from seper_reward.types import Belief, Estimate, Measured, Passage, Query, Responses, UnscorableError
 from tests.helpers import OneByOne
 
@@ -122,11 +123,13 @@ def test_rules_by_hand():
     assert results["after"]["unscored"] == 0.3333
     leads = results["after"]["accuracy_leads"]
     assert list(leads) == list(played)
-    assert leads["threshold_entropy"]["lead"] == 0
-    assert leads["always_search"]["lead"] == pytest.approx(((0.8 + 0.75) - (1 + 0.75)) / 2)
-    assert results["after"]["reward_leads"]["always_search"]["lead"] > 0  # it does not pay for searching the known one
+    assert leads["threshold_entropy"]["value"] == 0
+    assert leads["always_search"]["value"] == pytest.approx(((0.8 + 0.75) - (1 + 0.75)) / 2)
+    # it does not pay for searching the known one
+    assert results["after"]["reward_leads"]["always_search"]["value"] > 0
     assert "answer_score_leads" not in results["after"]
-    line = f"- accuracy of `after` over `always_search`: {lead_text(leads['always_search'])}"
+    text = lead_text(Statistic(**leads["always_search"]))
+    line = f"- accuracy of `after` over `always_search`: {text}"
     assert line in policies_table(results).splitlines()
 
 

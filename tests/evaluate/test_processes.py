@@ -110,8 +110,8 @@ def test_the_numbers_are_logged(commands, tmp_path, monkeypatch, wandb):
     assert result["settings"]["report_to"] == "wandb"
     assert [options["job_type"] for options in wandb.started] == ["evaluate counterfactual"]
     (logged,) = wandb.logged
-    mean = result["kinds"]["supporting"]["delta_seper"]["mean"]
-    assert logged["kinds.supporting.delta_seper.mean"] == mean
+    value = result["kinds"]["supporting"]["delta_seper"]["value"]
+    assert logged["kinds.supporting.delta_seper.value"] == value
     assert logged["questions"] == 5
 
 

@@ -10,6 +10,7 @@ from scipy import stats
 from seper_reward.cli import main
 from seper_reward.evaluate.measuring import measured
 from seper_reward.evaluate.retrievers import RetrieverRow, Retrievers, compare_retrievers
+from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query, UnscorableError
 from tests.evaluate.stubs import StubScorer
 from tests.helpers import cells
@@ -50,7 +51,7 @@ def test_measures_by_hand(scorer):
     assert (result.questions, result.left_out) == (4, 1)
     rows = {(row.retriever, row.k): row for row in result.retrievers}
     assert list(rows) == [("good", 1), ("good", 2), ("poor", 1), ("poor", 2)]
-    means = {key: {name: each["mean"] for name, each in row.measures.items()} for key, row in rows.items()}
+    means = {key: {name: each.value for name, each in row.measures.items()} for key, row in rows.items()}
     second = 1 / math.log2(3)
     # q1, q2 and q4 have relevant passages
     assert means["good", 2]["ndcg"] == pytest.approx((1 + 1 + second) / 3, abs=1e-4)
@@ -66,8 +67,8 @@ def test_measures_by_hand(scorer):
     assert means["good", 2]["harm_rate"] == pytest.approx((0 + 0 + 1 / 2 + 1 / 2) / 4)
     assert means["poor", 2]["harm_rate"] == pytest.approx((0 + 1 + 0 + 1) / 4)
     assert means["good", 2]["seper"] == pytest.approx((0.9 + 0.9 + 0.2 + 0.5) / 4)
-    assert result.no_passage["seper"]["mean"] == pytest.approx(0.4)
-    assert result.no_passage["accuracy"]["mean"] == 0
+    assert result.no_passage["seper"].value == pytest.approx(0.4)
+    assert result.no_passage["accuracy"].value == 0
     assert means["good", 2]["accuracy"] == pytest.approx(3 / 4)
     assert means["poor", 2]["accuracy"] == pytest.approx(1 / 4)
 
@@ -84,8 +85,8 @@ def test_grades_count_from_a_grade_on(scorer):
             relevant_from=relevant_from,
         )
         (row,) = result.retrievers
-        assert row.measures["ndcg"]["mean"] == pytest.approx(1 / 2)
-        assert row.measures["recall"]["mean"] == pytest.approx(recall)
+        assert row.measures["ndcg"].value == pytest.approx(1 / 2)
+        assert row.measures["recall"].value == pytest.approx(recall)
 
 
 def test_kendall_by_hand(scorer):
@@ -95,12 +96,12 @@ def test_kendall_by_hand(scorer):
     columns = {"delta_seper": [0.25, 0.25, -0.1, 0.05], "harm_rate": [0, 0, 0.5, 0.5]}
     for name, values in columns.items():
         expected = stats.kendalltau(values, accuracy).statistic
-        assert good.kendall[name]["value"] == pytest.approx(expected, abs=1e-4)
-    assert good.kendall["ndcg"]["value"] is None  # all marked questions are answered right
+        assert good.kendall[name].value == pytest.approx(expected, abs=1e-4)
+    assert good.kendall["ndcg"].value is None  # all marked questions are answered right
     expected = stats.kendalltau([1 / math.log2(3), 0, 1], [1, 0, 0]).statistic
-    assert poor.kendall["ndcg"]["value"] == pytest.approx(expected, abs=1e-4)
+    assert poor.kendall["ndcg"].value == pytest.approx(expected, abs=1e-4)
     order = result.order["2"]
-    assert (order["ndcg"]["value"], order["delta_seper"]["value"], order["harm_rate"]["value"]) == (1, 1, -1)
+    assert (order["ndcg"].value, order["delta_seper"].value, order["harm_rate"].value) == (1, 1, -1)
 
 
 def test_contexts_are_measured_once(scorer):
@@ -131,7 +132,7 @@ def test_a_question_that_the_reader_does_not_answer_is_left_out(tiny_sampler, ca
     scorer = StubScorer(tiny_sampler.tokenizer, seper, says)
     result = compare_retrievers(scorer, QUERIES, FOUND, depths=(1,))
     assert (result.questions, result.left_out) == (3, 2)
-    assert result.retrievers[0].measures["accuracy"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+    assert result.retrievers[0].measures["accuracy"].value == pytest.approx(2 / 3, abs=1e-4)
     assert "question id='q4' is left out: the server sent no text" in capsys.readouterr().err
 
 
@@ -149,8 +150,8 @@ def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions,
     assert result["readers"][str(tiny_reader)] == result["readers"][str(tmp_path / "other")]
     first = result["readers"][str(tiny_reader)]["retrievers"][0]
     assert (first["retriever"], first["k"]) == ("bm25", 1)
-    assert first["measures"]["recall"]["mean"] > 0
-    assert first["measures"]["accuracy"]["mean"] == 0.0  # a random reader
+    assert first["measures"]["recall"]["value"] > 0
+    assert first["measures"]["accuracy"]["value"] == 0.0  # a random reader
     assert first["kendall"]["ndcg"]["value"] is None
     assert (tmp_path / "measures.svg").read_text().startswith("<?xml")
     assert main(["evaluate", "retrievers", *words, "--retrievers", "bm26"]) == 2
@@ -158,16 +159,16 @@ def test_the_command(tiny_reader, tiny_entailment, tiny_encoder, lane_questions,
 
 
 def test_the_table_cell_by_cell():
-    tau = {"value": 0.5, "interval": [0.1, 0.9]}
-    measures = {"ndcg": {"mean": None, "interval": None}, "accuracy": {"mean": 0.6, "interval": [0.5, 0.7]}}
+    tau = Statistic(0.5, [0.1, 0.9])
+    measures = {"ndcg": Statistic(None), "accuracy": Statistic(0.6, [0.5, 0.7])}
     row = RetrieverRow("bm25", 1, measures, {"ndcg": tau})
-    none = {"accuracy": {"mean": 0.2, "interval": [0.1, 0.3]}}
-    table = Retrievers(3, 0, none, [row], {"1": {"ndcg": {**tau, "value": None}}}).table()
+    none = {"accuracy": Statistic(0.2, [0.1, 0.3])}
+    table = Retrievers(3, 0, none, [row], {"1": {"ndcg": Statistic(None)}}).table()
     assert table.startswith("3 questions\n\n")
     assert cells(table, ["no passage", "0"]) == ["", "0.200 [0.100, 0.300]"]
     assert cells(table, ["bm25", "1"]) == ["–", "0.600 [0.500, 0.700]"]
     assert "are empty: no question has a passage that is marked 'relevant'" in table
-    marked = replace(row, measures={**measures, "ndcg": {"mean": 0.3, "interval": None}})
+    marked = replace(row, measures={**measures, "ndcg": Statistic(0.3)})
     assert "are empty" not in Retrievers(3, 0, none, [marked], {"1": {"ndcg": tau}}).table()
     by_question = table.partition("over questions")[2]
     assert cells(by_question, ["bm25", "1"]) == ["0.500 [0.100, 0.900]"]

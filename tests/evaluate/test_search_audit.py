@@ -9,7 +9,7 @@ from seper_reward.evaluate import search_audit
 from seper_reward.evaluate.search_audit import audit_searches
 from seper_reward.reward.rollouts import Rollout
 from seper_reward.reward.turns import Turn
-from seper_reward.statistics import ratio_over_questions
+from seper_reward.statistics import Statistic, ratio_over_questions
 from seper_reward.types import Belief, Estimate, Passage
 
 A, B = Passage("Ida runs it.", id="a"), Passage("Rain fell.", id="b")
@@ -70,7 +70,7 @@ def test_by_hand(scripted):
     assert [row.delta_seper for row in found.by_search] == pytest.approx(gains)
     assert [row.kind for row in found.by_search] == ["helpful", "useless", "helpful", "harmful"]
     assert [row.search for row in found.by_search] == [1, 1, 2, 1]
-    measures = {name: row["mean"] for name, row in found.measures.items()}
+    measures = {name: row.value for name, row in found.measures.items()}
     assert measures == pytest.approx(
         {
             "accuracy": 0.8, "searches_per_rollout": 0.8, "needed": 0.6, "search_rate_needed": 2 / 3,
@@ -81,22 +81,22 @@ def test_by_hand(scripted):
         },
         abs=1e-4,
     )  # fmt: skip
-    kinds = {kind: (row["searches"], row["mean"], row.get("surely")) for kind, row in found.kinds.items()}
+    kinds = {kind: (row.searches, row.share.value, row.surely) for kind, row in found.kinds.items()}
     assert kinds == {"helpful": (2, 0.5, 2), "useless": (1, 0.25, None), "harmful": (1, 0.25, 1)}
 
 
 def test_a_question_is_uncovered_if_no_search_of_any_rollout_helped(scripted):
     rollouts = [played("new", A), played("new", B), played("lone", B), played("old", B)]
     measures = audit_searches(None, rollouts).measures
-    assert measures["needed"]["mean"] == 0.75
-    assert measures["uncovered"]["mean"] == 0.5
+    assert measures["needed"].value == 0.75
+    assert measures["uncovered"].value == 0.5
 
 
 def test_agents_that_never_search_or_never_answer(scripted):
     found = audit_searches(None, [played("new", answer=""), played("old", answer="")])
     assert "accuracy" not in found.measures
-    assert found.measures["break_even_price"] == {"mean": None, "interval": None}
-    assert found.kinds["helpful"]["mean"] is None
+    assert found.measures["break_even_price"] == Statistic(None)
+    assert found.kinds["helpful"].share.value is None
     assert "2 rollouts of 2 questions, 0 searches" in found.table()
     with pytest.raises(ValueError, match="expected rollouts that can be measured"):
         audit_searches(None, [played("lost")])
@@ -123,11 +123,11 @@ def test_counts_have_whole_numbers(scripted, tmp_path, monkeypatch):
 def test_ratios_resample_questions():
     """Three rows of one question are one piece of evidence."""
     alone = ratio_over_questions(["a", "a", "a"], [(1, 1), (0, 1), (1, 1)])
-    assert alone == {"mean": 0.6667, "interval": None}
+    assert alone == Statistic(0.6667)
     agreed = ratio_over_questions(["a", "b"], [(1, 2), (2, 4)])
-    assert agreed == {"mean": 0.5, "interval": None}
-    assert ratio_over_questions(["a"], [(0, 0)]) == {"mean": None, "interval": None}
-    low, high = ratio_over_questions(list("abcdefgh"), [(number % 2, 1) for number in range(8)])["interval"]
+    assert agreed == Statistic(0.5)
+    assert ratio_over_questions(["a"], [(0, 0)]) == Statistic(None)
+    low, high = ratio_over_questions(list("abcdefgh"), [(number % 2, 1) for number in range(8)]).interval
     assert low < 0.5 < high
 
 
@@ -153,7 +153,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     assert "1 row cannot be used" in err
     assert "line 3" in err
     found = json.loads((tmp_path / "out.json").read_text())
-    assert found["measures"]["accuracy"]["mean"] == 1.0
+    assert found["measures"]["accuracy"]["value"] == 1.0
     (search,) = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert (search["query"], search["question"]) == ("it", "Who runs it?")
     assert (tmp_path / "out.svg").read_text().startswith("<?xml")
@@ -177,7 +177,7 @@ def test_command(tiny_reader, tiny_entailment, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "3 rollouts of 1 question, 2 searches" in out
     assert "--search_tools web: the log has no result of it; it has search (2), python (1)" in err
-    assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["mean"] == 1.0
+    assert json.loads((tmp_path / "out.json").read_text())["measures"]["accuracy"]["value"] == 1.0
     assert main(["audit-searches"]) == 2
     assert "input is required: seper-reward audit-searches rollouts.jsonl" in capsys.readouterr().err
     assert main(["audit-searches", str(log), "--plot", "page.html"]) == 2

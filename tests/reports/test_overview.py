@@ -82,12 +82,12 @@ def test_means_by_group_and_role(passages):
     ]
     supporting, other, alone = rows
     assert (supporting["questions"], supporting["passages"]) == (2, 3)
-    assert supporting["mean"] == pytest.approx((0.8 + 0.6 + 0.9) / 3, abs=1e-4)  # over passages, not questions
+    assert supporting["mean"].value == pytest.approx((0.8 + 0.6 + 0.9) / 3, abs=1e-4)  # over passages, not questions
     # two questions: a resample is one of them alone (.8 or .75), or both
-    assert supporting["interval"] == pytest.approx([0.75, 0.8])
+    assert supporting["mean"].interval == pytest.approx([0.75, 0.8])
     assert (supporting["helpful"], other["harmful"]) == (1.0, 0.5)
-    assert other["mean"] == pytest.approx(-0.2)
-    assert alone["interval"] is None
+    assert other["mean"].value == pytest.approx(-0.2)
+    assert alone["mean"].interval is None
 
 
 def test_the_most_helpful_are_sure_and_of_different_questions(passages):

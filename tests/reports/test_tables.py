@@ -3,13 +3,13 @@
 from seper_reward.labels.summary import summarize
 from seper_reward.reports.tables import (
     clusters_text,
-    interval_cell,
     lead_text,
     markdown_table,
     measures_table,
     summary_table,
     text_table,
 )
+from seper_reward.statistics import Statistic
 from tests.helpers import read_row
 
 ROWS = [
@@ -71,9 +71,9 @@ def test_clusters_are_shown_heaviest_first():
 
 
 def test_a_null_is_called_one():
-    assert lead_text({"lead": -0.01, "interval": [-0.03, 0.0]}) == "no difference seen: -0.010 [-0.030, 0.000]"
-    assert lead_text({"lead": 0.2, "interval": [0.08, 0.33]}) == "+0.200 [0.080, 0.330]"
-    assert lead_text({"lead": -0.2, "interval": [-0.33, -0.08]}) == "-0.200 [-0.330, -0.080]"
-    assert lead_text({"lead": 0.2, "interval": None}) == "+0.200 (no interval)"
-    cells = [{"mean": 0.5, "interval": [0.25, 0.75]}, {"mean": 1.0, "interval": None}, {"mean": None}]
-    assert [interval_cell(row) for row in cells] == ["0.500 [0.250, 0.750]", "1.000", "–"]
+    assert lead_text(Statistic(-0.01, [-0.03, 0.0])) == "no difference seen: -0.010 [-0.030, 0.000]"
+    assert lead_text(Statistic(0.2, [0.08, 0.33])) == "+0.200 [0.080, 0.330]"
+    assert lead_text(Statistic(-0.2, [-0.33, -0.08])) == "-0.200 [-0.330, -0.080]"
+    assert lead_text(Statistic(0.2)) == "+0.200 (no interval)"
+    cells = [Statistic(0.5, [0.25, 0.75]), Statistic(1.0), Statistic(None)]
+    assert list(map(str, cells)) == ["0.500 [0.250, 0.750]", "1.000", "–"]

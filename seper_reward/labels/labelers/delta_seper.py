@@ -10,7 +10,6 @@ from seper_reward.labels.rows import (
     SUFFIXES,
     baseline_error,
     belief_fields,
-    said_responses,
     utility_fields,
 )
 from seper_reward.options import check_choice
@@ -85,5 +84,8 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         return utility_fields(utility(reading, baseline))
 
     def set_fields(self, reading: Belief) -> dict[str, Any]:
-        """Return the belief and the texts of the responses."""
-        return {"seper": reading.seper, "seper_hard": reading.seper_hard, "responses": said_responses(reading)}
+        """Return the belief and the responses without their tokens."""
+        columns = (reading.responses, reading.counts, reading.weights, reading.best_support)
+        names = ("text", "count", "weight", "support")
+        responses = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return {"seper": reading.seper, "seper_hard": reading.seper_hard, "responses": responses}

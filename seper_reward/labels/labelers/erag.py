@@ -84,10 +84,12 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         found: list[list[_Scored] | UnscorableError] = []
         for batch, whole in zip(in_batches(read, batch_size), in_batches(asked, batch_size), strict=True):
             answers = list(map(self._known_answers, batch))
-            found += [
-                rows if isinstance(rows, UnscorableError) else self._readings(each, rows)
-                for each, rows in zip(whole, reader.responses(batch, answers), strict=True)
-            ]
+            for each, rows in zip(whole, reader.responses(batch, answers), strict=True):
+                if isinstance(rows, UnscorableError):
+                    found.append(rows)
+                    continue
+                scored = (self._score(row, each.answers) for row in rows)
+                found.append([next(scored) if self._is_read(context) else _NOT_ASKED for context in each.contexts])
         return found
 
     def gain(self, reading: _Scored, given: _Scored) -> Estimate:
@@ -119,11 +121,6 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
 
     def _is_read(self, context: Sequence[Passage]) -> bool:
         return bool(context) or self.options.baseline
-
-    def _readings(self, asked: Asked, sampled: Sequence[Responses]) -> list[_Scored]:
-        """Return the scores in all contexts of a question; the reader answered only in contexts that are read."""
-        scored = (self._score(row, asked.answers) for row in sampled)
-        return [next(scored) if self._is_read(context) else _NOT_ASKED for context in asked.contexts]
 
     def _score(self, sampled: Responses, answers: Answers) -> _Scored:
         """Return the mean score over all responses, weighted by the scorer's estimator, and the score of each."""

@@ -14,7 +14,7 @@ from seper_reward.labels.replies import chosen_numbers, ordered_numbers, text_an
 from seper_reward.reader.sampler import GREEDY, Request
 from seper_reward.reader.writer import Turn, Writer, first_text
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError
+from seper_reward.types import LabeledQuery, Query, UnscorableError
 
 _RETRIES = 2  # times, after a reply that cannot be parsed
 _YES_OR_NO_TOKENS = 16
@@ -86,11 +86,22 @@ class ItemLabeler(PassageLabeler):
                     judged, asked = end.value, []
         orders = {"judged_rank": judged.order, **({"relevance_rank": judged.relevance} if judged.relevance else {})}
         places = range(len(query.passages))
+
+        def ids(chosen: Sequence[int]) -> list[str]:
+            return [query.passages[place].id for place in chosen]
+
         return LabeledQuery(
             query,
             labels=tuple(float(place in judged.chosen) for place in places),
             std_errors=(0.0,) * len(places),
-            fields={"judgment": {**_judgment_row(judged, query.passages), "not_understood": unclear}},
+            fields={
+                "judgment": {
+                    "chosen": ids(judged.chosen),
+                    "rounds": [{"pseudo_answer": answer, "chosen": ids(chosen)} for answer, chosen in judged.rounds],
+                    "stopped_by": judged.stopped_by,
+                    "not_understood": unclear,
+                }
+            },
             details=tuple({name: 1 + order.index(place) for name, order in orders.items()} for place in places),
         )
 
@@ -143,11 +154,3 @@ def _read(ask: Ask, text: str) -> Reply:
         return None if both is None else (both[0], places(both[1]))
     numbers = (chosen_numbers if ask.task == "set" else ordered_numbers)(text, len(ask.shown))
     return None if numbers is None else places(numbers)
-
-
-def _judgment_row(judged: Judgment, passages: Sequence[Passage]) -> dict[str, Any]:
-    def ids(places: Sequence[int]) -> list[str]:
-        return [passages[place].id for place in places]
-
-    rounds = [{"pseudo_answer": each.pseudo_answer, "chosen": ids(each.chosen)} for each in judged.rounds]
-    return {"chosen": ids(judged.chosen), "rounds": rounds, "stopped_by": judged.stopped_by}

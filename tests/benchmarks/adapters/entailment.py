@@ -118,12 +118,13 @@ def evaluate(adapter: Path, data_dir: Path) -> dict[str, Any]:
         right = [_agrees(predicted, pair.label) for predicted, pair in zip(classes, pairs, strict=True)]
         accuracy[name] = {"accuracy": round(100 * sum(right) / len(right), 1), "n": len(pairs)}
     own = read_verdicts(EQUIVALENCE, column_by="kind")
+    alike = [replace(row, column="all") for row in own]
     return {
         "nli": accuracy,
         "evouna_test": equivalence(judge, read_verdicts(data_dir / "evouna" / "NQ.json.gz")).as_dict(),
         "own": equivalence(judge, own, threshold=0.5).as_dict(),
         "stress": asdict(traps(judge)),
-        "own_all": equivalence(judge, [replace(row, column="all") for row in own], threshold=0.5).columns["all"],
+        "own_all": asdict(equivalence(judge, alike, threshold=0.5).columns["all"]),
     }
 
 
@@ -152,12 +153,12 @@ def card(config: StageConfig, arguments: EntailmentArguments, scores: dict[str, 
     )
 
 
-_PREFIXES = ("", "lexical_", "token_f1_", "cosine_")  # of the card's columns
+_METHODS = ("entailment", "lexical", "token_f1", "cosine")  # columns of the card
 
 
 def _method_rows(columns: dict[str, Any]) -> str:
     return "\n".join(
-        f"| {name} | " + " | ".join(f"{row[f'{p}f1']} / {row[f'{p}accuracy']}" for p in _PREFIXES) + f" | {row['n']} |"
+        f"| {name} | " + " | ".join(f"{row['f1'][m]} / {row['accuracy'][m]}" for m in _METHODS) + f" | {row['n']} |"
         for name, row in columns.items()
     )
 

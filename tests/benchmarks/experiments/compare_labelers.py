@@ -30,7 +30,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
-from seper_reward.statistics import rounded
+from seper_reward.statistics import Statistic, rounded
 from seper_reward.types import Query
 from tests.benchmarks.experiments.label_table import (
     UNTRAINED,
@@ -185,7 +185,7 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
             scored = ~np.isnan(np.vstack(both)).any(axis=0)
             one, two = (measured[..., scored] for measured in both)
             by_labeler[group] = {
-                "lead": rounded(float(one.mean() - two.mean())),
+                "value": rounded(float(one.mean() - two.mean())),
                 "interval": interval_over_questions_and_seeds(one, two),
             }
     return by_labeler
@@ -240,7 +240,7 @@ def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str
         "",
         *(
             f"- over `{name}`: "
-            + ("no question could be scored" if row[primary]["lead"] is None else lead_text(row[primary]))
+            + (lead_text(Statistic(**row[primary])) if row[primary]["value"] is not None else "no question is scored")
             for name, row in found["leads"].items()
         ),
     ]
@@ -273,7 +273,7 @@ def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[
             f"{primary}SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{Path(config.labelers[0]).name}` "
             f"with its 95 % interval over questions{' and seeds' if len(config.seeds) > 1 else ''}:",
             "",
-            *(f"- over `{name}`: {lead_text(row)}" for name, row in others.items()),
+            *(f"- over `{name}`: {lead_text(Statistic(**row))}" for name, row in others.items()),
         ]
     return "\n".join(lines) + "\n\n" + table_markdown(results[_TABLE], config, results["primary"])
 

@@ -13,10 +13,10 @@ from sentence_transformers import SentenceTransformer
 
 from seper_reward.evaluate.rankings import downstream, gold_relevance
 from seper_reward.labels.labelers import PassageLabeler
-from seper_reward.reports.tables import interval_cell, markdown_table
+from seper_reward.reports.tables import markdown_table
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.distributed import gather_in_order, shard
-from seper_reward.statistics import lead_over_questions, mean_over_questions
+from seper_reward.statistics import Statistic, lead_over_questions, mean_over_questions
 from seper_reward.types import LabeledQuery, Passage, Query
 from trainers.ranking.evaluation import RankingReaders, Rankings
 from trainers.ranking.labelling import label
@@ -126,14 +126,14 @@ def label_table(
         rows = np.array([row[measure] for row in found.values()], dtype=float)  # (N, Q), None as NaN
         by_name = dict(zip(found, rows[:, ~np.isnan(rows).any(axis=0)], strict=True))
         for name, values in by_name.items():
-            measures[name][measure] = mean_over_questions(values)
+            measures[name][measure] = vars(mean_over_questions(values))
             if name != first:
-                leads[name][measure] = lead_over_questions(by_name[first], values)
+                leads[name][measure] = vars(lead_over_questions(by_name[first], values))
     return {"questions": len(choices.queries), "measures": measures, "leads": leads}
 
 
 def table_lines(table: Mapping[str, Any]) -> list[str]:
     """Return a Markdown table of what ``label_table`` returned: a row per choice, a column per measure."""
     columns = list(next(iter(table["measures"].values())))
-    rows = [[name, *(interval_cell(row[key]) for key in columns)] for name, row in table["measures"].items()]
+    rows = [[name, *(Statistic(**row[key]) for key in columns)] for name, row in table["measures"].items()]
     return markdown_table(["chosen by", *columns], rows).splitlines()

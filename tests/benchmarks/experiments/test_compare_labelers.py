@@ -81,7 +81,7 @@ def test_the_label_table_by_hand():
     table = label_table(QUESTIONS, QUESTIONS, labelers(), judges)
     assert table["questions"] == 3
     means = {
-        name: {measure: row["mean"] for measure, row in measures.items()}
+        name: {measure: row["value"] for measure, row in measures.items()}
         for name, measures in table["measures"].items()
     }
     assert means["untrained"] == {
@@ -92,7 +92,7 @@ def test_the_label_table_by_hand():
     }  # fmt: skip
     assert set(table["leads"]) == {"untrained", "other"}
     lead = table["leads"]["other"]["seper@1"]
-    assert lead["lead"] == pytest.approx((0.7 - 0.2 + 0.0) / 3, abs=1e-4)
+    assert lead["value"] == pytest.approx((0.7 - 0.2 + 0.0) / 3, abs=1e-4)
     assert lead["interval"] == [-0.2, 0.7]
     header, _, *rows = table_lines(table)
     assert [row.split("|")[1].strip() for row in (header, *rows)] == ["chosen by", "untrained", "first", "other"]
@@ -139,7 +139,7 @@ def test_means_and_leads_by_hand():
     assert found["gold"]["mrr"] == {"mean": 0.7, "sd": 0.1414}
     assert found["untrained"]["mrr"] == {"mean": 0.5, "sd": 0.0}
     lead = leads({"untrained": before, "gold-0": after, "gold-1": before}, "gold")["untrained"]
-    assert lead["lead"] == pytest.approx((0.8 + 0.02 - 0.8 + 0.1) / 2 / 4, abs=1e-4)
+    assert lead["value"] == pytest.approx((0.8 + 0.02 - 0.8 + 0.1) / 2 / 4, abs=1e-4)
     assert lead["interval"][0] < 0 < lead["interval"][1]
     one_seed = leads({"untrained": before, "gold-0": after}, "gold")["untrained"]["interval"]
     assert one_seed == pytest.approx(ttest_1samp([0.8, 0.02, -0.8, 0.1], 0).confidence_interval(), abs=1e-4)
@@ -198,7 +198,7 @@ def test_the_command_compares_labelers_and_resumes(retriever_settings, tmp_path,
     assert compare_labelers.main([*settings, "--table_only", "true"]) == 0
     table = json.loads((folder / "label_table.json").read_text())
     assert set(table["measures"]) == {"untrained", "delta_seper", "erag", "gold"}
-    assert table["measures"]["gold"]["recall@1"]["mean"] == 1.0
+    assert table["measures"]["gold"]["recall@1"]["value"] == 1.0
     assert not (folder / "results.json").exists()
     assert compare_labelers.main(settings) == 0
     first, second = (load_labels(folder / f"delta_seper-{seed}").labeled() for seed in (0, 1))
@@ -209,7 +209,7 @@ def test_the_command_compares_labelers_and_resumes(retriever_settings, tmp_path,
     assert results["label_table"] == table
     assert results["untaught"] == {"erag": [0, 1]}
     assert results["erag"] == results["untrained"]
-    assert all(row["erag"]["lead"] == row["untrained"]["lead"] for row in results["comparison"].values())
+    assert all(row["erag"]["value"] == row["untrained"]["value"] for row in results["comparison"].values())
     text = (folder / "results.md").read_text()
     assert "Labels by `erag` of seeds 0, 1 differ for no question" in text
     assert "with its 95 % interval over questions and seeds" in text
