@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -310,3 +310,9 @@ def rounded_or_none(value: float) -> float | None:
 def mean(values: Sequence[float]) -> float:
     """Return the mean of at least one number, rounded to 4 digits."""
     return rounded(sum(values) / len(values))
+
+
+def mean_or_none(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the numbers other than ``None`` and NaN, rounded to 4 digits; ``None`` without any."""
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    return mean(known) if known else None

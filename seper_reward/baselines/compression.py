@@ -264,7 +264,6 @@ class CompressionResult(Record):
             axes.set_xticks(sorted({row.k for row in found.variants}))
             axes.set_xlabel("passages before compression")
             axes.set_title(f"reader {name}", fontsize=10)
-            axes.spines[["top", "right"]].set_visible(False)
         panels[0].set_ylabel("mean ΔSePer (bars: 95 % over questions)")
         legend_beside(panels[-1])
         save_figure(figure, path)

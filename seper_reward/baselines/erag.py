@@ -16,7 +16,7 @@ from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import text_table
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.scorer import SePerScorer, load_scorer
-from seper_reward.statistics import Statistic, mean, mean_over_questions, rank_correlation
+from seper_reward.statistics import Statistic, mean_or_none, mean_over_questions, rank_correlation
 from seper_reward.types import Asked, LabeledQuery, Query, UnscorableError
 
 Correlations = dict[str, dict[str, dict[str, dict[str, Statistic]]]]  # by labeler, depth, metric and coefficient
@@ -187,8 +187,8 @@ def _gains(metric: ListMetric, labels: Sequence[float], margin: float) -> Sequen
 
 def _labeler_result(labelled: Labelled) -> LabelerResult:
     labels = [label for row in labelled.labeled for label in row.labels]
-    label = mean(labels) if labels else None
-    return LabelerResult(len(labelled.labeled), labelled.reasons, label, costs_per(labelled.costs, len(labels)))
+    costs = costs_per(labelled.costs, len(labels))
+    return LabelerResult(len(labelled.labeled), labelled.reasons, mean_or_none(labels), costs)
 
 
 def _rank_table(

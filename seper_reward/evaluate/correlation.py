@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from seper_reward.judge.judge import Judge
 from seper_reward.options import CorrelationOptions
 from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
-from seper_reward.reports.tables import markdown_table
+from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.runtime.messages import plural, tell_left_out
 from seper_reward.scorer import SePerScorer, judge_options, load_judge, load_scorer
-from seper_reward.statistics import PooledPearson, Statistic, mean
+from seper_reward.statistics import PooledPearson, Statistic, mean, mean_or_none
 from seper_reward.types import Asked, Passage, Query, UnscorableError
 
 _NAME = "evaluate correlation"
@@ -59,9 +59,8 @@ class Correlation(Record):
 
     def line(self, name: str) -> str:
         """Return the numbers that are not in the table, for a file of this name."""
-        left_out = f" ({self.left_out} left out)" if self.left_out else ""
         parts = [
-            f"{name}: {plural(self.questions, 'question')}{left_out}, baseline SePer {self.baseline_seper:.3f}",
+            f"{name}: {questions_text(self.questions, self.left_out)}, baseline SePer {self.baseline_seper:.3f}",
             f"ΔSePer soft leads its best rival, {self.rival}, by {self.lead}",
         ]
         if self.known_left_out:
@@ -174,7 +173,7 @@ def correlation(scorer: SePerScorer, queries: Sequence[Query], *, judge: Judge |
         rival=rival,
         lead=resampled.described(partial(resampled.lead, _DELTA_SEPER[0], rival)),
         mean={
-            name: {level: _mean(itertools.compress(values, among)) for level, among in marked.items()}
+            name: {level: mean_or_none(itertools.compress(values, among)) for level, among in marked.items()}
             for name, values in columns.items()
         },
         contexts={name: sum(not math.isnan(value) for value in values) for name, values in columns.items()},
@@ -228,8 +227,3 @@ def unknown_to(scorer: SePerScorer, queries: Sequence[Query]) -> list[Query]:
             f"the reader answers all of {plural(len(queries), 'question')} without passages; set leave_out_known=false"
         )
     return unknown
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    known = [value for value in values if not math.isnan(value)]
-    return mean(known) if known else None

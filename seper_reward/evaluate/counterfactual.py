@@ -8,8 +8,7 @@ from seper_reward.data.marks import is_counterfactual, relevance_of
 from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.options import CounterfactualOptions
-from seper_reward.reports.tables import lead_text, markdown_table
-from seper_reward.runtime.messages import plural
+from seper_reward.reports.tables import lead_text, markdown_table, questions_text
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, ratio_over_questions
 from seper_reward.types import KNOWN, Estimate, Passage, Query
@@ -54,10 +53,9 @@ class Counterfactual(Record):
             for among, kinds in (("", self.kinds), (", known questions", self.known))
             for name, row in kinds.items()
         ]
-        left_out = f" ({self.left_out} left out)" if self.left_out else ""
         columns = ["passages", "n", "mean ΔSePer", "interval below 0", "interval above 0"]
         return (
-            f"{markdown_table(columns, rows)}\n\n{plural(self.questions, 'question')}{left_out}, baseline SePer "
+            f"{markdown_table(columns, rows)}\n\n{questions_text(self.questions, self.left_out)}, baseline SePer "
             f"{self.baseline_seper:.3f}; planted passages are lower than supporting ones on "
             f"{self.lower_than_supporting} of them; planted less neutral: "
             f"{lead_text(self.lead_over_neutral)}"

@@ -28,7 +28,7 @@ from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
 from seper_reward.scorer import judge_options, load_judge
-from seper_reward.statistics import mean
+from seper_reward.statistics import mean_or_none
 from seper_reward.types import Pair
 
 _NAME = "evaluate judge"
@@ -115,8 +115,6 @@ class Agreement(Record):
         curve.set_xlabel("entailment probability (area: number of responses)")
         curve.set_ylabel("share that people call equivalent")
         curve.set_title(f"expected calibration error {self.calibration['ece']:.3f}", fontsize=10)
-        for axes in (bars, curve):
-            axes.spines[["top", "right"]].set_visible(False)
         save_figure(figure, path)
 
 
@@ -187,7 +185,7 @@ def equivalence(
         columns={name: _column(places[name], reported, reported_scores, thresholds) for name in places},
         thresholds={name: round(value, 4) for name, value in thresholds.items()},
         calibration=calibration(reported_scores["entailment"], [row.equivalent for row in reported]),
-        support={name: _mean(support[right]) for name, right in (("wrong", False), ("right", True))},
+        support={name: mean_or_none(support[right]) for name, right in (("wrong", False), ("right", True))},
         errors=error_rates(judge, reported, reported_scores["entailment"]),
     )
 
@@ -224,11 +222,11 @@ def error_rates(
         wrong = [at for at in places if not verdicts[at].equivalent]
         found[column] = {
             "right": len(right),
-            "missed": _mean([supported[at] < _SUPPORTED for at in right]),
-            "unpaid": _mean([paid[at] < _HALF_PAID for at in right]),
+            "missed": mean_or_none([supported[at] < _SUPPORTED for at in right]),
+            "unpaid": mean_or_none([paid[at] < _HALF_PAID for at in right]),
             "wrong": len(wrong),
-            "passed": _mean([supported[at] > _SUPPORTED for at in wrong]),
-            "paid": _mean([paid[at] > _PAID for at in wrong]),
+            "passed": mean_or_none([supported[at] > _SUPPORTED for at in wrong]),
+            "paid": mean_or_none([paid[at] > _PAID for at in wrong]),
         }
     return found
 
@@ -239,10 +237,6 @@ def _places(verdicts: Sequence[Verdict]) -> dict[str, Sequence[int]]:
     for at, row in enumerate(verdicts):
         columns.setdefault(row.column, []).append(at)
     return dict(columns)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return mean(values) if values else None
 
 
 def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:

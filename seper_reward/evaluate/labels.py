@@ -22,7 +22,7 @@ from seper_reward.options import LabelsOptions
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.runtime.messages import plural
-from seper_reward.statistics import PooledAuc, PooledPearson, Statistic, mean
+from seper_reward.statistics import PooledAuc, PooledPearson, Statistic, mean_or_none
 from seper_reward.types import LabeledQuery, Passage, Query
 
 _NAME = "evaluate labels"
@@ -87,15 +87,12 @@ class AgreementByFolder(Record):
     @property
     def means(self) -> dict[str, dict[str, float | None]]:
         """Mean over folders by measure and part, of measures that all folders have; 0.5 or 0 if undefined."""
-        first, *others = [found.measures for found in self.folders.values()]
-
-        def mean_of(measure: str, part: str) -> float | None:
-            values = [each[measure][part].value for each in (first, *others)]
-            known = [value for value in values if value is not None]
-            return mean(known) if known else None
-
-        shared = [measure for measure in first if all(measure in other for other in others)]
-        return {measure: {part: mean_of(measure, part) for part in _PARTS} for measure in shared}
+        found = [folder.measures for folder in self.folders.values()]
+        shared = [measure for measure in found[0] if all(measure in each for each in found)]
+        return {
+            measure: {part: mean_or_none(each[measure][part].value for each in found) for part in _PARTS}
+            for measure in shared
+        }
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of the JSON file, with the means over folders."""
@@ -238,7 +235,7 @@ def _positives(labels: Sequence[float], relevant: Sequence[bool]) -> dict[str, d
     for margin in _MARGINS:
         chosen = [mark for label, mark in zip(labels, relevant, strict=True) if label >= margin]
         found[f"{margin:g}"] = {
-            "precision": mean(chosen) if chosen else None,
+            "precision": mean_or_none(chosen),
             "recall": sum(chosen) / sum(relevant) if any(relevant) else None,
         }
     return found

@@ -97,7 +97,6 @@ class Retrievers:
                         value, accuracy, color=colors[row.retriever], marker=marks[row.k], alpha=0.8, label=label
                     )
             axes.set_xlabel(measure.replace("_", " "))
-            axes.spines[["top", "right"]].set_visible(False)
         legend_beside(panels[-1])
 
 

@@ -130,8 +130,6 @@ class SearchAudit(Record):
         net.set_xlabel("price of a search")
         net.set_ylabel("ΔSePer less price, per rollout")
         legend_beside(net)
-        for axes in (gains, net):
-            axes.spines[["top", "right"]].set_visible(False)
         save_figure(figure, path)
 
 

@@ -48,7 +48,7 @@ def plot_belief(labeled: LabeledQuery, path: Path) -> None:
     axes.set_xlabel("share of sampled answers, by meaning (green: entails the right answer)")
     query = labeled.query
     axes.set_title(f"{query.question}   right answer: {query.answers[0]}", fontsize=11, loc="left")
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["left"].set_visible(False)
     save_figure(figure, path)
 
 
@@ -66,7 +66,6 @@ def plot_ranking(found: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     axes.set_xticks(range(len(measures)), measures, rotation=30, ha="right", fontsize=8)
     axes.set_ylim(0, 1)
     axes.legend(ncols=len(found), fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1))
-    axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)
 
 
@@ -82,6 +81,9 @@ def legend_beside(axes: Any, **options: Any) -> None:
 
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure, the same bytes for the same content; the path's extension sets the format."""
+    for axes in figure.axes:
+        if not axes.images:  # heat maps keep their frames
+            axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
@@ -107,7 +109,7 @@ def plot_intervals(
                 axes.plot(each.value, height, "o", color=color, markersize=4)
         axes.axvline(0, color="#d5d8dc", zorder=0)
         axes.set_xlabel(title)
-        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.spines["left"].set_visible(False)
     grid[0].set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
     grid[0].invert_yaxis()
     if most > 1:
@@ -128,5 +130,4 @@ def plot_tradeoff(points: Mapping[str, Point], path: Path) -> None:
     axes.set_xlabel("searches per question")
     axes.set_ylabel("accuracy (exact match)")
     axes.set_ylim(0, 1)
-    axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)

@@ -3,6 +3,7 @@
 W&B's environment variables (``WANDB_PROJECT``, ``WANDB_NAME``, ``WANDB_MODE=offline``, ...) override arguments.
 """
 
+import importlib
 import os
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,7 @@ class Run:
             options["resume"] = os.environ.get("WANDB_RESUME", "allow")
             if _WANDB in known and "WANDB_RUN_ID" not in os.environ:
                 options["id"] = known[_WANDB]
+        self._wandb = importlib.import_module(_WANDB)
         self._tracker = WandBTracker(os.environ.get("WANDB_PROJECT", PROJECT), **options)
         try:
             self._tracker.start()
@@ -85,29 +87,23 @@ class Run:
     def histogram(self, name: str, values: Sequence[float]) -> None:
         """Log the distribution of values."""
         if self._tracker is not None:
-            import wandb
-
-            self._tracker.log({f"histogram/{name}": wandb.Histogram(list(values))})
+            self._tracker.log({f"histogram/{name}": self._wandb.Histogram(list(values))})
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log rows with equal keys as a table; values other than numbers and texts are converted to text."""
         if self._tracker is not None and rows:
-            import wandb
-
             kinds = (int, float, str, type(None))
             data = [[each if isinstance(each := row[name], kinds) else str(each) for name in rows[0]] for row in rows]
-            self._tracker.log({name: wandb.Table(columns=list(rows[0]), data=data)})
+            self._tracker.log({name: self._wandb.Table(columns=list(rows[0]), data=data)})
 
     def figure(self, name: str, plot: Callable[[Path], None]) -> None:
         """Log the figure that ``plot`` writes to a path, if matplotlib is installed."""
         if self._tracker is None or find_spec("matplotlib") is None:
             return
-        import wandb
-
         with TemporaryDirectory() as folder:
             path = Path(folder) / "figure.png"
             plot(path)
-            self._tracker.log({name: wandb.Image(str(path))})
+            self._tracker.log({name: self._wandb.Image(str(path))})
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """Set the run's summary."""
@@ -117,9 +113,7 @@ class Run:
     def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
         """Log files and folders as one artifact, with ``kind`` as its type and ``about`` as its metadata."""
         if self._tracker is not None:
-            import wandb
-
-            artifact = wandb.Artifact(name, type=kind, metadata=dict(about or {}))
+            artifact = self._wandb.Artifact(name, type=kind, metadata=dict(about or {}))
             for path in paths:
                 (artifact.add_dir if path.is_dir() else artifact.add_file)(str(path))
             self._tracker.tracker.log_artifact(artifact)
