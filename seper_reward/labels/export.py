@@ -50,7 +50,7 @@ def write_labels(labeled: Sequence[LabeledQuery], path: str | Path, layout: str,
     return len(rows)
 
 
-def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, Any]]:
+def form_rows(labeled: Sequence[LabeledQuery], form: Form, margin: float) -> list[dict[str, object]]:
     """Return the rows of a dataset form; ``margin`` is the least label of a positive, and its lead over a negative.
 
     Raises ``ValueError`` if the form is unknown, or no question gives a row.
@@ -70,14 +70,14 @@ def _some_rows(make: Rows, labeled: Sequence[LabeledQuery], margin: float) -> li
     return rows
 
 
-def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{anchor, positive}`` for each passage that helps: for losses with in-batch negatives (MNRL, InfoNCE)."""
     for row in labeled:
         for at in split_by_help(row, margin)[0]:
             yield {"anchor": row.query.question, "positive": row.query.passages[at].full_text}
 
 
-def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels."""
     for row in labeled:
         for positive, negative, difference in triplets(row, margin=margin):
@@ -89,21 +89,21 @@ def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[di
             }
 
 
-def _list_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+def _list_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{query, docs, labels}`` for each question, for listwise losses (RankNet, Lambda, ListNet)."""
     for row in labeled:
         passages = [passage.full_text for passage in row.query.passages]
         yield {"query": row.query.question, "docs": passages, "labels": list(row.labels)}
 
 
-def _flat_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+def _flat_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield ``{query, passage, label}`` for each passage, for losses of scored pairs (CoSENT, cosine, MSE)."""
     for row in labeled:
         for passage, label in zip(row.query.passages, row.labels, strict=True):
             yield {"query": row.query.question, "passage": passage.full_text, "label": label}
 
 
-def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield rows for Tevatron, with the labels as scores."""
     names = _document_ids(labeled)
     for row, positives, negatives in _both_kinds(labeled, margin):
@@ -119,7 +119,7 @@ def _tevatron(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[s
         }
 
 
-def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, Any]]:
+def _flag_embedding(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
     """Yield rows for FlagEmbedding; the scores are used for its knowledge distillation."""
     for row, positives, negatives in _both_kinds(labeled, margin):
         texts = [passage.full_text for passage in row.query.passages]

@@ -203,7 +203,10 @@ def _useful(form: Form, shown: Places, answer: str) -> Generator[list[Ask], list
 
 
 def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan:
-    asked = [Ask(_BOTH[options.kind], order) for order in _orders(len(everything), options.samples, seed)]
+    draw, orders = random.Random(seed), {everything: None}  # the given order, and distinct random ones
+    while len(orders) < min(options.samples, math.factorial(len(everything))):
+        orders[tuple(draw.sample(everything, len(everything)))] = None
+    asked = [Ask(_BOTH[options.kind], order) for order in orders]
     found = yield asked
     rounds = [_vote(reply, each.shown) for each, reply in zip(asked, found, strict=True) if reply is not None]
     if not rounds:
@@ -218,15 +221,6 @@ def _k_sampling(options: JudgmentOptions, everything: Places, seed: str) -> Plan
 def _vote(reply: Reply, shown: Places) -> Round:
     answer, found = reply
     return Round(answer, tuple(place for place in shown if place in found))
-
-
-def _orders(passages: int, count: int, seed: str) -> list[Places]:
-    """Return the given order and distinct random orders, always the same; fewer if there are not enough orders."""
-    draw = random.Random(seed)
-    orders = {tuple(range(passages)): None}
-    while len(orders) < min(count, math.factorial(passages)):
-        orders[tuple(draw.sample(range(passages), passages))] = None
-    return list(orders)
 
 
 def _first(chosen: Places, shown: Places) -> Places:

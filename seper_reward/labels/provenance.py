@@ -15,7 +15,7 @@ from seper_reward.runtime.hashing import content_key
 from seper_reward.types import Query
 
 
-def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapping[str, object]) -> dict[str, object]:
     """Return the content of ``provenance.json``; ``decides`` is everything that affects a label."""
     on_cpu = f"{labeler.device.type} {torch.backends.cpu.get_cpu_capability()}"
     decides = {

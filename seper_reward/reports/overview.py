@@ -78,7 +78,19 @@ def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]
     for passage in passages:
         cells.setdefault((passage.group, passage.role), []).append(passage)
     order = sorted(cells, key=lambda cell: (groups.index(cell[0]), role_order(cell[1])))
-    return [{"group": group, "role": role, **_mean_label(cells[group, role])} for group, role in order]
+    return [
+        {
+            "group": group,
+            "role": role,
+            "questions": len({passage.question for passage in own}),
+            "passages": len(own),
+            "mean": ratio_over_questions([each.question for each in own], [(each.label, 1.0) for each in own]),
+            "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in own)),
+            "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in own)),
+        }
+        for group, role in order
+        for own in [cells[group, role]]
+    ]
 
 
 def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -> list[LabeledPassage]:
@@ -145,13 +157,3 @@ def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]
             }
         )
     return found
-
-
-def _mean_label(passages: Sequence[LabeledPassage]) -> dict[str, Any]:
-    return {
-        "questions": len({passage.question for passage in passages}),
-        "passages": len(passages),
-        "mean": ratio_over_questions([each.question for each in passages], [(each.label, 1.0) for each in passages]),
-        "helpful": rounded(statistics.fmean(passage.verdict == "helpful" for passage in passages)),
-        "harmful": rounded(statistics.fmean(passage.verdict == "harmful" for passage in passages)),
-    }

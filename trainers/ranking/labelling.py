@@ -65,4 +65,5 @@ def label(
     column = column or recommended_label(rows)
     # from the rows, whose labels are rounded; the responses would fill the memory
     read = [labeled_query(row, column) for row in rows]
-    return [replace(row, query=query, details=()) for row, query in zip(read, found, strict=True)], column
+    bare = [replace(row, baseline={}, fields={}, details=()) for row in read]
+    return [replace(row, query=query) for row, query in zip(bare, found, strict=True)], column

@@ -3,7 +3,7 @@
 import functools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 
@@ -33,7 +33,7 @@ class PassageLabeler(Protocol):
         return [attempt(functools.partial(self.label, query)) for query in queries]
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Everything in this labeler that affects a label, JSON-able; of a callable only the name."""
         return {"labeler": self.name, **(self.scorer.fingerprint if self.scorer is not None else {})}
 
@@ -72,15 +72,15 @@ class ReaderLabeler(PassageLabeler, Protocol[R]):
     def error(self, reading: R) -> float:
         """Return the standard error in labels that is due to the context that passages are added to."""
 
-    def baseline_fields(self, reading: R) -> Mapping[str, Any]:
+    def baseline_fields(self, reading: R) -> Mapping[str, object]:
         """Return the fields of a label row for the context without a passage."""
         return {}
 
-    def passage_fields(self, reading: R, baseline: R) -> Mapping[str, Any]:
+    def passage_fields(self, reading: R, baseline: R) -> Mapping[str, object]:
         """Return the fields of a label row for a single passage, next to the label and its error."""
         return {}
 
-    def set_fields(self, reading: R) -> Mapping[str, Any]:
+    def set_fields(self, reading: R) -> Mapping[str, object]:
         """Return the fields of a label row for several passages together, next to labels and errors."""
         return {}
 

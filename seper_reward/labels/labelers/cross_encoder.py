@@ -31,7 +31,7 @@ class CrossEncoderLabeler(PassageLabeler):
         return hash_with_tokenizer([weights_hash(self._model), self._model.max_seq_length], self._model.tokenizer)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Everything in this labeler that affects a label, JSON-able."""
         return {"labeler": self.name, "weights": self.weights_hash}
 

@@ -1,7 +1,6 @@
 """ΔSePer as a label (SePer, arXiv:2503.01478, eq. 11)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from seper_reward.estimators.utility import utility
 from seper_reward.labels.labelers.base import ReaderLabeler
@@ -39,7 +38,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         self.name, self.scorer = label, scorer
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label; equal for soft and hard labels, since the same rows have both."""
         own = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
         return {**self.scorer.fingerprint, **own}
@@ -75,15 +74,15 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         """Return the standard error of the belief; half of it for labels whose other parts have no error."""
         return baseline_error(self.baseline_fields(reading), self.name)
 
-    def baseline_fields(self, reading: Belief) -> dict[str, Any]:
+    def baseline_fields(self, reading: Belief) -> dict[str, object]:
         """Return the belief and the responses."""
         return belief_fields(reading)
 
-    def passage_fields(self, reading: Belief, baseline: Belief) -> dict[str, Any]:
+    def passage_fields(self, reading: Belief, baseline: Belief) -> dict[str, object]:
         """Return all labels of ΔSePer with their errors, the belief and the responses."""
         return utility_fields(utility(reading, baseline))
 
-    def set_fields(self, reading: Belief) -> dict[str, Any]:
+    def set_fields(self, reading: Belief) -> dict[str, object]:
         """Return the belief and the responses without their tokens."""
         columns = (reading.responses, reading.counts, reading.weights, reading.best_support)
         names = ("text", "count", "weight", "support")

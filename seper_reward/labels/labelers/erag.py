@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 
@@ -42,7 +42,7 @@ class _Scored(NamedTuple):
     """The mean score of the responses in one context, and the score of each response."""
 
     mean: Estimate
-    responses: list[dict[str, Any]]
+    responses: list[dict[str, object]]
 
 
 _NOT_ASKED = _Scored(Estimate(0.0, 0.0, 0.0, 0.0), [])
@@ -68,7 +68,7 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         self.scorer = scorer.with_sampling(**GREEDY) if options.greedy else scorer
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label, JSON-able; of a metric only the name."""
         return {**super().fingerprint, "metric": self._metric_name, "erag": vars(self.options)}
 
@@ -100,18 +100,18 @@ class ERAGLabeler(ReaderLabeler[_Scored]):
         """Return the standard error of the mean score."""
         return reading.mean.std_error
 
-    def baseline_fields(self, reading: _Scored) -> dict[str, Any]:
+    def baseline_fields(self, reading: _Scored) -> dict[str, object]:
         """Return the mean score without a passage and the responses; nothing if it is not subtracted."""
         if not self.options.baseline:
             return {}
         return {self.name: reading.mean.value, "std_error": reading.mean.std_error, "responses": reading.responses}
 
-    def passage_fields(self, reading: _Scored, baseline: _Scored) -> dict[str, Any]:
+    def passage_fields(self, reading: _Scored, baseline: _Scored) -> dict[str, object]:
         """Return the interval of the label and the responses."""
         gain = self.gain(reading, baseline)
         return {"low": gain.low, "high": gain.high, "responses": reading.responses}
 
-    def set_fields(self, reading: _Scored) -> dict[str, Any]:
+    def set_fields(self, reading: _Scored) -> dict[str, object]:
         """Return the responses."""
         return {"responses": reading.responses}
 

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seper_reward.data.answers import rouge_l
 from seper_reward.labels.judgment_prompts import JudgmentPrompts
@@ -57,7 +57,7 @@ class ItemLabeler(PassageLabeler):
         self.similarity = operator.eq if metric is None else lambda one, other: metric(one, [other])
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label, JSON-able."""
         prompts = dict(self.prompts.templates)
         judged = {"options": asdict(self.options), "prompts": prompts, "writing": self.writer.sampling}

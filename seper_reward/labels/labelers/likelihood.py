@@ -1,7 +1,6 @@
 """The likelihood of the answer (REPLUG, arXiv:2301.12652; perplexity distillation of Atlas, arXiv:2208.03299)."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.runtime.memory import in_batches
@@ -37,6 +36,6 @@ class LikelihoodLabeler(ReaderLabeler[float]):
         """Return 0: nothing is sampled."""
         return 0.0
 
-    def baseline_fields(self, reading: float) -> dict[str, Any]:
+    def baseline_fields(self, reading: float) -> dict[str, object]:
         """Return the log-probability without a passage."""
         return {self.name: reading}

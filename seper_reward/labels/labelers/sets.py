@@ -26,7 +26,7 @@ class SetLabeler(PassageLabeler):
         self.samples, self.needs_answers = singles.samples, singles.needs_answers
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label, JSON-able; rows of sets have the label of this name only."""
         return {**self.singles.fingerprint, "label": self.name, "sets": asdict(self.options)}
 
