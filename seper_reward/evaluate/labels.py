@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from seper_reward.command import Record, by_name, reporting
 from seper_reward.data.marks import relevance_of
@@ -94,7 +93,7 @@ class AgreementByFolder(Record):
             for measure in shared
         }
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the content of the JSON file, with the means over folders."""
         return {**super().as_dict(), "means": self.means}
 

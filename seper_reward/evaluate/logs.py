@@ -94,12 +94,12 @@ def read_usable_rollouts(
     return rollouts
 
 
-def _as_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_row(row: Mapping[str, object]) -> Mapping[str, object]:
     """Return a trace of verifiers 0.4 as a row of messages; return other rows unchanged."""
     nodes, task = unpacked(row.get("nodes")), unpacked(row.get("task"))
     if not isinstance(nodes, list) or not isinstance(task, Mapping):
         return row
-    path: list[Mapping[str, Any]] = []
+    path: list[Mapping[str, object]] = []
     place = len(nodes) - 1 if nodes else None  # a node comes after its parent, and the last is the newest leaf
     while place is not None:
         path.insert(0, nodes[place])
@@ -110,11 +110,11 @@ def _as_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**(data if isinstance(data, Mapping) else {}), "prompt": messages[:start], "completion": messages[start:]}
 
 
-def _completion(row: Mapping[str, Any]) -> Any:
+def _completion(row: Mapping[str, object]) -> Any:
     return unpacked(_first(row, COMPLETION))
 
 
-def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
+def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapping[str, Any]) -> Rollout:
     completion = _completion(row)
     question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt")))
     if question is None and isinstance(completion, list):  # later messages of the user may be results of tools
@@ -151,7 +151,7 @@ def _read(row: Mapping[str, Any], known: Mapping[str, Answers], options: Mapping
         return unusable(f"a row must be a rollout, got {shown(row)}: {error}")
 
 
-def _strip_prompt(text: str, row: Mapping[str, Any]) -> str:
+def _strip_prompt(text: str, row: Mapping[str, object]) -> str:
     """Return a text without the prompt, which Search-R1's ``sequences_str`` includes, with examples of its tags."""
     prompt = row.get("prompt")
     if isinstance(prompt, str) and text.startswith(prompt):
@@ -192,7 +192,7 @@ def passages_of(text: str) -> tuple[Passage, ...]:
     return (Passage(text),) if text.strip() else ()
 
 
-def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+def _first(row: Mapping[str, object], names: Sequence[str]) -> Any:
     """Return the first of these fields that a row or one of its nested dicts contains."""
     for name in names:
         if row.get(name) not in (None, "", []) and not isinstance(row[name], Mapping):

@@ -146,7 +146,7 @@ def best_threshold(rows: Sequence[tuple[float, float, float]]) -> float:
     return best[len(best) // 2]
 
 
-def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
+def summarize(episodes: Sequence[Episode | None]) -> dict[str, object]:
     """Return the ``MEASURES`` of episodes that have them, with their 95 % bootstrap ``intervals`` over questions."""
     scored = [episode for episode in episodes if episode is not None]
     parts: dict[str, list[tuple[float, float]]] = {
@@ -166,7 +166,7 @@ def summarize(episodes: Sequence[Episode | None]) -> dict[str, Any]:
     }
 
 
-def compare_policies(played: Played, thresholds: Mapping[str, float], policy: str) -> dict[str, dict[str, Any]]:
+def compare_policies(played: Played, thresholds: Mapping[str, float], policy: str) -> dict[str, dict[str, object]]:
     """Return the summaries of all policies and rules, and one policy's leads over all others (``MEASURE_leads``)."""
     results = {name: summarize(episodes) for name, episodes in played.items()}
     for name, limit in thresholds.items():

@@ -40,7 +40,7 @@ class ToAudit:
 
 def read_gold_answers(path: str | Path) -> dict[str, Any]:
     """Read gold answers by question, the first of each; ``BadRowError`` if a row has no question or no answers."""
-    answers: dict[str, Any] = {}
+    answers: dict[str, object] = {}
     for where, row in read_valid_rows(path):
         question = next((row[name] for name in _QUESTIONS if isinstance(row.get(name), str)), None)
         if question is None or row.get("answers") is None:
@@ -51,7 +51,7 @@ def read_gold_answers(path: str | Path) -> dict[str, Any]:
 
 
 def questions_to_audit(
-    mined: MinedNegatives, answers: Mapping[str, Any] | None = None, *, limit: int | None = None
+    mined: MinedNegatives, answers: Mapping[str, object] | None = None, *, limit: int | None = None
 ) -> ToAudit:
     """Return the questions of mined negatives with all their negatives; ``answers`` by question (default: own)."""
     if answers is None:
@@ -94,8 +94,8 @@ def write_audit(
     action: Action = "list",
     label: Label = HARD,
     margin: float = MARGIN,
-    settings: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    settings: Mapping[str, object] | None = None,
+) -> dict[str, object]:
     """List or drop the false negatives that a folder of labels shows, and return the content of ``audit.json``."""
     check_action(mined, action)
     folder = Path(folder)
@@ -140,7 +140,7 @@ def check_action(mined: MinedNegatives, action: Action) -> None:
         raise ValueError(f"{mined.path}: {reason}")
 
 
-def _write_repaired(mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path) -> dict[str, Any]:
+def _write_repaired(mined: MinedNegatives, false: Mapping[str, set[str]], folder: Path) -> dict[str, object]:
     repaired = list(mined.repaired(false))
     rows = [row for row in repaired if row is not None]
     pairs = zip(mined.rows, repaired, strict=True)

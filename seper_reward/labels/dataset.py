@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 D = TypeVar("D", "Dataset", list[Any])
-Row = dict[str, Any] | UnscorableError
+Row = dict[str, object] | UnscorableError
 _FIRST_ROWS = 20  # read first to check their columns, and again to label them
 
 
@@ -113,7 +113,7 @@ class Labeler:
         def label_all(labeler: PassageLabeler, queries: list[Query]) -> Iterator[loop.Found]:
             return loop.label_batches(labeler, in_batches(queries, size))
 
-        new: dict[str, list[Any]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
+        new: dict[str, list[object]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
         for row in _label_rows(rows, self._labeler, label_all, self._columns):
             labeled = None if isinstance(row, UnscorableError) else labeled_query(row, self._labeler.name)
             new["labels"].append([] if labeled is None else list(map(float, labeled.labels)))
@@ -129,7 +129,7 @@ class Labeler:
         load = partial(load_scorer, options, options.seed)
         return load_labeler(options.labeler, load, options.set_options, options.label)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the models."""
         return {name: value for name, value in vars(self).items() if name != "_labeler"}
 

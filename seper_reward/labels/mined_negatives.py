@@ -30,7 +30,7 @@ class Layout:
         library = "FlagEmbedding" if self.lists else "sentence-transformers"
         return f"{library} ({', '.join((self.anchor, self.positive, *self.columns))})"
 
-    def negatives(self, row: Mapping[str, Any]) -> list[Any]:
+    def negatives(self, row: Mapping[str, object]) -> list[Any]:
         """Return the values of a row's negatives, unchecked."""
         if not self.lists:
             return [row.get(column) for column in self.columns]
@@ -61,15 +61,15 @@ class MinedNegatives:
             found.setdefault(self.question(row), {}).update(dict.fromkeys(self.negatives(row)))
         return {question: list(texts) for question, texts in found.items()}
 
-    def question(self, row: Mapping[str, Any]) -> str:
+    def question(self, row: Mapping[str, object]) -> str:
         """Return the question of a row."""
         return str(row[self.layout.anchor]).strip()
 
-    def negatives(self, row: Mapping[str, Any]) -> list[str]:
+    def negatives(self, row: Mapping[str, object]) -> list[str]:
         """Return the texts of a row's negatives."""
         return [text.strip() for text in self.layout.negatives(row)]
 
-    def repaired(self, false: Mapping[str, Collection[str]]) -> Iterator[dict[str, Any] | None]:
+    def repaired(self, false: Mapping[str, Collection[str]]) -> Iterator[dict[str, object] | None]:
         """Yield each row without its false negatives, given by question; ``None`` if no negative is left.
 
         Rows of sentence-transformers need all columns: another negative of the row replaces a false one.
@@ -111,7 +111,7 @@ def read_mined(path: str | Path) -> MinedNegatives:
     return MinedNegatives(Path(path), layout, tuple(row for _, row in found))
 
 
-def _layout(where: str, row: Mapping[str, Any]) -> Layout:
+def _layout(where: str, row: Mapping[str, object]) -> Layout:
     if {"query", "pos", "neg"} <= row.keys():
         return Layout("query", "pos", ("neg",), lists=True)
     negatives = sorted((name for name in row if _NEGATIVE.fullmatch(name)), key=lambda name: (len(name), name))

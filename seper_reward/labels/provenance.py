@@ -4,7 +4,6 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +40,7 @@ def provenance(labeler: PassageLabeler, queries: str, block: int, settings: Mapp
 
 def query_key(query: Query) -> str:
     """Return a hash over all fields of a query that are written to its label row."""
-    record: list[Any] = [query.id, query.question, query.answers, dict(query.metadata)]
+    record: list[object] = [query.id, query.question, query.answers, dict(query.metadata)]
     record += [[passage.id, passage.title, passage.text, dict(passage.metadata)] for passage in query.passages]
     return content_key(record)
 

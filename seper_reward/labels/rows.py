@@ -41,8 +41,8 @@ _OF_PASSAGES = {"passage_id", "title", "text", METADATA}
 
 
 def label_row(
-    labeled: LabeledQuery, labeler: str = DELTA_SEPER, lengths: Sequence[Mapping[str, Any]] = ()
-) -> dict[str, Any]:
+    labeled: LabeledQuery, labeler: str = DELTA_SEPER, lengths: Sequence[Mapping[str, object]] = ()
+) -> dict[str, object]:
     """Return the label row of one question, JSON-able, with numbers rounded to 6 digits.
 
     docs/labelling.md has a table of the fields; the input's own fields are in ``metadata``. ``lengths`` is the result
@@ -82,7 +82,7 @@ def label_row(
     }
 
 
-def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, Any]]:
+def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str, object]]:
     """Return each passage's ``tokens``, with the title, and whether it was ``truncated``; none without a scorer."""
     if scorer is None:
         return []
@@ -93,7 +93,7 @@ def passage_lengths(scorer: "SePerScorer | None", query: Query) -> list[dict[str
     ]
 
 
-def belief_fields(belief: Belief) -> dict[str, Any]:
+def belief_fields(belief: Belief) -> dict[str, object]:
     """Return the fields of a label row for the belief in one context."""
     return {
         "seper": belief.seper,
@@ -106,7 +106,7 @@ def belief_fields(belief: Belief) -> dict[str, Any]:
     }
 
 
-def utility_fields(utility: Utility) -> dict[str, Any]:
+def utility_fields(utility: Utility) -> dict[str, object]:
     """Return the fields of a label row for the change of the belief by a passage."""
     return {
         "seper": utility.seper,
@@ -126,7 +126,7 @@ def utility_fields(utility: Utility) -> dict[str, Any]:
     }
 
 
-def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
+def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, object]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file."""
     folder = Path(folder)
     check_finished(folder)
@@ -134,7 +134,7 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, Any]]:
     return dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))
 
 
-def labeled_queries(rows: Mapping[str, Mapping[str, Any]], label: str | None = None) -> list[LabeledQuery]:
+def labeled_queries(rows: Mapping[str, Mapping[str, object]], label: str | None = None) -> list[LabeledQuery]:
     """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row."""
     label = label or recommended_label(rows.values())
     labeled = []
@@ -194,7 +194,7 @@ def label_intervals(labeled: LabeledQuery, column: str) -> list[tuple[float, flo
     return [(fields.get(low, label), fields.get(high, label)) for label, fields in pairs]
 
 
-def labeler_of(rows: Iterable[Mapping[str, Any]]) -> str:
+def labeler_of(rows: Iterable[Mapping[str, object]]) -> str:
     """Return the name of the labeler that wrote the rows; it is also the field of their labels."""
     return str(next(iter(rows), {}).get("labeler", DELTA_SEPER))
 
@@ -216,7 +216,7 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     return next(best, labeler)
 
 
-def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, Any]:
+def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, object]:
     ids = [passage.id for passage in query.passages]
     return {
         "given": [ids[place] for place in label.given],
@@ -260,7 +260,7 @@ def interval_fields(found: Estimate | None, suffix: str = "") -> dict[str, float
     return {f"{name}{suffix}": None if found is None else getattr(found, name) for name in _ENDS}
 
 
-def _response_rows(belief: Belief) -> dict[str, Any]:
+def _response_rows(belief: Belief) -> dict[str, object]:
     """Return the fields of the sampled responses in a context; values that a server did not return are left out."""
     sampled, log_probs = belief.sampled, belief.sampled.log_probs
     responses = [

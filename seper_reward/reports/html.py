@@ -97,7 +97,7 @@ def write_page(path: str | Path, labels: str | Path, *, margin: float = MARGIN) 
         path.write_text(page, encoding="utf-8")
 
 
-def _labels(folder: Path, margin: float) -> dict[str, Any]:
+def _labels(folder: Path, margin: float) -> dict[str, object]:
     """Return the page's data for a folder of labels."""
     rows = read_label_rows(folder)
     if not rows:
@@ -152,7 +152,7 @@ def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:
     return notes + summary_warnings(summary)
 
 
-def _panels(passages: Sequence[LabeledPassage], labeled: Sequence[LabeledQuery]) -> list[dict[str, Any]]:
+def _panels(passages: Sequence[LabeledPassage], labeled: Sequence[LabeledQuery]) -> list[dict[str, object]]:
     """Return baseline and label of the passages of each role; less frequent roles are merged."""
     known = [passage for passage in passages if passage.baseline is not None]
     by_role: dict[str, list[LabeledPassage]] = {}
@@ -173,7 +173,7 @@ def _panels(passages: Sequence[LabeledPassage], labeled: Sequence[LabeledQuery])
     ]
 
 
-def _example(labeled: LabeledQuery, label: LabeledPassage) -> dict[str, Any]:
+def _example(labeled: LabeledQuery, label: LabeledPassage) -> dict[str, object]:
     query, fields = labeled.query, labeled.details[label.place]
     contexts = (("without", labeled.baseline), ("with", fields))
     return {
@@ -190,14 +190,14 @@ def _example(labeled: LabeledQuery, label: LabeledPassage) -> dict[str, Any]:
     }
 
 
-def _clusters(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _clusters(responses: Sequence[Mapping[str, object]]) -> dict[str, object]:
     segments = cluster_segments(responses)
     heavy = [segment for segment in segments if segment[0] >= _LEAST_MASS]
     named = sorted(heavy, key=lambda segment: -segment[0])[:_CLUSTERS]
     return {"segments": segments, "named": named, "unnamed": len(segments) - len(named)}
 
 
-def _provenance(folder: Path, provenance: Mapping[str, Any]) -> dict[str, Any]:
+def _provenance(folder: Path, provenance: Mapping[str, object]) -> dict[str, object]:
     others = {name: provenance[name] for name in ("versions", "platform", "processes") if name in provenance}
     return {
         "hashes": [

@@ -5,7 +5,6 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scipy.stats import binomtest
 
@@ -71,7 +70,7 @@ def histogram(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> lis
     return bins
 
 
-def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, Any]]:
+def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, object]]:
     """Return the mean label of each group of questions and role of passages, with its bootstrap over questions."""
     groups = list(dict.fromkeys(passage.group for passage in passages))
     cells: dict[tuple[str, str], list[LabeledPassage]] = {}
@@ -105,7 +104,7 @@ def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -
     return list(chosen.values())[:count]
 
 
-def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
+def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, object]:
     """Return how much of the variance of labels within questions is not chance.
 
     The number of ``questions`` with at least two passages, and over these, ``None`` if labels have no errors:
@@ -132,7 +131,7 @@ def label_reliability(labeled: Sequence[LabeledQuery]) -> dict[str, Any]:
     }
 
 
-def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, Any]]:
+def relevant_by_label(passages: Sequence[LabeledPassage], edges: Sequence[float]) -> list[dict[str, object]]:
     """Return the share of passages in each bin of labels that people marked relevant; bins are as for ``histogram``.
 
     Passages of unmarked questions are left out. The 95 % interval (Wilson, JASA 22, 1927) assumes independent

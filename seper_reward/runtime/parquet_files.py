@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
+def as_dataset(rows: Sequence[Mapping[str, object]]) -> "Dataset":
     """Return rows as a dataset in memory, with the columns of all rows; missing fields and empty objects are ``None``.
 
     A column with values of several types is stored as JSON: ``datasets`` decodes it, other libraries see texts.
@@ -20,7 +20,7 @@ def as_dataset(rows: Sequence[Mapping[str, Any]]) -> "Dataset":
     return concatenate_datasets(columns, axis=1) if columns else Dataset.from_dict({})
 
 
-def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows as a Parquet file, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(path.name + ".tmp")
