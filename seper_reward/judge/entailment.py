@@ -1,6 +1,7 @@
 """EntailmentScorer: entailment probabilities of pairs of texts."""
 
 import functools
+import operator
 import re
 import unicodedata
 import warnings
@@ -46,7 +47,6 @@ _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
 # inputs of models by their names in transformers, and in an encoding of the library tokenizers
 _COLUMNS = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
-_FEWEST_WORDS = 3  # of a question: in "... in 1871. Why?" the last sentence alone has too little context
 
 
 class EntailmentScorer:
@@ -62,9 +62,8 @@ class EntailmentScorer:
     def __init__(
         self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = _BATCH_TOKENS
     ) -> None:
-        self.name = name
+        self.name, self.max_batch_tokens = name, max_batch_tokens
         self._model, self._tokenizer, self._control_tokens = model, tokenizer, ControlTokens(tokenizer)
-        self.max_batch_tokens = max_batch_tokens
         self._columns = _label_columns(model.config.id2label, name)
         self.classes = len(self._columns)
         window = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
@@ -106,12 +105,11 @@ class EntailmentScorer:
         return ids.count(self._tokenizer.unk_token_id) <= _MOST_UNREAD * len(ids)
 
     @functools.cached_property
-    def _scripts(self) -> frozenset[str]:
-        words: Iterable[str] = (token.strip("▁Ġ#") for token in self._tokenizer.get_vocab())
-        if type(self._tokenizer).__name__.startswith(("GPT2", "Roberta", "Qwen")):  # bytes as letters
-            words = (self._tokenizer.convert_tokens_to_string([each]).strip() for each in self._tokenizer.get_vocab())
+    def _scripts(self) -> set[str]:
+        tokens = self._tokenizer.get_vocab()
+        words = (self._tokenizer.convert_tokens_to_string([token]).strip(" #") for token in tokens)
         scripts = Counter(_script(word[0]) for word in words if len(word) > 1 and word.isalpha())
-        return frozenset({"", *(script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT)})
+        return {script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT}
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return class probabilities of distinct pairs, ``(n, K)``: entailment, then neutral and contradiction.
@@ -132,23 +130,19 @@ class EntailmentScorer:
         for batch in token_batches(lengths, self.max_batch_tokens):
             scored = in_halves(functools.partial(self._forward, encoded), batch)
             found.update(zip([rows[at] for at in batch], scored, strict=True))
-        return torch.stack(
-            [
-                min((max((found[row] for row in claim), key=_entailment) for claim in grid), key=_entailment)
-                for grid in grids
-            ]
-        )
+        entailment = operator.itemgetter(0)
+        best = [[max((found[row] for row in claim), key=entailment) for claim in grid] for grid in grids]
+        return torch.stack([min(claims, key=entailment) for claims in best])
 
     def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
         """Return for each pair, per part of its hypothesis, the pairs of this part with the parts of its premise."""
-        asked, cut = {}, {}
-        for question in {pair.question for pair in pairs}:
-            if verbatim:
-                asked[question] = question if question.endswith("?") or not question else f"{question}?"
-            else:  # of a long sentence only the end
-                asked[question] = in_windows(asking_sentence(question), self._fits(self._question_tokens))[-1]
-        for text in {text for pair in pairs for text in (pair.premise, pair.hypothesis)}:
-            cut[text] = [text] if verbatim else in_windows(text, self._fits(self._answer_tokens))
+        if verbatim:
+            return [[[pair._replace(question=re.sub(r"(?<=[^?])\Z", "?", pair.question))]] for pair in pairs]
+        short, fits = self._fits(self._question_tokens), self._fits(self._answer_tokens)
+        # of a long sentence only the end
+        asked = {text: in_windows(asking_sentence(text), short)[-1] for text in {pair.question for pair in pairs}}
+        texts = {text for pair in pairs for text in (pair.premise, pair.hypothesis)}
+        cut = {text: in_windows(text, fits) for text in texts}
         return [
             [[Pair(asked[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
             for pair in pairs
@@ -165,13 +159,13 @@ class EntailmentScorer:
             backend = self._tokenizer.backend_tokenizer
             backend.no_truncation()
             backend.no_padding()
-            texts = list(safe)
-            encoded = backend.encode_batch([safe[text] for text in texts], add_special_tokens=False)
-            parts = dict(zip(texts, encoded, strict=True))
+            encoded = backend.encode_batch(list(safe.values()), add_special_tokens=False)
+            parts = dict(zip(safe, encoded, strict=True))
             rows = [backend.post_process(parts[one], parts[two]) for one, two in zip(firsts, seconds, strict=True)]
             if all(len(row) <= self._max_length for row in rows):
-                names = self._tokenizer.model_input_names
-                return {name: [getattr(row, _COLUMNS[name]) for row in rows] for name in names}
+                return {
+                    name: [getattr(row, _COLUMNS[name]) for row in rows] for name in self._tokenizer.model_input_names
+                }
         pairs_of_texts = ([safe[text] for text in column] for column in (firsts, seconds))
         return dict(self._tokenizer(*pairs_of_texts, truncation="longest_first", max_length=self._max_length))
 
@@ -196,10 +190,6 @@ class EntailmentScorer:
         return lambda text: len(text) <= tokens or len(self._ids(text)) <= tokens
 
 
-def _entailment(row: Tensor) -> float:
-    return float(row[0])
-
-
 def _script(letter: str) -> str:
     """Return the script of a letter by the first word of its Unicode name; empty for other characters."""
     return unicodedata.name(letter, "?").partition(" ")[0].partition("-")[0] if letter.isalpha() else ""
@@ -210,13 +200,10 @@ def _joined(question: str, answer: str) -> str:
 
 
 def asking_sentence(question: str) -> str:
-    """Return the last sentence of a question that ends in a question mark; the whole text if none does."""
+    """Return the last sentence of three words or more that ends in a question mark, else the whole text."""
     sentences = list(filter(None, _SENTENCE_END.split(question.strip())))
-    asks = [at for at, sentence in enumerate(sentences) if sentence.endswith("?")]
-    start, end = (asks[-1], asks[-1] + 1) if asks else (0, len(sentences))
-    while start and len(" ".join(sentences[start:end]).split()) < _FEWEST_WORDS:
-        start -= 1
-    asked = " ".join(sentences[start:end]).rstrip("?!.,;: ")
+    asks = [sentence for sentence in sentences if sentence.endswith("?") and len(sentence.split()) > 2]
+    asked = (asks[-1] if asks else " ".join(sentences)).rstrip("?!.,;: ")
     return f"{asked}?" if asked else ""
 
 
@@ -296,12 +283,11 @@ def in_windows(text: str, fits: Callable[[str], bool]) -> list[str]:
 
 def _label_columns(id2label: dict[int, str], name: str) -> list[int]:
     """Return the model's columns in our order: entailment first, then neutral and contradiction."""
-    names = {str(label).lower().replace("-", "_"): int(index) for index, label in id2label.items()}
+    names = {str(label).lower(): int(index) for index, label in id2label.items()}
     if "entailment" not in names:
         raise ValueError(
             f"judge={name!r}: config.id2label must name a class 'entailment', got {dict(id2label)}; "
             "use a model trained on NLI, or set id2label in its config.json"
         )
-    others = [names[label] for label in _LABELS[1:] if label in names]
-    rest = [index for label, index in names.items() if label != "entailment" and index not in others]
-    return [names["entailment"], *others, *sorted(rest)]
+    ours = [names[label] for label in _LABELS if label in names]
+    return [*ours, *sorted({*names.values()} - {*ours})]

@@ -29,7 +29,7 @@ _EMPHASIS = re.compile(
     r"|(?<!\w)_{1,3}(?=[^\s_])([^_\n]+)(?<=\S)_{1,3}(?!\w)|`{1,3}([^`\n]+)`{1,3}"
 )
 _AROUND_PUNCTUATION = re.compile(r"\s+(?=[^\w\s])|(?<=[^\w\s])\s+")
-_ARTICLES = re.compile(r"^(?:an?|the)\s+(?=[\w\"'])|\bthe\s+(?=[\w\"'])")
+_ARTICLES = re.compile(r"^(?:an?|the)\s+(?=[\w\"'])")
 _SIGNS = re.compile(
     r"[+#<>=≤≥≠±√^*%°∞|\\]|(?<!\w)-(?=[\w.])|(?<=\w)-(?![\w\s])|(?<=\w)-$|(?<=\d)/(?=\d)"
     r"|[(\[](?=\s*[-+]?\d[^()\[\]]*[)\]])|(?<=\d)\s*[)\]]"

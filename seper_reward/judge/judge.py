@@ -19,7 +19,7 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 10  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 11  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
@@ -107,29 +107,32 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     In the pair for the model, equal values have the spelling of the hypothesis.
     """
     question, premise, hypothesis = pair
-    if not premise.strip() or not hypothesis.strip():
-        return premise.strip() == hypothesis.strip()
     if equal(premise, hypothesis):
         return True
+    if not premise.strip() or not hypothesis.strip():
+        return False
     wanted, stated, asked = values_in(hypothesis), values_in(premise), values_in(question)
     value, whole = whole_value(hypothesis), whole_value(premise)
-    if value and whole and (decided := _compare(whole, value)) is not None:
-        return decided
-    if not (value and whole) and differ_in_signs(premise, hypothesis):
+    if not (value and whole):
+        if differ_in_signs(premise, hypothesis):
+            return False
+    elif whole.entails(value):
+        if whole.has_unit == value.has_unit:  # 2 % may not be 2
+            return True
+    elif whole.excludes(value) and not whole.agrees(value):
         return False
-    own = [each for each in stated if not any(each.entails(other) for other in asked)]
     missing = [each for each in wanted if not any(said.entails(each) for said in stated)]
     further = [each for each in stated if not any(each.entails(other) for other in wanted)]
 
     def for_model(each: Value) -> bool:
         """Return whether a value is a less precise date, next to other words, or a repeated one of the question."""
-        if any(said.agrees(each) for said in own) or not (value or stated):
+        if any(said.agrees(each) for said in stated) or not (value or stated):
             return True
         repeated = not value and any(other.entails(each) for other in asked)
         return repeated and not any(said.comparable(each) for said in further)
 
     lacking = [each for each in missing if not for_model(each)]
-    if lacking and (value or any(_excludes(said, each) for each in lacking for said in own)):
+    if lacking and (value or any(said.excludes(each) for each in lacking for said in stated)):
         return False
     claim, needed = _spelled(premise, stated, hypothesis, wanted), in_digits(hypothesis)
     for each in reversed(missing):
@@ -150,22 +153,6 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
             )
         return False
     return Pair(question, claim, in_digits(hypothesis))
-
-
-def _compare(one: Value, other: Value) -> bool | None:
-    """Return whether a value entails another one; ``None`` if they are of two kinds, and may mean the same."""
-    if one.entails(other):
-        return None if one.has_unit != other.has_unit else True  # 2 % may not be 2
-    if one.agrees(other):
-        return None
-    return False if one.comparable(other) or (one.has_unit and other.has_unit) else None
-
-
-def _excludes(one: Value, other: Value) -> bool:
-    """Return whether a value is another one of the same kind, or the same number of another unit."""
-    if one.comparable(other):
-        return not one.entails(other)
-    return one.has_unit and one.readings[-1] == other.readings[-1]
 
 
 def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:

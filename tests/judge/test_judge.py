@@ -122,7 +122,7 @@ def test_each_distinct_pair_is_asked_once_and_never_again_with_a_cache():
 
 def test_two_spellings_of_a_value_are_one_pair_for_the_model():
     model = ScriptedModel(lambda pair: 0.6)
-    pairs = [Pair("", f"It took {number} men", "12") for number in ("twelve", "12", "a dozen")]
+    pairs = [Pair("", f"It took {number} men", "12") for number in ("twelve", "12", "dozen")]
     judged = Judge(model).probs(pairs)
     assert model.asked == [[Pair("", "It took 12 men", "12")]]
     assert [judged[pair] for pair in pairs] == pytest.approx([0.6] * 3)
