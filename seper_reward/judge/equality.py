@@ -18,10 +18,7 @@ _LATEX = (
     (re.compile(r"\\[()\[\]]|\\[,;! ]"), " "),
     # As in Pandoc, $ next to a space or before a digit is not a delimiter: $45 and $60.
     (re.compile(r"(?<!\\)\${1,2}(?=\S)((?:[^$\\]|\\.)+)(?<=\S)\${1,2}(?![\w$])", re.DOTALL), r"\1"),
-    (
-        re.compile(r"\\(pi|theta|alpha|beta|sigma)\b"),
-        lambda found: unicodedata.lookup(f"GREEK SMALL LETTER {found[1]}"),
-    ),
+    (re.compile(r"\\(pi|theta|alpha)\b"), lambda found: unicodedata.lookup(f"GREEK SMALL LETTER {found[1]}")),
     (re.compile(r"\\([%$&#_{}])"), r"\1"),
 )
 _EMPHASIS = re.compile(
@@ -88,9 +85,5 @@ def differ_in_signs(one: str, other: str) -> bool:
     >>> differ_in_signs("F#", "F"), differ_in_signs("[2, 8)", "(2, 8]"), differ_in_signs("New-York", "New York")
     (True, True, False)
     """
-    return _letters(one) == _letters(other) and signs(one) != signs(other)
-
-
-@functools.lru_cache(maxsize=65536)
-def _letters(text: str) -> str:
-    return re.sub(r"[\W_]+", "", plain(text).casefold())
+    letters = (re.sub(r"[\W_]+", "", plain(text).casefold()) for text in (one, other))
+    return signs(one) != signs(other) and next(letters) == next(letters)

@@ -1,7 +1,6 @@
-"""Values that a text states: numbers, quantities, money, dates, times, scores and ranges.
+"""Values that a text states, compared by rule, since the entailment model reads digits as word pieces: 85 is not 87.
 
-The entailment model reads digits as word pieces and confuses 85 with 87, so values are compared by rule. Units convert
-by pint. No library reads the rest: quantulum3 reads no dates and no times, dateparser completes "November 1989" with
+Units convert by pint. No library reads the rest: quantulum3 reads no dates, dateparser completes "November 1989" with
 today's day, and text2num reads "nineteen eighty-nine" as 19 and 89.
 """
 
@@ -347,9 +346,8 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
     for pattern, read in (
         (r"(?<![\w/.-])(?P<year>\d{4})-(?P<month_number>\d{2})-(?P<day>\d{2})(?!\d)", _date),
         (r"(?<![\w/.-])(?P<day>\d{1,2})[/.](?P<month_number>\d{1,2})[/.](?P<year>\d{4})(?!\d)", _date),
-        (rf"{_DAY_BEFORE},?(?:\s+of)?[\s-]+{_YEAR}", _date),
+        (rf"{_DAY_BEFORE}(?:,?(?:\s+of)?[\s-]+{_YEAR}|(?!\s+\d))", _date),
         (rf"\b{_WEEKDAY}{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:(?:in|of)\s+)?{_YEAR})?", _date),
-        (rf"{_DAY_BEFORE}(?!\s+\d)", _date),
         (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}", _date),
         (r"(?<![\w.,/])(?P<decade>)(?P<year>\d{3}0)'?s\b", _date),
         (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+(?:century\b|c\.)(?:\s*{_ERA})?", _date),
