@@ -115,13 +115,17 @@ def in_digits(text: str) -> str:
     >>> in_digits("In nineteen eighty-nine two thirds of the twenty-first army"), in_digits("World War II")
     ('In 1989 2/3 of the 21st army', 'World War 2')
     """
-    text = _PART.sub(_part_in_digits, re.sub(r"(?<=[a-z]{2})(?=\d)", " ", plain(text)))  # web text: in1989
+    text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\1 ", plain(text)))
+    text = _PART.sub(_part_in_digits, text)
     if not _NUMBERS.keys().isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
         text = _NUMBER_WORDS.sub(_run_in_digits, text)
     text = _ROMAN.sub(lambda found: str(10 * len(found[1]) + _ROMAN_ONES.index(found[2])), text)
     return re.sub(r"\b(\d+)'(\d{1,2})(?:\"|'')", r"\1 ft \2 in", text)
 
 
+# web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
+_LOST_SPACE = re.compile(r"\b([a-z]{2,5})(?=[A-Z\d])")
+_CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
 _ROMAN_ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
 _ROMAN = re.compile(r"(?<=[A-Za-z] )(?!I\b)(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")  # "I" is a pronoun
 _PART = re.compile(

@@ -108,6 +108,11 @@ def test_roman_numerals_are_read_wherever_they_stand():
         assert in_digits(text) == expected
 
 
+def test_a_citation_glued_to_a_year_and_lost_spaces_are_no_part_of_it():
+    for text in ("The tour began in 2016.", "It began inApril, in20161.", "It began on April 1, 20161 ."):
+        assert values_in(text)[-1].entails(only("2016")), text
+
+
 def test_other_numbers_stay():
     for text in (
         "It has a population of 15300.",
