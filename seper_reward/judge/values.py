@@ -315,8 +315,9 @@ def _units(name: str) -> tuple[Unit, ...]:
     money = (_MONEY[lower],) if lower in _MONEY else ()
     if lower in _NO_UNITS:
         return money
+    registry = _registry()  # outside the block: without it, all units would be unknown
     try:
-        unit = _registry().parse_units(_SPELLED.get(lower, re.sub(r"\b(?:an|a) ", "per ", name)))
+        unit = registry.parse_units(_SPELLED.get(lower, re.sub(r"\b(?:an|a) ", "per ", name)))
     except Exception:  # pint raises errors of many kinds for words that are no units
         return money
     kind = str(unit.dimensionality)

@@ -5,6 +5,7 @@ import random
 import pytest
 from num2words import num2words
 
+from seper_reward.judge import values
 from seper_reward.judge.values import in_digits, values_in
 
 SAME = [
@@ -146,3 +147,12 @@ def test_a_range_is_entailed_by_an_equal_range_only():
 )
 def test_odd_texts_are_read_without_an_error(text):
     values_in(text)
+
+
+def test_a_library_of_units_that_fails_is_not_silent(monkeypatch):
+    def fail():
+        raise TypeError("cannot inherit")  # pint 0.24 with flexparser 0.4
+
+    monkeypatch.setattr(values, "_registry", fail)
+    with pytest.raises(TypeError, match="cannot inherit"):
+        values_in("It is 412 leagues long.")
