@@ -1046,7 +1046,7 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
         if not self.file:
             raise ValueError(
                 "--file is required: people's verdicts, rows of {question, answers, response, equivalent} or EVOUNA; "
-                "in a checkout, `python -m tests.benchmarks.judge.texts` measures a judge on our own traps"
+                "a checkout has our own traps in tests/benchmarks/judge/equivalence.jsonl"
             )
 
 

@@ -94,25 +94,13 @@ def train_once(
     before = vectors_by_text(model, rows) if config.loss == "kl_regularized" else None
     prompts = {"query": model.prompts.get("query", ""), "passages": model.prompts.get("document", "")}
     collator = ListCollator(preprocess_fn=model.preprocess, prompts=prompts, reference=before)
-    return fit(model, rows, config, arguments, collator, evaluator)
-
-
-def fit(
-    model: SentenceTransformer,
-    rows: Sequence[Mapping[str, Any]],
-    config: RetrieverConfig,
-    arguments: SentenceTransformerTrainingArguments,
-    collator: ListCollator,
-    evaluator: RankingEvaluator | None = None,
-) -> list[dict[str, float]]:
-    """Train the model in place on ``teacher_rows``; return the trainer's log."""
     # at least one batch per process: otherwise there would be no step
     most = max(1, len(rows) // process_state().num_processes)
     arguments = replace(arguments, per_device_train_batch_size=min(arguments.per_device_train_batch_size, most))
     trainer = SentenceTransformerTrainer(
         model=model,
         args=arguments if evaluator else replace(arguments, eval_strategy="no"),
-        train_dataset=Dataset.from_list(list(rows)),
+        train_dataset=Dataset.from_list(rows),
         loss=ListLoss(model, config.teacher_temperature, reference=config.loss == "kl_regularized"),
         evaluator=evaluator,
         data_collator=collator,

@@ -21,11 +21,11 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 
 
 class Embedder:
-    """Embeds texts with a ``SentenceTransformer`` and its prompts and routes; ``unit`` vectors by its similarity."""
+    """Embeds texts with a ``SentenceTransformer`` and its prompts and routes; unit vectors if it compares these."""
 
-    def __init__(self, encoder: Any, dtype: torch.dtype | None = None, unit: bool | None = None) -> None:
+    def __init__(self, encoder: Any, dtype: torch.dtype | None = None) -> None:
         self._encoder, self._given_dtype = encoder, dtype
-        self._unit = compares_unit_vectors(encoder) if unit is None else unit
+        self._unit = compares_unit_vectors(encoder)
 
     def __getstate__(self) -> dict[str, Any]:
         """Move a pickled encoder to the CPU: the receiving process may have no accelerator."""

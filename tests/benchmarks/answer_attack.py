@@ -3,7 +3,6 @@
 python -m tests.benchmarks.answer_attack [--judge embedded FOLDER ...] [--budget 1000] [--seeds 4] [--processes 2]
 """
 
-import argparse
 import multiprocessing
 import random
 import sys
@@ -18,6 +17,7 @@ from seper_reward.judge.extract import extract_answer
 from seper_reward.judge.support import Stated, mutual_supports
 from seper_reward.options import LoadOptions
 from seper_reward.reports.tables import markdown_table
+from tests.benchmarks.common import parser
 from tests.reward.test_answer_attack import TARGETS, attack
 
 ANSWERS = [
@@ -64,12 +64,12 @@ def search(task: Search) -> tuple[Search, float, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print, by judge and question, the most that each seed's search found; return 0."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.answer_attack", description=__doc__)
-    parser.add_argument("--judge", nargs="+", default=["embedded"], help="Names or folders of the judges.")
-    parser.add_argument("--budget", type=int, default=1000, help="Number of texts that a search may try.")
-    parser.add_argument("--seeds", type=int, default=4, help="Number of searches for each answer.")
-    parser.add_argument("--processes", type=int, default=1, help="Number of searches at a time (default: 1).")
-    arguments = parser.parse_args(argv)
+    made = parser(__doc__)
+    made.add_argument("--judge", nargs="+", default=["embedded"], help="Names or folders of the judges.")
+    made.add_argument("--budget", type=int, default=1000, help="Number of texts that a search may try.")
+    made.add_argument("--seeds", type=int, default=4, help="Number of searches for each answer.")
+    made.add_argument("--processes", type=int, default=1, help="Number of searches at a time (default: 1).")
+    arguments = made.parse_args(argv)
     tasks = [
         (judge, question, answer, seed, arguments.budget)
         for judge in arguments.judge

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -56,8 +55,8 @@ def peak_memory(act: Callable[[], Any]) -> float:
         return torch.cuda.max_memory_allocated() / 1e6
     Path("/proc/self/clear_refs").write_text("5")  # forget earlier peaks, as that of merging adapters in float32
     act()
-    status = Path("/proc/self/status").read_text()  # ru_maxrss would start at the parent's
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
+    lines = Path("/proc/self/status").read_text().splitlines()  # ru_maxrss would start at the parent's
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
 
 def now() -> float:

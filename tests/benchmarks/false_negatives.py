@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import binomtest
+
 from seper_reward import SePerScorer
 from seper_reward.data.answers import contains_answer
 from seper_reward.data.marks import is_relevant, role_of
@@ -23,7 +25,7 @@ from seper_reward.labels.audit import Label, false_negatives
 from seper_reward.labels.labelers import DeltaSePerLabeler
 from seper_reward.labels.rows import labeled_queries, read_label_rows
 from seper_reward.labels.run import LabelRun
-from seper_reward.statistics import interval_over_questions, rounded
+from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import Passage, Query
 from tests.benchmarks.common import NQ, finish, parser
 
@@ -39,58 +41,47 @@ def planted(passage: Passage, question: str, answer: str, kind: str) -> Passage:
     return Passage(text, passage.title, f"{kind}-{passage.id}", {"role": kind})
 
 
-def with_negatives(query: Query, other: Query, clean: int) -> Query:
-    """Return a question with so many mined negatives, the marked passage, and two in which an answer was planted."""
-    mined = [passage for passage in query.passages if not is_relevant(passage)]
-    (gold, *_) = (passage for passage in query.passages if is_relevant(passage))
-    passages = [
-        *(replace(passage, metadata={"role": "mined"}) for passage in mined[:clean]),
-        replace(gold, metadata={"role": "gold"}),
-        planted(mined[clean], query.question, query.answers[0], "planted"),
-        planted(mined[clean], query.question, other.answers[0], "wrong"),
-    ]
-    return replace(query, passages=tuple(passages))
-
-
 def chosen(questions: int, clean: int, split: str) -> list[Query]:
-    """Return questions of a split of NQ, with negatives; a wrong answer is that of the question before."""
+    """Return questions of a split of NQ: mined negatives, the marked passage, and two in which an answer was planted.
+
+    A wrong answer is that of the question before.
+    """
     usable = [
         query
         for query in read_queries(NQ).queries
         if split_of(query.id) == split and sum(not is_relevant(each) for each in query.passages) > clean
     ]
     taken = spread(usable, questions)
-    return [
-        with_negatives(query, other, clean)
-        for query, other in zip(taken, [taken[-1], *taken[:-1]], strict=True)
-        if not contains_answer(other.answers[0], query.answers)
-    ]
+    found = []
+    for query, other in zip(taken, [taken[-1], *taken[:-1]], strict=True):
+        if contains_answer(other.answers[0], query.answers):
+            continue
+        mined = [passage for passage in query.passages if not is_relevant(passage)]
+        (gold, *_) = filter(is_relevant, query.passages)
+        passages = [
+            *(replace(passage, metadata={"role": "mined"}) for passage in mined[:clean]),
+            replace(gold, metadata={"role": "gold"}),
+            planted(mined[clean], query.question, query.answers[0], "planted"),
+            planted(mined[clean], query.question, other.answers[0], "wrong"),
+        ]
+        found.append(replace(query, passages=tuple(passages)))
+    return found
 
 
 def shares(rows: Mapping[str, Mapping[str, Any]], label: Label) -> dict[str, Any]:
     """Return the share of passages that are flagged by role, and their number, with intervals over questions."""
-    import numpy as np
-    from scipy.stats import binomtest
-
     found = {}
     labeled = labeled_queries(rows, label)
     for role in ("gold", "planted", "wrong", "mined"):
-        own = [{at for at, each in enumerate(row.query.passages) if role_of(each) == role} for row in labeled]
-        flagged = np.array([len(few & set(false_negatives(row))) for few, row in zip(own, labeled, strict=True)])
-        counts = np.array(list(map(len, own)))
-
-        def share(numbers: Any, flagged: Any = flagged, counts: Any = counts) -> Any:
-            return flagged[numbers].sum(-1) / counts[numbers].sum(-1)
-
-        interval = interval_over_questions(share, len(rows), vectorized=True)
-        if interval is None:
-            bounds = binomtest(int(flagged.sum()), int(counts.sum())).proportion_ci(method="wilson")
-            interval = [rounded(bounds.low), rounded(bounds.high)]
-        found[role] = {
-            "passages": int(counts.sum()),
-            "share": rounded(float(flagged.sum() / counts.sum())),
-            "interval": interval,
-        }
+        own = [
+            [false_negative(each, label=label) for each in row["passages"] if role_of(each) == role] for row in rows
+        ]
+        flagged, count = sum(map(sum, own)), sum(map(len, own))
+        share = ratio_over_questions(range(len(rows)), [(sum(few), len(few)) for few in own])
+        if share["interval"] is None:
+            bounds = binomtest(flagged, count).proportion_ci(method="wilson")
+            share["interval"] = [rounded(bounds.low), rounded(bounds.high)]
+        found[role] = {"passages": count, "share": share["mean"], "interval": share["interval"]}
     return found
 
 

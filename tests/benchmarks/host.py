@@ -6,7 +6,6 @@ The host decides how many contexts per second one process can label if the accel
 processor's, of this thread. With ``--recorded`` the responses of the reader come from a cache, which is filled first.
 """
 
-import argparse
 import functools
 import json
 import tempfile
@@ -33,7 +32,7 @@ from seper_reward.options import LoadOptions, ReaderOptions
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import unwrap
-from tests.benchmarks.common import questions
+from tests.benchmarks.common import finish, parser, questions
 from tests.tiny_models import make_entailment, make_reader
 
 #: Stages of the host, and of the models.
@@ -140,13 +139,12 @@ def label(scorer: SePerScorer, queries: Sequence[Query], block: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = parser(__doc__)
     made.add_argument("--reader", help="a reader's folder or name (default: a tiny random one)")
     made.add_argument("--judge", help="likewise the judge")
     made.add_argument("--recorded", type=Path, help="cache of the reader's responses, filled first if it has none")
     made.add_argument("--questions", type=int, default=8)
     made.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
-    made.add_argument("--json", type=Path, help="write the numbers here")
     options = made.parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
@@ -158,8 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             judge_options=LoadOptions(dtype="float32", device="cpu"),
         )
         found = {name: measure(scorer, SHAPES[name], options.questions) for name in options.shapes}
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
+    finish(found, options.json)
     columns = list(next(iter(found.values())))
     table = [[name, *(f"{row[column]:.1f}" for column in columns)] for name, row in found.items()]
     print(tabulate(table, ["ms per context", *columns], disable_numparse=True))

@@ -97,7 +97,7 @@ def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, An
 
 
 class RankingEvaluator(BaseEvaluator):
-    """Measures the ranking of a corpus by a whole bi-encoder, of which the trainer may have a part, by human marks."""
+    """Measures the ranking of a corpus by a bi-encoder in training, by human marks."""
 
     def __init__(
         self, model: SentenceTransformer, corpus: Mapping[str, Passage], queries: Sequence[Query], hops: int = 1

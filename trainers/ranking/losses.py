@@ -65,7 +65,7 @@ class ListLoss(nn.Module):
     def forward(self, features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Embed the questions and all passages of a batch made by ``ListCollator``; return the loss."""
         references = [side.pop(_REFERENCE) for side in features] if self.reference else None
-        texts = features[1]["input_ids" if "input_ids" in features[1] else "sentence_embedding"]  # a row for each text
+        texts = features[1]["input_ids"]  # a row for each text
         queries, passages = (self.model(side)["sentence_embedding"].float() for side in features)
         if self._unit:
             queries, passages = normalize(queries, dim=-1), normalize(passages, dim=-1)
@@ -97,7 +97,8 @@ class ListCollator(SentenceTransformerDataCollator):
         batch: dict[str, Any] = {}
         prompts = self._resolve_prompts(batch) or {}
         for name, texts in columns.items():
-            encoded = self.encoded(name, texts, self._get_prompt_for_column(prompts, name))
+            task = "query" if name == "query" else "document"  # the route of a model with two encoders
+            encoded = self.preprocess_fn(texts, prompt=self._get_prompt_for_column(prompts, name), task=task)
             batch |= {f"{name}_{key}": value for key, value in encoded.items()}
             if self.reference is not None:
                 batch[f"{name}_{_REFERENCE}"] = torch.stack([self.reference[name][text] for text in texts])
@@ -105,17 +106,10 @@ class ListCollator(SentenceTransformerDataCollator):
         batch["label"] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=torch.nan)
         return batch
 
-    def encoded(self, name: str, texts: list[str], prompt: str | None) -> dict[str, Any]:
-        """Return the model's inputs for one side, ``query`` or ``passages``."""
-        task = "query" if name == "query" else "document"  # the route of a model with two encoders
-        return self.preprocess_fn(texts, prompt=prompt, task=task)  # type: ignore[no-any-return]
 
-
-def vectors_by_text(
-    model: SentenceTransformer, rows: Sequence[Mapping[str, Any]], unit: bool | None = None
-) -> TextVectors:
+def vectors_by_text(model: SentenceTransformer, rows: Sequence[Mapping[str, Any]]) -> TextVectors:
     """Return the vectors of all texts of ``teacher_rows`` as ``Embedder``; all processes must call this together."""
-    embedder = Embedder(model, unit=unit)
+    embedder = Embedder(model)
     queries = list(dict.fromkeys(row["query"] for row in rows))
     passages = list(dict.fromkeys(text for row in rows for text in row["passages"]))
     return {

@@ -1,8 +1,8 @@
 """Forms of answers that an entailment model must understand and that EVOUNA and NLI sets rarely have.
 
 The forms are negation and correction, hedging between alternatives, lists, numbers and units, dates, yes and no by a
-statement, and an answer inside (or missing from) a paragraph. They are generated from questions with answers of one
-kind, for this project.
+statement, an answer inside (or missing from) a paragraph, and answers of one type that are easily confused (London for
+Paris). They are generated from questions with answers of one kind, for this project.
 """
 
 import datetime
@@ -15,7 +15,21 @@ from num2words import num2words
 
 from tests.benchmarks.adapters import vocabulary
 
-_words = vocabulary("forms")
+_words, _types = vocabulary("forms"), vocabulary("types")
+
+
+class AnswerType(NamedTuple):
+    """Spellings of answers that exclude each other, and questions that each of them could answer."""
+
+    members: tuple[tuple[str, ...], ...]
+    questions: tuple[str, ...]
+
+
+#: Members are written as "red, grey = gray".
+TYPES = tuple(
+    AnswerType(tuple(tuple(member.split(" = ")) for member in kind["members"].split(", ")), tuple(kind["questions"]))
+    for kind in _types.types
+)
 
 
 class Form(NamedTuple):
@@ -33,6 +47,25 @@ class Fact(NamedTuple):
     question: str
     answers: tuple[str, ...]
     others: tuple[str, ...]
+
+
+def confusable_forms(count: int, rng: random.Random) -> Iterator[Form]:
+    """Yield two spellings of one answer, or two answers of one type."""
+    for _ in range(count):
+        kind = rng.choice(TYPES)
+        question, gold = rng.choice(kind.questions), rng.choice(kind.members)
+        chance = rng.random()
+        if chance < 0.4:
+            said = rng.choice(_types.forms[3:] if len(gold) == 1 else _types.forms).format(a=rng.choice(gold))
+        elif chance < 0.92:
+            other = rng.choice([member for member in kind.members if member != gold])
+            said = rng.choice(_types.forms).format(a=rng.choice(other))
+        else:
+            said = rng.choice(_types.evasions)
+        pair = [said[0].upper() + said[1:] if rng.random() < 0.5 else said, rng.choice(gold)]
+        if rng.random() < 0.3:
+            pair.reverse()
+        yield Form(question, pair[0], pair[1], chance < 0.4)
 
 
 def stated_forms(facts: Sequence[Fact], count: int, rng: random.Random) -> Iterator[Form]:
@@ -101,21 +134,11 @@ def number_forms(count: int, rng: random.Random) -> Iterator[Form]:
 
 
 def _some_number(rng: random.Random) -> int:
-    return rng.choice(
-        [
-            rng.randint(2, 20),
-            rng.randint(2, 99),
-            rng.randint(100, 999),
-            rng.randint(1, 99) * 100,
-            rng.randint(1000, 99_999),
-            rng.randint(1, 99) * 100_000,
-            rng.randint(1, 40) * 1_000_000,
-        ]
-    )
+    scales = ((2, 20, 1), (2, 99, 1), (100, 999, 1), (1, 99, 100), (1000, 99_999, 1), (1, 99, 100_000))
+    return rng.choice([rng.randint(low, high) * size for low, high, size in (*scales, (1, 40, 1_000_000))])
 
 
 def _other_number(number: int, rng: random.Random) -> int:
-    """Return a number that differs in a digit, a little, or in size."""
     digits = list(str(number))
     place = rng.randrange(len(digits))
     digits[place] = rng.choice([digit for digit in "123456789" if digit != digits[place]])
@@ -124,7 +147,6 @@ def _other_number(number: int, rng: random.Random) -> int:
 
 
 def _spelled(number: int, rng: random.Random) -> str:
-    """Return a number in digits or in words."""
     ways = [str(number), f"{number:,}"]
     if number < 20_000 or number % 1000 == 0:
         words = num2words(number).replace(",", "")
@@ -141,7 +163,6 @@ def _spelled(number: int, rng: random.Random) -> str:
 
 
 def _about(quantity: str, rng: random.Random) -> str:
-    """Return a sentence around a number."""
     return str(rng.choice(_words.about)).format(quantity)
 
 
@@ -151,12 +172,7 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
         day = datetime.date(rng.randint(1500, 2020), rng.randint(1, 12), rng.randint(1, 28))
         entailed = rng.random() < 0.5
         if rng.random() < 0.4:
-            ways = [
-                str(day.year),
-                num2words(day.year, to="year"),
-                *_written(day, with_year=True),
-                f"{day:%B} {day.year}",
-            ]
+            ways = [str(day.year), num2words(day.year, to="year"), *_written(day, True), f"{day:%B} {day.year}"]
             other = day.replace(year=max(1, day.year + rng.choice([-100, -10, -9, -3, -1, 1, 2, 7, 10, 50, 100])))
             wrong = [
                 str(other.year),
@@ -184,7 +200,6 @@ def date_forms(count: int, rng: random.Random) -> Iterator[Form]:
 
 
 def _written(day: datetime.date, with_year: bool) -> list[str]:
-    """Return the ways to write a date."""
     month, ordinal = f"{day:%B}", num2words(day.day, to="ordinal_num")
     ways = [f"{day.day} {month}", f"{month} {day.day}", f"the {ordinal} of {month}", f"{month} {ordinal}"]
     ways += [f"the {num2words(day.day, to='ordinal')} of {month}", f"{day:%b} {day.day}"]
@@ -196,7 +211,6 @@ def _written(day: datetime.date, with_year: bool) -> list[str]:
 
 
 def _on(date: str, rng: random.Random) -> str:
-    """Return a sentence around a date."""
     return rng.choice(["{}", "{}", "It was {}", "That happened on {}", "It dates from {}", "{}, I think"]).format(date)
 
 

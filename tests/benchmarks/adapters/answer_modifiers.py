@@ -43,7 +43,6 @@ def _occupation(rng: random.Random) -> Form:
 
 
 def _modified(noun: str, other: str, rng: random.Random) -> str:
-    """Return a noun with modifiers, mostly nationalities; ``other`` is a second occupation that may be named."""
     chance = rng.random()
     before = f"{rng.choice(_words.demonyms)} " if chance < 0.7 else ""
     if chance > 0.55:

@@ -77,7 +77,6 @@ def _of_fact(fact: Fact, rng: random.Random) -> _Asked:
 
 
 def _kind(question: str, gold: str) -> str:
-    """Return the kind of an answer as far as question and form say."""
     if re.search(r"\b(1\d{3}|20\d\d)\b", gold):
         return "date"
     if any(character.isdigit() for character in gold):
@@ -92,7 +91,6 @@ def _kind(question: str, gold: str) -> str:
 
 
 def _statements(question: str) -> list[str]:
-    """Return statements in a question's own words, with {a} for the answer."""
     asked = question.strip().rstrip("?. ").replace("{", "").replace("}", "")
     if match := re.fullmatch(r"(?:who|what|which \w+) (is|was|are|were) (the .+|.+'s \w+)", asked, re.IGNORECASE):
         return [f"{match[2]} {match[1]} {{a}}", f"{{a}} {match[1]} {match[2]}"]
@@ -109,7 +107,6 @@ def _statements(question: str) -> list[str]:
 
 
 def _guess(asked: _Asked, rng: random.Random) -> Said:
-    """Return the answer with one to three other candidates, in any order."""
     more = rng.choice([1, 1, 1, 1, 1, 2, 3])
     items = [asked.gold, *rng.sample(list(asked.others), min(more, len(asked.others)))]
     rng.shuffle(items)
@@ -128,7 +125,6 @@ def _guess(asked: _Asked, rng: random.Random) -> Said:
 
 
 def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
-    """Return the answer with an addition of another kind behind the same separators: its region, years, or trade."""
     gold = asked.gold
     born = rng.randint(1400, 1970)
     if gold in words.homes:
@@ -154,7 +150,6 @@ def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
 
 
 def _qualifier(asked: _Asked, rng: random.Random) -> Said:
-    """Return the answer next to a word that makes it another one, or takes it back."""
     forms = [form for kinds, forms in words.qualifiers for form in forms if not kinds or asked.kind in kinds.split()]
     special = [form for kinds, forms in words.qualifiers for form in forms if asked.kind in kinds.split()]
     form = rng.choice(special if special and rng.random() < 0.4 else forms)
@@ -164,7 +159,6 @@ def _qualifier(asked: _Asked, rng: random.Random) -> Said:
 
 
 def _qualified_gold(asked: _Asked, rng: random.Random) -> Said:
-    """Return texts for an answer that has a qualifier itself: the same words, none, or another one's."""
     forms = [
         form for kinds, forms in words.qualifiers[:-1] for form in forms if not kinds or asked.kind in kinds.split()
     ]
@@ -185,7 +179,6 @@ def _qualified_gold(asked: _Asked, rng: random.Random) -> Said:
 
 
 def _wording(asked: _Asked, rng: random.Random) -> Said | None:
-    """Return the answer, or another one, with a frame, a typing error, or other letters."""
     right = rng.random() < 0.75
     stated = asked.gold if right else rng.choice(list(asked.others))
     text, chance = stated, rng.random()
@@ -210,7 +203,6 @@ def _wording(asked: _Asked, rng: random.Random) -> Said | None:
 
 
 def _respelled(name: str, rng: random.Random) -> str:
-    """Return a name with a typing error in a word of six letters or more, or in another transliteration."""
     parts = name.split()
     places = [at for at, word in enumerate(parts) if len(word) >= 6 and word.isalpha()]
     if not places:
@@ -228,7 +220,6 @@ def _respelled(name: str, rng: random.Random) -> str:
 
 
 def _sentence(asked: _Asked, rng: random.Random) -> Said | None:
-    """Return a statement in the question's own words, with the right answer or another one."""
     if not asked.statements:
         return None
     right = rng.random() < 0.68

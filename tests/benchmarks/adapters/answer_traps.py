@@ -35,7 +35,6 @@ def prose_forms(facts: Sequence[Fact], passages: Sequence[str], count: int, rng:
 
 
 def _prose(fact: Fact, passages: Sequence[str], length: int, rng: random.Random) -> list[str]:
-    """Return words of passages that do not hold the answer, from the start of a sentence or from anywhere."""
     pattern, words = any_of(fact.answers), list[str]()
     while len(words) < length:
         text = rng.choice(passages)
@@ -45,7 +44,6 @@ def _prose(fact: Fact, passages: Sequence[str], length: int, rng: random.Random)
 
 
 def _with(words: Sequence[str], said: str, rng: random.Random) -> str:
-    """Put a sentence at the start, at the end, or between the sentences of a text."""
     ends = [at + 1 for at, word in enumerate(words) if word.endswith(".")]
     place = rng.choice([0, len(words), len(words), *ends])
     return " ".join([*words[:place], said, *words[place:]])

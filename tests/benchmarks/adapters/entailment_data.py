@@ -1,20 +1,27 @@
-"""Training data of the entailment adapter that ships: pairs of premise and hypothesis whose licences allow it."""
+"""Training data of the entailment adapter that ships: pairs of premise and hypothesis whose licences allow it.
 
-import itertools
+python -m tests.benchmarks.adapters.entailment_data --seed 3 --second 100000 > runs/second.jsonl
+seper-reward train entailment --config tests/benchmarks/adapters/configs/entailment-second.yaml
+"""
+
+import json
 import random
 import re
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
-from seper_reward.evaluate.judge import EVOUNA_SYSTEMS, Verdict, aliases_of
+from seper_reward.evaluate.judge import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from tests.benchmarks.adapters.answer_forms import (
+    TYPES,
     Fact,
     Form,
     any_of,
+    confusable_forms,
     date_forms,
     list_forms,
     number_forms,
@@ -32,8 +39,8 @@ from tests.benchmarks.adapters.answer_traps import (
     prose_forms,
     shotgun_forms,
 )
-from tests.benchmarks.adapters.answer_types import TYPES, confusable_pairs
 from tests.benchmarks.adapters.substitution import answer_type, words_of
+from tests.benchmarks.common import SHARED
 from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair
 
 Row = dict[str, Any]
@@ -52,14 +59,8 @@ LICENCES = {
     "evouna": "Apache-2.0",
     "nq_oracle_bm25neg": "CC BY-SA 3.0",
 }
-NOT_NLI = ("evouna", "nq_oracle_bm25neg")
 # most pairs of sets that are machine-made or skewed, so that they do not outweigh the others
 CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
-# sets whose licences do not allow shipping weights or are not known
-EVALUATION_ONLY = (
-    "sick", "anli_dev", "imppres_presup", "imppres_implic_logical", "ling_in_loop", "2way_mctest_statements",
-    "2way_negation_rte", "2way_qnli_dev", "2way_rte", "2way_scitail",
-)  # fmt: skip
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -67,14 +68,9 @@ def read_rows(path: Path) -> list[Row]:
     return [dict(row) for _, row in read_valid_rows(path)]
 
 
-def nli_pairs(data_dir: Path, name: str, split: str) -> list[LabeledPair]:
-    """Read the pairs of one NLI set in one split."""
-    rows = read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
-    return [
-        LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], name)
-        for row in rows
-        if row["split"] == split
-    ]
+def nli_rows(data_dir: Path, name: str) -> list[Row]:
+    """Read the training pairs of one NLI set."""
+    return [row for row in read_rows(data_dir / "nli" / f"{name}.jsonl.gz") if row["split"] == "train"]
 
 
 def evouna_rows(data_dir: Path, split: str) -> list[Row]:
@@ -137,75 +133,43 @@ def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Itera
             yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_mined", question)
 
 
-def typed_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield ``count`` pairs of answers of one type, from ``answer_types.py``."""
-    yield from _labeled(itertools.starmap(Form, confusable_pairs(count, rng)), "answer_types")
-
-
-def form_pairs(data_dir: Path, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield generated forms of answers, which EVOUNA and NLI sets rarely have (``answer_forms.py``)."""
-    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
+def form_pairs(facts: Sequence[Fact], data_dir: Path, rng: random.Random) -> Iterator[Form]:
+    """Yield generated forms of answers, which EVOUNA and NLI sets rarely have."""
     statements = [
         (row["premise"], row["hypothesis"], row["label"])
         for name in ("snli_dev_test", "snli_cad", "mnli_dev_matched")
-        for row in read_rows(data_dir / "nli" / f"{name}.jsonl.gz")
-        if row["split"] == "train"
+        for row in nli_rows(data_dir, name)
     ]
-    forms: list[Form] = [
-        *stated_forms(facts, 9000, rng),
-        *list_forms(facts, 3000, rng),
-        *number_forms(5000, rng),
-        *date_forms(5000, rng),
-        *yes_no_forms(statements, 6000, rng),
-        *paragraph_forms(paragraphs(data_dir, rng), 4000, rng),
-    ]
-    yield from _labeled(forms, "answer_forms")
+    yield from stated_forms(facts, 9000, rng)
+    yield from list_forms(facts, 3000, rng)
+    yield from number_forms(5000, rng)
+    yield from date_forms(5000, rng)
+    yield from yes_no_forms(statements, 6000, rng)
+    yield from paragraph_forms(paragraphs(data_dir, rng), 4000, rng)
 
 
-def modified_pairs(count: int, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield answers that say more than was asked, and what only looks so (``answer_modifiers.py``)."""
-    yield from _labeled(modified_forms(count, rng), "answer_modifiers")
-
-
-def second_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield second guesses, qualifiers, near names and right wordings (``answer_second.py``)."""
-    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
-    yield from _labeled(second_forms(facts, count, rng), "answer_second")
-
-
-def trap_pairs(data_dir: Path, count: int, rng: random.Random) -> Iterator[LabeledPair]:
-    """Yield about ``count`` texts that state nothing, or are long and do state the answer (``answer_traps.py``)."""
-    facts = [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
-    yield from _labeled(_traps(facts, data_dir, count, rng), "answer_traps")
-
-
-def trap_verdicts(data_dir: Path, count: int, seed: int) -> list[Verdict]:
-    """Return about ``count`` such texts on EVOUNA's dev questions, as verdicts; training does not use them."""
-    facts = known_facts(evouna_rows(data_dir, "dev"))
-    return [
-        Verdict(form.question, (form.answer,), form.response, form.entailed, "traps")
-        for form in _traps(facts, data_dir, count, random.Random(seed))
-    ]
-
-
-def _traps(facts: Sequence[Fact], data_dir: Path, count: int, rng: random.Random) -> list[Form]:
+def trap_forms(facts: Sequence[Fact], data_dir: Path, count: int, rng: random.Random) -> Iterator[Form]:
+    """Yield about ``count`` texts that state nothing, or are long and do state the answer."""
     passages = mined_passages(data_dir)
-    return [
-        *prose_forms(facts, passages, count * 9 // 32, rng),
-        *gibberish_forms(facts, passages, count * 6 // 32, rng),
-        *echo_forms(facts, count * 7 // 32, rng),
-        *shotgun_forms(facts, count * 5 // 32, rng),
-        *denied_forms(facts, count * 5 // 32, rng),
-    ]
+    yield from prose_forms(facts, passages, count * 9 // 32, rng)
+    yield from gibberish_forms(facts, passages, count * 6 // 32, rng)
+    yield from echo_forms(facts, count * 7 // 32, rng)
+    yield from shotgun_forms(facts, count * 5 // 32, rng)
+    yield from denied_forms(facts, count * 5 // 32, rng)
 
 
-def _labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
+def labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
+    """Yield forms as training pairs."""
     for question, response, answer, entailed in forms:
-        label = LABELS["entailment"] if entailed else NOT_ENTAILMENT
-        yield LabeledPair(response, answer, label, source, question)
+        yield LabeledPair(response, answer, LABELS["entailment"] if entailed else NOT_ENTAILMENT, source, question)
 
 
-def known_facts(rows: Sequence[Row], others: Sequence[Row] = ()) -> list[Fact]:
+def training_facts(data_dir: Path) -> list[Fact]:
+    """Return EVOUNA's training questions, our common facts and the questions of ``TYPES``."""
+    return [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
+
+
+def known_facts(rows: Sequence[Row], others: Sequence[Row]) -> list[Fact]:
     """Return the questions that have at least 5 wrong answers of the same kind."""
     known = [(row["question"], tuple(aliases_of(row))) for row in rows]
     known += [(fact["question"], tuple(fact["answers"])) for fact in others]
@@ -276,38 +240,39 @@ def _nq_rows(data_dir: Path) -> list[Row]:
     return [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
 
 
-def training_pairs(
-    data_dir: Path,
-    seed: int,
-    confusable: bool = True,
-    forms: bool = False,
-    traps: int = 0,
-    modified: int = 0,
-    second: int = 0,
-) -> list[LabeledPair]:
-    """Return the training pairs in random order."""
+def training_pairs(data_dir: Path, seed: int, traps: int, modified: int, second: int) -> list[LabeledPair]:
+    """Return the training pairs in random order, with so many generated ones."""
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
     for name in LICENCES:
         if name == "evouna":
             rows = evouna_rows(data_dir, "train")
-            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng)]
-            pairs += mined_pairs(rows, rng, per_question=3) if confusable else ()
-        elif name not in NOT_NLI:
-            nli = nli_pairs(data_dir, name, "train")
-            most = min(len(nli), CAPS.get(name, len(nli)))
-            pairs += rng.sample(nli, most // 3 if traps else most)
-    pairs += typed_pairs(10_000, rng) if confusable else ()
-    pairs += form_pairs(data_dir, rng) if forms else ()
-    pairs += modified_pairs(modified, rng)
-    pairs += second_pairs(data_dir, second, rng) if second else ()
-    if traps:
-        pairs += trap_pairs(data_dir, traps, rng)
-        pairs = [
-            pair._replace(question=asked_kindly(pair.question, rng))
-            if pair.question and rng.random() < 1 / 8
-            else pair
-            for pair in pairs
-        ]
+            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng, per_question=3)]
+        elif name != "nq_oracle_bm25neg":
+            nli = [
+                LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], name)
+                for row in nli_rows(data_dir, name)
+            ]
+            pairs += rng.sample(nli, min(len(nli), CAPS.get(name, len(nli))) // 3)
+    facts = training_facts(data_dir)
+    pairs += labeled(confusable_forms(10_000, rng), "answer_types")
+    pairs += labeled(form_pairs(facts, data_dir, rng), "answer_forms")
+    pairs += labeled(modified_forms(modified, rng), "answer_modifiers")
+    pairs += labeled(second_forms(facts, second, rng), "answer_second")
+    pairs += labeled(trap_forms(facts, data_dir, traps, rng), "answer_traps")
+    pairs = [
+        pair._replace(question=asked_kindly(pair.question, rng)) if pair.question and rng.random() < 1 / 8 else pair
+        for pair in pairs
+    ]
     rng.shuffle(pairs)
     return pairs
+
+
+if __name__ == "__main__":
+    arguments = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    arguments.add_argument("--seed", type=int, required=True, help="seed of the stage")
+    arguments.add_argument("--second", type=int, required=True, help="number of second guesses, near names, ...")
+    options = arguments.parse_args()
+    names = {number: name for name, number in LABELS.items()}
+    for row in training_pairs(SHARED, options.seed, 16_000, 10_000, options.second):
+        print(json.dumps({**row._asdict(), "label": names[row.label]}))

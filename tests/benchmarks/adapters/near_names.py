@@ -11,7 +11,6 @@ words = vocabulary("second")
 
 
 def last_name(rng: random.Random) -> str:
-    """Return a last name."""
     return f"{rng.choice(words.last_starts)}{rng.choice(words.last_ends)}"
 
 
@@ -23,22 +22,17 @@ def person(rng: random.Random) -> str:
 
 
 def place(rng: random.Random) -> str:
-    """Return a real city, or a place that is made up."""
-    return str(
-        rng.choice([rng.choice(list(words.homes)), rng.choice(words.last_starts) + rng.choice(words.place_ends)])
-    )
+    made_up = rng.choice(list(words.homes)), rng.choice(words.last_starts) + rng.choice(words.place_ends)
+    return str(rng.choice(made_up))
 
 
 def title(rng: random.Random) -> str:
-    """Return a title of a work."""
     first, second, third = rng.sample(words.title_words, 3)
-    return rng.choice(
-        [f"The {first} {second}", f"{first} and {second}", f"{first} of the {second}", f"A {third} {first}"]
-    )
+    forms = (f"The {first} {second}", f"{first} and {second}", f"{first} of the {second}", f"A {third} {first}")
+    return rng.choice(forms)
 
 
 def body(rng: random.Random) -> str:
-    """Return the name of an institution, a firm or a club."""
     return rng.choice([
         f"{rng.choice(words.regions)} {rng.choice(words.topics)} {rng.choice(words.bodies)}",
         f"{rng.choice(words.bodies)} for {rng.choice(words.topics)} in {rng.choice(words.regions)}",
@@ -47,7 +41,6 @@ def body(rng: random.Random) -> str:
 
 
 def number(rng: random.Random) -> str:
-    """Return a number, some with a unit."""
     return rng.choice([
         str(rng.randint(3, 99)), f"{rng.randint(1000, 90_000):,}", f"{rng.randint(2, 98)}%",
         f"{rng.randint(20, 999)} {rng.choice(['metres', 'km'])}", f"${rng.randint(2, 900)},000",
@@ -56,12 +49,10 @@ def number(rng: random.Random) -> str:
 
 
 def date(rng: random.Random) -> str:
-    """Return a year, a day or a month."""
     month = rng.choice(["January", "March", "April", "June", "July", "August", "October", "December"])
     year = rng.randint(1450, 2020)
-    return rng.choice(
-        [str(year), f"{rng.randint(1, 28)} {month} {year}", f"{month} {rng.randint(1, 28)}, {year}", month]
-    )
+    days = f"{rng.randint(1, 28)} {month} {year}", f"{month} {rng.randint(1, 28)}, {year}"
+    return rng.choice([str(year), *days, month])
 
 
 #: Makers of answers by kind.
@@ -81,7 +72,6 @@ class Said(NamedTuple):
 
 
 def topic(rng: random.Random) -> str:
-    """Return the subject of a question."""
     return str(rng.choice(words.subjects)).format(place=place(rng), person=last_name(rng))
 
 
@@ -90,7 +80,6 @@ def _question(kind: str, rng: random.Random) -> str:
 
 
 def _near_person(rng: random.Random) -> tuple[str, Said]:
-    """Return two persons who share a name, or one in another form of the name."""
     first, other_first = rng.sample(words.first_names, 2)
     if rng.random() < 0.4:
         other_first = rng.choice([name for name in words.first_names if name[0] == first[0]])
@@ -125,7 +114,6 @@ def _near_place(rng: random.Random) -> tuple[str, Said]:
 
 
 def _relative(rng: random.Random) -> tuple[str, Said]:
-    """Return a relative of a person: the same in other words, the person, or another relative."""
     name, (one, other) = person(rng), rng.sample(words.relatives, 2)
     question = _question("person", rng)
     gold, same = f"the {one} of {name}", f"{name}'s {one}"
@@ -133,18 +121,11 @@ def _relative(rng: random.Random) -> tuple[str, Said]:
         gold, same = same, gold
     if rng.random() < 0.42:
         return question, Said(rng.choice([same, f"it was {same}", same]), gold, True)
-    wrong = [
-        name,
-        f"the {other} of {name}",
-        f"{name}'s {other}",
-        f"the {one} of {person(rng)}",
-        f"{name}, the {one}",
-    ]
+    wrong = [name, f"the {other} of {name}", f"{name}'s {other}", f"the {one} of {person(rng)}", f"{name}, the {one}"]
     return question, Said(rng.choice(wrong), gold, False)
 
 
 def _office(rng: random.Random) -> tuple[str, Said]:
-    """Return holders of two offices, or one in other words."""
     one, other = rng.sample(words.offices, 2)
     land, other_land = rng.sample(words.countries, 2)
     question, gold = "Who signed the order?", f"the {one} of {land[0]}"
@@ -157,7 +138,6 @@ def _office(rng: random.Random) -> tuple[str, Said]:
 
 
 def _organisation(rng: random.Random) -> tuple[str, Said]:
-    """Return bodies or clubs that differ by a word, or one in another spelling."""
     club, other = rng.sample(words.clubs, 2)
     town, question = place(rng), "Which club won the shield?"
     if rng.random() < 0.5:
@@ -171,7 +151,6 @@ def _organisation(rng: random.Random) -> tuple[str, Said]:
 
 
 def _acronym(rng: random.Random) -> tuple[str, Said]:
-    """Return a body's initials for its name, or another's."""
     if rng.random() < 0.4:
         (name, short), (_, other) = rng.sample(words.acronyms, 2)
     else:
@@ -187,7 +166,6 @@ def _acronym(rng: random.Random) -> tuple[str, Said]:
 
 
 def _closed(rng: random.Random) -> tuple[str, Said]:
-    """Return a yes/no question with a statement that answers it, or a word that does."""
     question, yes, no, *_ = rng.choice(words.compared)
     one, two = place(rng), place(rng)
     gold, truth = rng.choice(["yes", "no"]), rng.choice(["yes", "no"])
@@ -198,7 +176,6 @@ def _closed(rng: random.Random) -> tuple[str, Said]:
 
 
 def _noun(rng: random.Random) -> tuple[str, Said]:
-    """Return a noun in the other number, a land and its adjective, or a noun that is too narrow or too wide."""
     chance = rng.random()
     if chance < 0.35:
         one, many = rng.choice(words.plurals)

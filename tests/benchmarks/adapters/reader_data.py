@@ -1,30 +1,32 @@
 """Training data of the reader adapter that ships: short answers from passages or from memory, or "unknown".
 
+    python -m tests.benchmarks.adapters.reader_data --seed 0 > runs/reader.jsonl
+    seper-reward train sft --config tests/benchmarks/adapters/configs/reader.yaml
+
 The questions are the train splits of NQ, HotpotQA and 2WikiMultihopQA, and common facts of our own. Half of NQ's gold
 passages have a second copy, in which another answer of the same kind replaces the right one (entity substitution,
 Longpre et al., arXiv:2109.05052); from them the reader learns to follow the passage rather than its memory. With a
 passage that does not hold the answer, it learns to answer common facts from memory, and other questions by "unknown".
 """
 
+import json
 import random
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.queries import read_queries
 from seper_reward.data.splits import split_of
+from seper_reward.reader.loading import PLAIN, load_tokenizer
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query
 from tests.benchmarks.adapters.answer_forms import any_of
 from tests.benchmarks.adapters.entailment_data import common_facts
 from tests.benchmarks.adapters.substitution import answer_type, answers_by_type, misleads, states, substituted
+from tests.benchmarks.common import SHARED
 
-LICENCES = {
-    "nq_oracle_bm25neg": "CC BY-SA 3.0",
-    "hotpotqa_distractor": "CC BY-SA 4.0",
-    "2wikimultihopqa": "Apache-2.0",
-    "common_facts": "ours, Apache-2.0",
-}
+PROMPTS = ("brief", "brief", "brief", "paper")  # each example gets a random one
 UNKNOWN = "unknown"
 CLOSED_BOOK_SHARE, UNRELATED_SHARE = 0.25, 0.15  # shares of NQ's train questions
 MAX_PROMPT_TOKENS = 340  # longer prompts are left out, as a cut passage may lack the answer
@@ -123,3 +125,10 @@ def reader_rows(data_dir: Path, tokenizer: Any, seed: int, prompts: Sequence[str
             rows.append({"prompt": prompt, "completion": example.target, "kind": example.kind})
     rng.shuffle(rows)
     return rows
+
+
+if __name__ == "__main__":
+    arguments = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    arguments.add_argument("--seed", type=int, required=True, help="seed of the stage")
+    for row in reader_rows(SHARED, load_tokenizer(PLAIN), arguments.parse_args().seed, PROMPTS):
+        print(json.dumps(row))

@@ -1,4 +1,4 @@
-"""The factory of the reader adapter that ships: its data, and how its reader is asked and scored."""
+"""The factory of the reader adapter that ships: its data."""
 
 import random
 from dataclasses import replace
@@ -9,12 +9,10 @@ from seper_reward.data.answers import normalize_answer
 from seper_reward.data.demo import CORPUS, QUESTIONS
 from seper_reward.data.queries import read_corpus, read_queries
 from seper_reward.data.splits import split_of
-from seper_reward.reader.loading import load_tokenizer, reader_defaults
+from seper_reward.reader.loading import load_tokenizer
 from seper_reward.types import Passage, Query
-from tests.benchmarks.adapters import reader
 from tests.benchmarks.adapters import reader_data as data
 from tests.benchmarks.adapters.entailment_data import common_facts
-from tests.benchmarks.adapters.reader_scores import _shares
 from tests.benchmarks.adapters.substitution import misleads, states, substituted
 
 
@@ -61,24 +59,11 @@ def test_prompts_are_whole(examples, shared_data, monkeypatch):
             assert states(row["prompt"], [row["completion"]])
 
 
-def test_a_reader_is_asked_as_most_of_its_examples_were():
-    asked = reader.asked_as_trained(reader.ReaderConfig(prompts=["paper", "brief", "brief"]))
-    assert asked == reader_defaults("embedded")
-
-
 def test_common_facts_are_apart_from_the_demo():
     demo = {normalize_answer(query.question) for query in read_queries(QUESTIONS, read_corpus(CORPUS)).queries}
     facts = common_facts()
     assert len(facts) == len({fact["question"] for fact in facts}) == 700
     assert demo.isdisjoint(normalize_answer(fact["question"]) for fact in facts)
-
-
-def test_shares_by_hand():
-    shares = _shares(["Ann Lee", "It is ann", "Bob", "bob.", "Cy", "Unknown.", "", "Anne"], ["Ann"])
-    assert shares["right"] == 2 / 8
-    assert shares["withheld"] == 2 / 8
-    assert shares["wrong"] == 4 / 8
-    assert shares["largest_wrong"] == 2 / 8
 
 
 OWNER = Query("q", "Who owned the inn?", ("Ann Lee",))

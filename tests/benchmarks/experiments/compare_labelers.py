@@ -2,68 +2,53 @@
 
     python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-popqa-gain.yaml in configs/
 
-First prints what each kind of label chooses (label_table.json and .md; `--table_only true` ends there). Then trains
-one retriever per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained one on
-the held-out questions, and writes results.json, results.md and results.svg. Each seed samples new responses for its
-labels, and the intervals cover this. If the labels of no question differ, the retriever stays untrained. The same
-command resumes.
+First prints what each kind of label chooses (choices.json; `--table_only true` ends there). Then trains one retriever
+per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained one on the held-out
+questions, and writes results.json and results.md. Each seed samples new responses for its labels, and the intervals
+cover this. If the labels of no question differ, the retriever stays untrained. The same command resumes.
 """
 
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense
 
 from seper_reward.data.marks import is_relevant
+from seper_reward.data.splits import spread
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
-from seper_reward.options import setting
-from seper_reward.reports.figures import plot_ranking
+from seper_reward.options import Count, pick, setting
 from seper_reward.reports.tables import lead_text, measures_table
 from seper_reward.retrieval import DenseRetriever
-from seper_reward.runtime.distributed import process_state
+from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
 from seper_reward.statistics import Statistic, rounded
-from seper_reward.types import Query
-from tests.benchmarks.experiments.label_table import (
-    UNTRAINED,
-    as_ranked,
-    label_table,
-    table_lines,
-)
-from tests.benchmarks.experiments.only_head import HeadConfig, learn, retriever_of
-from tests.benchmarks.experiments.questions import ExperimentConfig, as_known, read_questions
+from seper_reward.types import LabeledQuery, Query
 from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from trainers.models import load_encoder
-from trainers.ranking.data import Questions
-from trainers.ranking.evaluation import Rankings, measure_rankings, rank_by
-from trainers.ranking.labelling import propose
+from trainers.ranking.data import Questions, questions_by_split, read_source
+from trainers.ranking.evaluation import RankingReaders, Rankings, measure_rankings, rank_by
+from trainers.ranking.labelling import label, propose
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
-from trainers.retriever import RetrieverArguments, train_rounds
+from trainers.retriever import RetrieverArguments, RetrieverConfig, train_once, train_rounds
 from trainers.runs import locked, suggest
 
-_MARKS = "gold"  # the labeler of people's marks, whose choice is always shown
-_TABLE = "label_table"  # the table's field in the results, and the name of its files
-OTHER_FIELDS = ("comparison", "primary", "untaught", _TABLE)  # of the results, beside those of the labelers
-
-
-class Parts(NamedTuple):
-    """Settings that the name of a labeler in a comparison stands for."""
-
-    sets: str
-    labeler: str
-    label: str | None
+_MARKS = "gold"  # the labeler by human relevance labels, whose choice is always shown
+UNTRAINED = "untrained"  # the retriever before training, and the candidates that it ranks first
 
 
 @dataclass(frozen=True)
-class CompareConfig(HeadConfig, ExperimentConfig):
+class CompareConfig(RetrieverConfig):
     """Compare labelers by the retrievers that their labels train."""
 
     labelers: list[str] = setting(
@@ -77,80 +62,197 @@ class CompareConfig(HeadConfig, ExperimentConfig):
         "LABELER=T: teacher temperature for labels of another scale, and for those of sets that this labeler makes; "
         "other labelers take teacher_temperature.",
     )
-    seeds: list[str] = setting(
-        ["0", "1", "2"],
+    seeds: list[int] = setting(
+        [0, 1, 2],
         "Seeds, one retriever per labeler and seed: of training (order and dropout) and of the responses that its "
         "labels are measured on; with one, intervals are over questions alone.",
     )
     given_top: int = setting(3, "Number of best sets next to which conditional_ labels measure passages, >= 1.")
     judge_seed: int = setting(777, "Seed of the responses by which readers judge what labels chose; none of seeds.")
     table_only: bool = setting(False, "Whether to end with the label table, without any training.")
+    new_head: Count | None = setting(
+        None,
+        "Number of dimensions of a new last layer, which knows nothing and alone learns (default: the whole model "
+        "learns).",
+    )
+    marked: int | None = setting(None, "Only questions with this many passages marked as relevant (default: all).")
+    yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
+    known_aliases: Literal["all", "last"] = setting(
+        "all",
+        "Aliases of the answers that labels know: all, or only the last one, as if one answer string was known; test "
+        "questions are judged by all.",
+    )
+    test_input: str | None = setting(
+        None,
+        "Other questions to test with, out of the domain of those trained on; their passages join the corpus, and "
+        "limit and test_share choose from them, too (default: test questions are from the same input).",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("labeler", "label", "sets", "learn_from"):
-            if getattr(self, name) != getattr(HeadConfig, name):
+            if getattr(self, name) != getattr(RetrieverConfig, name):
                 raise ValueError(
                     f"labelers says what is compared, and {name} would not count; leave it out, and write, for "
                     "example, labelers: [conditional_delta_seper, gold]"
                 )
-        for name in self.labelers:
-            parse_labeler(self.parts(name).labeler)
-        for name in self.temperatures():
-            parse_labeler(self.parts(name).labeler)
-        if not self.labelers or not self.seeds or not all(seed.isdecimal() for seed in self.seeds):
-            raise ValueError(f"expected labelers, and whole numbers as seeds, got {self.labelers} and {self.seeds}")
-        if sorted(self.seeds) != sorted({str(int(seed)) for seed in self.seeds}):
-            raise ValueError(f"expected each seed once, without leading zeros, got {self.seeds}")
-        if len({Path(name).name for name in self.labelers}) < len(self.labelers):
+        for name in (*self.labelers, *self.temperatures()):
+            parse_labeler(self.parts(name)["labeler"])
+        if not self.labelers or not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"expected labelers, and each seed once, got {self.labelers} and {self.seeds}")
+        if len(set(map(_title, self.labelers))) < len(self.labelers):
             raise ValueError(f"labelers must have names of their own, got {self.labelers}; rename a folder")
-        if self.judge_seed in map(int, self.seeds):
+        if self.judge_seed in self.seeds:
             raise ValueError(
                 f"judge_seed must be none of seeds, got {self.judge_seed} and {self.seeds}: labels would be judged by "
                 "the responses that they were measured on"
             )
 
-    @property
-    def primary_reader(self) -> str:
-        """The reader whose SePer is the primary measure: the first that made no labels, else the one that did."""
-        return (*self.eval_readers, self.reader)[0]
-
-    def parts(self, name: str) -> "Parts":
-        """Return the settings that a name stands for."""
+    def parts(self, name: str) -> dict[str, Any]:
+        """Return the settings ``sets``, ``labeler`` and ``label`` that a name stands for."""
         labeler = name.removeprefix("conditional_")
         sets = "none" if labeler == name else f"conditional:given_top={self.given_top}"
         if labeler in SUFFIXES:
-            return Parts(sets, DELTA_SEPER, labeler)
-        return Parts(sets, labeler, None)
+            return {"sets": sets, "labeler": DELTA_SEPER, "label": labeler}
+        return {"sets": sets, "labeler": labeler, "label": None}
 
-    def of(self, name: str) -> HeadConfig:
+    def of(self, name: str) -> RetrieverConfig:
         """Return the settings of a retriever that the labels of this name train."""
-        own = {each.name: getattr(self, each.name) for each in fields(HeadConfig)}
-        sets, labeler, label = self.parts(name)
-        temperatures = self.temperatures()
-        temperature = temperatures.get(name, temperatures.get(labeler, self.teacher_temperature))
-        paths = sets != "none" or (self.hops > 1 and labeler == _MARKS)
-        return HeadConfig(
-            **{
-                **own,
-                "labeler": labeler,
-                "label": label,
-                "sets": sets,
-                "learn_from": "paths" if paths else "singles",
-                "teacher_temperature": temperature,
-            }
+        labeler, temperatures = name.removeprefix("conditional_"), self.temperatures()
+        paths = labeler != name or (self.hops > 1 and labeler == _MARKS)
+        return pick(
+            RetrieverConfig,
+            self,
+            **self.parts(name),
+            learn_from="paths" if paths else "singles",
+            teacher_temperature=temperatures.get(name, temperatures.get(labeler, self.teacher_temperature)),
         )
 
     def temperatures(self) -> dict[str, float]:
         """Return the teacher temperatures that differ from ``teacher_temperature``, by labeler."""
         try:
-            return {
-                name: float(value) for name, _, value in (each.partition("=") for each in self.teacher_temperatures)
-            }
+            return {name: float(value) for name, value in (each.split("=") for each in self.teacher_temperatures)}
         except ValueError as error:
             raise ValueError(
                 f"teacher_temperatures must be LABELER=NUMBER, got {self.teacher_temperatures}"
             ) from error
+
+
+def _title(name: str) -> str:
+    return Path(name).name
+
+
+def read_questions(config: CompareConfig) -> Questions:
+    """Read the questions that the settings keep, and split them as ``trainers.ranking.data.read_questions`` does."""
+    queries, corpus = read_source(config.input, config.corpus, config)
+    queries = [query for query in queries if _wanted(query, config)]
+    questions = questions_by_split(spread(queries, config.limit), corpus, config)
+    if config.test_input is not None:
+        other = read_questions(replace(config, input=config.test_input, corpus=None, test_input=None))
+        both = questions.corpus.keys() & other.corpus.keys()
+        if shared := [each for each in sorted(both) if questions.corpus[each] != other.corpus[each]]:
+            raise ValueError(f"{config.test_input}: passage id {shared[0]!r} has another text in {config.input}")
+        questions = questions._replace(corpus={**questions.corpus, **other.corpus}, test=other.test)
+    return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
+
+
+def _wanted(query: Query, config: CompareConfig) -> bool:
+    if config.marked is not None and sum(map(is_relevant, query.passages)) != config.marked:
+        return False
+    return config.yes_no or {"yes", "no"}.isdisjoint(alias.lower() for alias in query.answers)
+
+
+def as_known(queries: Sequence[Query], config: CompareConfig) -> list[Query]:
+    """Return the questions with the answers that labels may know of (``known_aliases``)."""
+    first = 0 if config.known_aliases == "all" else -1
+    return [replace(query, answers=query.answers[first:]) for query in queries]
+
+
+def as_ranked(encoder: SentenceTransformer, pools: Sequence[Query], cache_dir: Path | None = None) -> list[Query]:
+    """Return the questions with their candidates in the order in which a bi-encoder ranks them.
+
+    So equal labels choose what the retriever ranks first, and not what a file gives first, which is often marked.
+    """
+    texts = list(dict.fromkeys(passage.full_text for query in pools for passage in query.passages))
+    embedder = Embedder(encoder)
+    vectors = dict(zip(texts, embedder.passages(texts, cache_dir, share=True), strict=True))
+    ordered = []
+    for query, question in zip(pools, embedder.questions([query.question for query in pools]), strict=True):
+        near = [float(vectors[passage.full_text] @ question) for passage in query.passages]
+        places = sorted(range(len(near)), key=lambda place: -near[place])
+        ordered.append(replace(query, passages=tuple(query.passages[place] for place in places)))
+    return ordered
+
+
+def save_with_new_head(model: SentenceTransformer, dimension: int, folder: Path) -> None:
+    """Save a bi-encoder with a random linear layer behind its embeddings: labels have something to teach it."""
+    torch.manual_seed(0)
+    width = model.get_embedding_dimension()
+    head = Dense(width, dimension, bias=False, activation_function=torch.nn.Identity())
+    weak = SentenceTransformer(modules=[*model, head], device=str(model.device), prompts=model.prompts)
+    weak.save_pretrained(str(folder), create_model_card=False)
+
+
+def train_head(model: SentenceTransformer, *rest: Any) -> list[dict[str, float]]:
+    """Train the last layer alone, as ``train_once``; what is below it has no dropout."""
+    *below, head = model
+    for module in below:
+        module.requires_grad_(False)
+        for each in module.modules():
+            if isinstance(each, torch.nn.Dropout):
+                each.p = 0.0
+    assert isinstance(head, Dense)
+    return train_once(model, *rest)
+
+
+def choices(config: CompareConfig, run: RankingRun, pool: Sequence[Query]) -> tuple[list[Query], dict[str, Rankings]]:
+    """Return the questions that all labelers can label, and what each of them and the retriever chooses of the pool.
+
+    All processes must call this together.
+    """
+    names = list(config.labelers)
+    if _MARKS not in names and any(is_relevant(passage) for query in pool for passage in query.passages):
+        names.append(_MARKS)
+    scorer = run.scorer.with_sampling(seed=config.seeds[0])
+    labelers = {_title(name): labeler_for(config.of(name), scorer) for name in names}
+    rows = {
+        name: {row.query.id: row for row in label(labeler, pool, labeler.name)[0]}
+        for name, labeler in labelers.items()
+    }
+    queries = [query for query in pool if all(query.id in own for own in rows.values())]
+    chosen: dict[str, Rankings] = {UNTRAINED: [query.passages[: config.eval_top_k] for query in queries]}
+    for name, own in rows.items():
+        places = [best(own[query.id], config.eval_top_k) for query in queries]
+        chosen[name] = [tuple(query.passages[at] for at in row) for query, row in zip(queries, places, strict=True)]
+    return queries, chosen
+
+
+def best(labeled: LabeledQuery, k: int) -> list[int]:
+    """Return the positions of the ``k`` >= 1 best passages by a query's labels, in the order for the reader.
+
+    These are the measured set of ``k`` passages with the greatest utility. If no such set was measured, the passages
+    with the best labels are chosen, best first. For several passages, a label counts as the greatest gain of the
+    passage in any measured set, if that is greater and above 0. Passages with equal labels keep the query's order.
+    """
+    measured = [each for each in labeled.sets if len(each.shown) == k]
+    if measured:
+        return list(max(measured, key=lambda each: each.utility.value).shown)
+    labels = list(labeled.labels)
+    for each in labeled.sets if k > 1 else ():
+        if each.given and each.gain.value > max(labels[each.passage], 0.0):
+            labels[each.passage] = each.gain.value
+    return sorted(range(len(labels)), key=lambda at: -labels[at])[:k]
+
+
+def measure(
+    rankings: Mapping[str, Rankings], queries: Sequence[Query], readers: RankingReaders, first: str
+) -> dict[str, Any]:
+    """Return ``measures`` by labeler, ``leads`` of the first one by reader, and ``questions`` by run and reader."""
+    measures = measure_rankings(rankings, queries, readers)
+    questions = {name: row.pop("questions") for name, row in measures.items()}
+    by_reader = {reader: {name: row[reader] for name, row in questions.items()} for reader in readers.scorers}
+    found = {reader: leads(rows, first) for reader, rows in by_reader.items()}
+    return {"measures": aggregate(measures), "leads": found, "questions": questions}
 
 
 def aggregate(found: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
@@ -185,14 +287,20 @@ def leads(questions: Mapping[str, Sequence[Mapping[str, Any]]], first: str) -> d
             scored = ~np.isnan(np.vstack(both)).any(axis=0)
             one, two = (measured[..., scored] for measured in both)
             by_labeler[group] = {
-                "value": rounded(float(one.mean() - two.mean())),
+                "value": rounded(float(one.mean() - two.mean())) if scored.any() else None,
                 "interval": interval_over_questions_and_seeds(one, two),
             }
     return by_labeler
 
 
+def _labeler_of(run: str) -> str:
+    """Return the labeler of a run ``LABELER-SEED``; a name without a seed stands for itself."""
+    name, _, seed = run.rpartition("-")
+    return name if seed.isdecimal() else run
+
+
 def rank_for_test(
-    model: SentenceTransformer, name: str, seed: str, config: HeadConfig, questions: Questions, embeddings: Path
+    model: SentenceTransformer, name: str, seed: str, config: RetrieverConfig, run: RankingRun
 ) -> dict[str, Rankings]:
     """Return how a retriever ranks the corpus for the test questions, by name; all processes must call this together.
 
@@ -204,97 +312,26 @@ def rank_for_test(
         learned = seed and config.learn_from == "paths"
         ways = {name: config.hops} if learned else {name: 1, f"{name}_in_hops": config.hops}
     # embeddings of trained weights are used here alone, and not kept
-    retriever = retriever_of(model, config, questions.corpus, embeddings, keep=not seed)
-    return {f"{way}{seed}": rank_by(retriever, questions.test, config.eval_top_k, hops) for way, hops in ways.items()}
+    kept = None if seed else run.embeddings
+    retriever = DenseRetriever(model, run.questions.corpus, share=True, cache_dir=kept)
+    test = run.questions.test
+    return {f"{way}{seed}": rank_by(retriever, test, config.eval_top_k, hops) for way, hops in ways.items()}
 
 
-def _labeler_of(run: str) -> str:
-    """Return the labeler of a run ``LABELER-SEED``; a name without a seed stands for itself."""
-    return run.rpartition("-")[0] or run
-
-
-def choices_of_labels(config: CompareConfig, run: RankingRun, pool: Sequence[Query]) -> dict[str, Any]:
-    """Return what each kind of label chooses, people's marks among them; all processes must call this together."""
-    names = list(config.labelers)
-    marked = any(is_relevant(passage) for query in run.questions.test for passage in query.passages)
-    if marked and _MARKS not in {Path(name).name for name in names}:
-        names.append(_MARKS)
-    labeling = run.scorer.with_sampling(seed=int(config.seeds[0]))
-    labelers = {Path(name).name: labeler_for(config.of(name), labeling) for name in names}
-    scorers = {name: each.with_sampling(seed=config.judge_seed) for name, each in run.readers.scorers.items()}
-    return label_table(run.questions.test, pool, labelers, replace(run.readers, scorers=scorers))
-
-
-def table_markdown(found: Mapping[str, Any], config: CompareConfig, primary: str) -> str:
-    """Return what ``label_table`` found as Markdown; ``primary`` is the name of the primary measure."""
-    lines = [
-        f"## What the labels choose: {config.input}",
-        "",
-        f"{found['questions']} test questions, candidates `{config.candidates}`: the best {config.eval_top_k} by "
-        f"labels of seed {config.seeds[0]}, judged by `{config.reader}` with seed {config.judge_seed} and by readers "
-        "that made no labels; mean and 95 % interval over questions:",
-        "",
-        *table_lines(found),
-        "",
-        f"Primary measure: `{primary}`. Lead of the choice of `{Path(config.labelers[0]).name}`:",
-        "",
-        *(
-            f"- over `{name}`: "
-            + (lead_text(Statistic(**row[primary])) if row[primary]["value"] is not None else "no question is scored")
-            for name, row in found["leads"].items()
-        ),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def markdown(results: Mapping[str, Any], config: CompareConfig, counts: Mapping[str, int]) -> str:
-    """Return the results as a Markdown page."""
-    measures = {name: row for name, row in results.items() if name not in OTHER_FIELDS}
-    lines = [
-        f"# Labels compared: {config.input}",
-        "",
-        f"{counts['train']} training and {counts['test']} test questions, {len(config.seeds)} seeds, mean ± sd; loss "
-        f"`{config.loss}`, candidates `{config.candidates}` (top {config.top_k}), reader `{config.reader}`.",
-        "",
-        measures_table(measures),
-    ]
-    for name, seeds in results["untaught"].items():
-        which = ", ".join(map(str, seeds))
-        lines += [
-            "",
-            f"Labels by `{name}` of seeds {which} differ for no question: their retriever is the untrained one.",
-        ]
-    for reader in sorted(results["comparison"], key=lambda reader: reader != config.primary_reader):
-        primary = f"Primary measure (`{results['primary']}`): " if reader == config.primary_reader else ""
+def markdown(title: str, found: Mapping[str, Any], config: CompareConfig) -> str:
+    """Return measures and leads as Markdown, those of a reader that made no labels first."""
+    lines = [f"## {title}", "", measures_table(found["measures"])]
+    for reader in sorted(found["leads"], key=lambda each: each == config.reader):
         held_out = "" if reader == config.reader else " (made no labels)"
-        others = results["comparison"][reader]
+        over = " and seeds" if len(config.seeds) > 1 else ""
         lines += [
             "",
-            f"{primary}SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{Path(config.labelers[0]).name}` "
-            f"with its 95 % interval over questions{' and seeds' if len(config.seeds) > 1 else ''}:",
+            f"SePer@{config.eval_top_k} of `{reader}`{held_out}, lead of `{_title(config.labelers[0])}` with its 95 % "
+            f"interval over questions{over}:",
             "",
-            *(f"- over `{name}`: {lead_text(Statistic(**row))}" for name, row in others.items()),
+            *(f"- over `{name}`: {lead_text(Statistic(**row))}" for name, row in found["leads"][reader].items()),
         ]
-    return "\n".join(lines) + "\n\n" + table_markdown(results[_TABLE], config, results["primary"])
-
-
-def trained(
-    config: HeadConfig, arguments: RetrieverArguments, run: RankingRun, pool: list[Query], folder: Path, seed: int
-) -> SentenceTransformer | None:
-    """Return the retriever that one kind of label trains with a seed, or ``None`` if the labels of no question differ.
-
-    All processes must call this together.
-    """
-    own: dict[str, Any] = {"output_dir": str(folder), "seed": seed}  # fields that mypy does not see
-    try:
-        labeling = run._replace(folder=folder, scorer=run.scorer.with_sampling(seed=seed))
-        return train_rounds(labeling, config, replace(arguments, **own), pool, learn)
-    except NothingToLearn as reason:
-        if config.rounds > 1:  # an earlier round may have taught something
-            raise
-        if process_state().is_main_process:
-            say(f"{folder.name}: {reason}; its retriever is the untrained one")
-        return None
+    return "\n".join(lines) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -308,51 +345,79 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     """Write the label table and the comparison of trained retrievers; all processes must call this together."""
-    started = begin(config, arguments, read_questions)
-    folder, embeddings, questions, _, readers = started
+    run = begin(config, arguments, read_questions)
+    folder, questions, first = run.folder, run.questions, _title(config.labelers[0])
+    if config.new_head is not None:
+        start, dimension = folder / "start", config.new_head
+        together(lambda: save_with_new_head(load_encoder(config.model), dimension, start))
+        config = replace(config, model=str(start))
     untrained = load_encoder(config.model, config.max_seq_length)
     # candidates of the first round, the same for all labelers; those of all questions at once embed the corpus once
     everyone = propose(
         config,
         [*questions.train, *questions.test],
-        lambda: DenseRetriever(untrained, questions.corpus, share=True, cache_dir=embeddings),
+        lambda: DenseRetriever(untrained, questions.corpus, share=True, cache_dir=run.embeddings),
     )
-    everyone = as_ranked(untrained, everyone, embeddings)
+    everyone = as_ranked(untrained, everyone, run.embeddings)
     pool, test_pool = everyone[: len(questions.train)], everyone[len(questions.train) :]
-    primary = "seper" + readers.suffix(config.primary_reader)
-    table = choices_of_labels(config, started, as_known(test_pool, config))
-    if process_state().is_main_process:
-        write_json(folder / f"{_TABLE}.json", {"primary": primary, **table})
-        (folder / f"{_TABLE}.md").write_text(table_markdown(table, config, primary), encoding="utf-8")
-        print(table_markdown(table, config, primary))
+    chosen_for, chosen = choices(config, run, as_known(test_pool, config))
+    judges = {name: each.with_sampling(seed=config.judge_seed) for name, each in run.readers.scorers.items()}
+    asked = {query.id: query for query in questions.test}  # with all aliases
+    table = measure(chosen, [asked[query.id] for query in chosen_for], replace(run.readers, scorers=judges), first)
+    text = markdown(f"What the labels choose: {len(chosen_for)} questions of {config.input}", table, config)
+    _write(folder / "choices.json", table, text)
     if config.table_only:
         return
-    rankings = rank_for_test(untrained, UNTRAINED, "", config, questions, embeddings)
+    rankings = rank_for_test(untrained, UNTRAINED, "", config, run)
     untaught: dict[str, list[int]] = {}
     for name in config.labelers:
-        own, title = config.of(name), Path(name).name
+        own, title = config.of(name), _title(name)
         for seed in config.seeds:
-            model = trained(own, arguments, started, pool, folder / f"{title}-{seed}", int(seed))
+            model = _trained(own, arguments, run, pool, f"{title}-{seed}", seed, config.new_head is not None)
             if model is None:
-                untaught.setdefault(title, []).append(int(seed))
-                model = load_encoder(own.model, own.max_seq_length)
-            rankings |= rank_for_test(model, title, f"-{seed}", own, questions, embeddings)
-    measures = measure_rankings(rankings, questions.test, readers)
-    by_question = {name: row.pop("questions") for name, row in measures.items()}
-    comparison = {
-        reader: leads({name: rows[reader] for name, rows in by_question.items()}, Path(config.labelers[0]).name)
-        for reader in readers.scorers
-    }
-    by_labeler = aggregate(measures)
-    results = {**by_labeler, "comparison": comparison, "primary": primary, "untaught": untaught, _TABLE: table}
+                untaught.setdefault(title, []).append(seed)
+                model = untrained
+            rankings |= rank_for_test(model, title, f"-{seed}", own, run)
+    results = {**measure(rankings, questions.test, run.readers, first), "untaught": untaught, "choices": table}
+    text = markdown(f"Labels compared: {config.input}", results, config) + "\n" + text
+    for title, seeds in untaught.items():
+        text += f"\nLabels by `{title}` of seeds {seeds} differ for no question: the retriever stays untrained.\n"
+    _write(folder / RESULTS, results, text)
     if process_state().is_main_process:
-        write_json(folder / RESULTS, results)
-        write_json(folder / "questions.json", by_question)
-        counts = {"train": len(questions.train), "test": len(questions.test)}
-        (folder / "results.md").write_text(markdown(results, config, counts), encoding="utf-8")
-        plot_ranking(by_labeler, folder / "results.svg")
-        print(markdown(results, config, counts))
+        (folder / "results.md").write_text(text, encoding="utf-8")
     suggest(f"seper-reward train retriever --labeler {config.labelers[0]} --input {config.input}")
+
+
+def _trained(
+    config: RetrieverConfig,
+    arguments: RetrieverArguments,
+    run: RankingRun,
+    pool: list[Query],
+    name: str,
+    seed: int,
+    head: bool,
+) -> SentenceTransformer | None:
+    """Return the retriever that one kind of label trains with a seed, or ``None`` if the labels of no question differ.
+
+    All processes must call this together.
+    """
+    folder = run.folder / name
+    own: dict[str, Any] = {"output_dir": str(folder), "seed": seed}  # fields that mypy does not see
+    try:
+        labeling = run._replace(folder=folder, scorer=run.scorer.with_sampling(seed=seed))
+        return train_rounds(labeling, config, replace(arguments, **own), pool, train_head if head else None)
+    except NothingToLearn as reason:
+        if config.rounds > 1:  # an earlier round may have taught something
+            raise
+        if process_state().is_main_process:
+            say(f"{name}: {reason}; its retriever is the untrained one")
+        return None
+
+
+def _write(path: Path, found: Mapping[str, Any], text: str) -> None:
+    if process_state().is_main_process:
+        write_json(path, found)
+        print(text)
 
 
 if __name__ == "__main__":
