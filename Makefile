@@ -90,19 +90,17 @@ NAME   := embedded
 SPLIT  := test
 BENCH  := python -m tests.benchmarks
 RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_counterfactual.jsonl.gz
-RESULT_false_negatives := $(BENCH).false_negatives
 RESULT_people          := seper-reward evaluate judge --file ../shared/data/evouna/NQ.json.gz
 RESULT_traps           := seper-reward evaluate judge --file runs/texts.jsonl tests/benchmarks/judge/equivalence.jsonl --threshold 0.5
 RESULT_attack          := $(BENCH).answer_attack --seeds 4
 RESULT_estimators      := $(BENCH).estimators
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3
 RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
-RESULT_other_domain    := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-from-nq.yaml
 RESULT_gain_nq         := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-nq-gain.yaml
 RESULT_gain_2wiki      := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-gain.yaml
 RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
-COMPARED := other_domain gain gain_nq gain_2wiki
-RESULTS := planted false_negatives people traps attack estimators speed pairs $(COMPARED)
+COMPARED := gain gain_nq gain_2wiki
+RESULTS := planted people traps attack estimators speed pairs $(COMPARED)
 
 # a measured set is not measured again
 marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader

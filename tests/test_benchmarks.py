@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import false_negatives, sampling
+from tests.benchmarks import sampling
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -24,15 +24,3 @@ def test_the_sampling_benchmark_writes_its_numbers(shared_data, tiny_reader, tin
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["passages_1"]["speedup_wall"] > 1
     assert {"peak_memory_mb_reference", "peak_memory_mb_ours"} < set(found["passages_1"])
-
-
-@pytest.mark.slow
-def test_the_benchmark_of_false_negatives_writes_its_numbers(shared_data, tiny_reader, tiny_entailment, tmp_path):
-    words = ["--questions", "2", "--negatives", "1", "--output_dir", str(tmp_path / "labels")]
-    words += ["--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
-    false_negatives.main([*words, "--json", str(tmp_path / "out.json")])
-    found = json.loads((tmp_path / "out.json").read_text())
-    assert found["questions"] == 2
-    for roles in found["flagged"].values():
-        assert list(roles) == ["gold", "planted", "wrong", "mined"]
-        assert {row["passages"] for row in roles.values()} == {2}

@@ -185,8 +185,7 @@ def test_settings_in_prose_exist_somewhere():
         for path in folder.glob("*.py")
         if re.search(r"^def main", path.read_text(), re.MULTILINE)
     ]
-    benchmarks = ["tests.benchmarks.false_negatives"]
-    known = set().union(*map(flags, [*COMMANDS, *recipes, *benchmarks]), FOREIGN_FLAGS)
+    known = set().union(*map(flags, [*COMMANDS, *recipes]), FOREIGN_FLAGS)
     for page in PAGES:
         for line in code_of(page):
             if line.startswith("--"):

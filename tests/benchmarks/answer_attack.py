@@ -78,9 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     found: dict[tuple[str, str, str], list[tuple[float, str]]] = {}
     with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
-        for (judge, question, answer, *_), paid, text in tqdm(
-            pool.imap_unordered(search, tasks), total=len(tasks), unit="search"
-        ):
+        done = tqdm(pool.imap_unordered(search, tasks), total=len(tasks), unit="search")
+        for (judge, question, answer, *_), paid, text in done:
             found.setdefault((judge, question, answer), []).append((paid, text))
     rows: list[list[Any]] = []
     for (judge, question, answer), own in found.items():

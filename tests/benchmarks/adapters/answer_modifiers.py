@@ -6,8 +6,8 @@ the same modifier, words that take the noun back ("would-be actress"), people ne
 and names that become others by a word ("New Orleans"). All are generated, for this project.
 """
 
-import random
 from collections.abc import Iterator
+from random import Random
 
 from tests.benchmarks.adapters import vocabulary
 from tests.benchmarks.adapters.answer_forms import Form
@@ -15,34 +15,32 @@ from tests.benchmarks.adapters.answer_forms import Form
 _words = vocabulary("modifiers")
 
 
-def modified_forms(count: int, rng: random.Random) -> Iterator[Form]:
+def modified_forms(count: int, rng: Random) -> Iterator[Form]:
     """Yield occupations with modifiers, and places with their regions, that state the answer or another."""
     for _ in range(count):
         yield _occupation(rng) if rng.random() < 2 / 3 else _place(rng)
 
 
-def _occupation(rng: random.Random) -> Form:
+def _occupation(rng: Random) -> Form:
     person = rng.choice(_words.people)
     names = rng.choice(_words.same) if rng.random() < 0.15 else (rng.choice(_words.occupations),)
     gold, said = rng.choice(names), rng.choice(names)
     other = rng.choice([each for each in _words.occupations if each not in names and not _related(each, gold)])
     question = rng.choice(_words.asked).format(p=person)
     chance = rng.random()
-    if chance < 0.5:
-        response, entailed = _modified(said, other, rng), True
-    elif chance < 0.8:
-        response, entailed = _modified(other, other, rng), False
+    if chance < 0.8:
+        response, entailed = _modified(said if chance < 0.5 else other, other, rng), chance < 0.5
     elif chance < 0.92:
         return Form(question, rng.choice(_words.taken_back).format(n=said, other=other), gold, False)
     else:  # a plain noun does not say what the gold answer says
         gold, response, entailed = f"{rng.choice(_words.demonyms)} {gold}", said, False
-    sentence = rng.choice(_words.said).format(
-        r=response, p=person, article="an" if response[0].lower() in "aeiou" else "a"
-    )
+    article = "an" if response[0].lower() in "aeiou" else "a"
+    sentence = rng.choice(_words.said).format(r=response, p=person, article=article)
     return Form(question, sentence[0].upper() + sentence[1:] if rng.random() < 0.5 else sentence, gold, entailed)
 
 
-def _modified(noun: str, other: str, rng: random.Random) -> str:
+def _modified(noun: str, other: str, rng: Random) -> str:
+    """Return a noun with modifiers, mostly nationalities; ``other`` is a second occupation that may be named."""
     chance = rng.random()
     before = f"{rng.choice(_words.demonyms)} " if chance < 0.7 else ""
     if chance > 0.55:
@@ -55,16 +53,14 @@ def _modified(noun: str, other: str, rng: random.Random) -> str:
 
 
 def _related(one: str, other: str) -> bool:
-    """Tell whether two occupations share a word, or are one for a man and a woman."""
     return bool(set(one.split()) & set(other.split())) or {one, other} == {"actor", "actress"}
 
 
-def _place(rng: random.Random) -> Form:
+def _place(rng: Random) -> Form:
     person, land = rng.choice(_words.people), rng.choice(_words.lands)
     gold, other = rng.sample(_words.places, 2)
     question, entailed = rng.choice(_words.born).format(p=person), rng.random() < 0.5
-    if entailed:
-        return Form(question, rng.choice(_words.placed).format(a=gold, land=land, p=person), gold, True)
-    if rng.random() < 0.6:
-        return Form(question, rng.choice(_words.placed).format(a=other, land=land, p=person), gold, False)
+    if entailed or rng.random() < 0.6:
+        placed = rng.choice(_words.placed).format(a=gold if entailed else other, land=land, p=person)
+        return Form(question, placed, gold, entailed)
     return Form(question, rng.choice(_words.other_places).format(a=gold), gold, False)

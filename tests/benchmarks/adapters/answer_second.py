@@ -149,8 +149,12 @@ def _apposition(asked: _Asked, rng: random.Random) -> Said | None:
 # words that change the answer
 
 
+def _qualifiers(kind: str, groups: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    return [form for kinds, forms in groups for form in forms if not kinds or kind in kinds.split()]
+
+
 def _qualifier(asked: _Asked, rng: random.Random) -> Said:
-    forms = [form for kinds, forms in words.qualifiers for form in forms if not kinds or asked.kind in kinds.split()]
+    forms = _qualifiers(asked.kind, words.qualifiers)
     special = [form for kinds, forms in words.qualifiers for form in forms if asked.kind in kinds.split()]
     form = rng.choice(special if special and rng.random() < 0.4 else forms)
     other = rng.choice(list(asked.others))
@@ -159,16 +163,12 @@ def _qualifier(asked: _Asked, rng: random.Random) -> Said:
 
 
 def _qualified_gold(asked: _Asked, rng: random.Random) -> Said:
-    forms = [
-        form for kinds, forms in words.qualifiers[:-1] for form in forms if not kinds or asked.kind in kinds.split()
-    ]
-    form, other_form = rng.sample(forms, 2)
+    form, other_form = rng.sample(_qualifiers(asked.kind, words.qualifiers[:-1]), 2)
     other = rng.choice(list(asked.others))
     gold = form.format(a=asked.gold, b=other)
     if rng.random() < 0.6:
-        return Said(
-            rng.choice([*words.said, "{}, of course", "it happened {}", "this was {}"]).format(gold), gold, True
-        )
+        frames = [*words.said, "{}, of course", "it happened {}", "this was {}"]
+        return Said(rng.choice(frames).format(gold), gold, True)
     text = other_form.format(a=asked.gold, b=other)
     if gold in text or rng.random() < 0.5:  # "shortly after X" is after X
         text = form.format(a=other, b=asked.gold)

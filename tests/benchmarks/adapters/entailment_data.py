@@ -16,51 +16,22 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.judge import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
-from tests.benchmarks.adapters.answer_forms import (
-    TYPES,
-    Fact,
-    Form,
-    any_of,
-    confusable_forms,
-    date_forms,
-    list_forms,
-    number_forms,
-    paragraph_forms,
-    stated_forms,
-    yes_no_forms,
-)
+from tests.benchmarks.adapters import answer_forms, answer_traps
+from tests.benchmarks.adapters.answer_forms import TYPES, Fact, Form, any_of
 from tests.benchmarks.adapters.answer_modifiers import modified_forms
 from tests.benchmarks.adapters.answer_second import second_forms
-from tests.benchmarks.adapters.answer_traps import (
-    asked_kindly,
-    denied_forms,
-    echo_forms,
-    gibberish_forms,
-    prose_forms,
-    shotgun_forms,
-)
 from tests.benchmarks.adapters.substitution import answer_type, words_of
 from tests.benchmarks.common import SHARED
 from trainers.entailment import LABELS, NOT_ENTAILMENT, LabeledPair
 
 Row = dict[str, Any]
-LICENCES = {
-    "snli_dev_test": "CC BY-SA",
-    "snli_cad": "Apache-2.0",
-    "mnli_dev_matched": "OANC and CC",
-    "mnli_mismatched_1k": "OANC and CC",
-    "conjnli_human": "MIT",
-    "conjnli_adv_train": "MIT",
-    "breaking_nli": "CC BY-SA",
-    "med": "CC BY-SA",
-    "help_conj_disj": "CC BY-SA",
-    "negation_nli": "MIT",
-    "fever_symmetric": "Wikipedia, CC BY-SA",
-    "evouna": "Apache-2.0",
-    "nq_oracle_bm25neg": "CC BY-SA 3.0",
-}
-# most pairs of sets that are machine-made or skewed, so that they do not outweigh the others
-CAPS = {"conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500}
+# NLI sets whose licences allow shipping weights, and most pairs of those that are machine-made or skewed
+NLI_SETS = {
+    "snli_dev_test": None, "snli_cad": None, "mnli_dev_matched": None, "mnli_mismatched_1k": None,
+    "conjnli_human": None, "conjnli_adv_train": 4000, "breaking_nli": 2500, "med": 2500, "help_conj_disj": 1500,
+    "negation_nli": None, "fever_symmetric": None,
+}  # fmt: skip
+_STATEMENTS = ("snli_dev_test", "snli_cad", "mnli_dev_matched")
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -81,6 +52,18 @@ def evouna_rows(data_dir: Path, split: str) -> list[Row]:
         qa = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
         held_out = {row["question"].lower() for row in qa if split_of(row["id"]) != "train"}
     return [row for row in rows if split_of(row["question"]) == split and row["question"].lower() not in held_out]
+
+
+def common_facts() -> list[Row]:
+    """Read our common facts, ``{question, answers}``."""
+    return read_rows(Path(__file__).with_name("common_facts.jsonl"))
+
+
+def nq_rows(data_dir: Path) -> list[Row]:
+    """Read NQ's train questions that EVOUNA does not hold out: it splits by question rather than by id."""
+    held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
+    rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
+    return [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
 
 
 def judged_pairs(rows: list[Row]) -> Iterator[LabeledPair]:
@@ -109,12 +92,10 @@ def swapped_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
             yield LabeledPair(alias, aliases[0], LABELS["entailment"], "evouna_alias", question)
         wrong = rng.choice(by_type[answer_type(aliases[0])])
         if words_of(" ".join(aliases)).isdisjoint(words_of(wrong)):
-            pair = [wrong, aliases[0]]
-            rng.shuffle(pair)
-            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_swap", question)
+            yield _wrong(wrong, aliases[0], "evouna_swap", question, rng)
 
 
-def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Iterator[LabeledPair]:
+def mined_pairs(rows: list[Row], rng: random.Random) -> Iterator[LabeledPair]:
     """Yield answers with another question's answer that MiniLM finds similar (Lyon for Paris): not entailed."""
     from sentence_transformers import SentenceTransformer, util
 
@@ -123,39 +104,45 @@ def mined_pairs(rows: list[Row], rng: random.Random, per_question: int) -> Itera
     embeddings = encoder.encode(answers, convert_to_tensor=True, show_progress_bar=False)
     near = dict(zip(answers, util.semantic_search(embeddings, embeddings, top_k=20), strict=True))
     for row in rows:
-        question, gold = row["question"], aliases_of(row)[0]
-        own = words_of(" ".join(aliases_of(row)))
+        gold, own = aliases_of(row)[0], words_of(" ".join(aliases_of(row)))
         others = [answers[int(hit["corpus_id"])] for hit in near[gold]]
         others = [other for other in others if own.isdisjoint(words_of(other))]
-        for other in rng.sample(others, min(per_question, len(others))):
-            pair = [other, gold]
-            rng.shuffle(pair)
-            yield LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, "evouna_mined", question)
+        for other in rng.sample(others, min(3, len(others))):
+            yield _wrong(other, gold, "evouna_mined", row["question"], rng)
+
+
+def _wrong(one: str, other: str, source: str, question: str, rng: random.Random) -> LabeledPair:
+    pair = [one, other]
+    rng.shuffle(pair)
+    return LabeledPair(pair[0], pair[1], NOT_ENTAILMENT, source, question)
 
 
 def form_pairs(facts: Sequence[Fact], data_dir: Path, rng: random.Random) -> Iterator[Form]:
     """Yield generated forms of answers, which EVOUNA and NLI sets rarely have."""
     statements = [
-        (row["premise"], row["hypothesis"], row["label"])
-        for name in ("snli_dev_test", "snli_cad", "mnli_dev_matched")
-        for row in nli_rows(data_dir, name)
+        (row["premise"], row["hypothesis"], row["label"]) for name in _STATEMENTS for row in nli_rows(data_dir, name)
     ]
-    yield from stated_forms(facts, 9000, rng)
-    yield from list_forms(facts, 3000, rng)
-    yield from number_forms(5000, rng)
-    yield from date_forms(5000, rng)
-    yield from yes_no_forms(statements, 6000, rng)
-    yield from paragraph_forms(paragraphs(data_dir, rng), 4000, rng)
+    yield from answer_forms.stated_forms(facts, 9000, rng)
+    yield from answer_forms.list_forms(facts, 3000, rng)
+    yield from answer_forms.number_forms(5000, rng)
+    yield from answer_forms.date_forms(5000, rng)
+    yield from answer_forms.yes_no_forms(statements, 6000, rng)
+    yield from answer_forms.paragraph_forms(paragraphs(data_dir, rng), 4000, rng)
 
 
 def trap_forms(facts: Sequence[Fact], data_dir: Path, count: int, rng: random.Random) -> Iterator[Form]:
     """Yield about ``count`` texts that state nothing, or are long and do state the answer."""
-    passages = mined_passages(data_dir)
-    yield from prose_forms(facts, passages, count * 9 // 32, rng)
-    yield from gibberish_forms(facts, passages, count * 6 // 32, rng)
-    yield from echo_forms(facts, count * 7 // 32, rng)
-    yield from shotgun_forms(facts, count * 5 // 32, rng)
-    yield from denied_forms(facts, count * 5 // 32, rng)
+    passages = [  # of other questions
+        passage["text"]
+        for row in nq_rows(data_dir)
+        for passage in row["passages"]
+        if not passage["relevant"] and not any_of(row["answers"]).search(passage["text"])
+    ]
+    yield from answer_traps.prose_forms(facts, passages, count * 9 // 32, rng)
+    yield from answer_traps.gibberish_forms(facts, passages, count * 6 // 32, rng)
+    yield from answer_traps.echo_forms(facts, count * 7 // 32, rng)
+    yield from answer_traps.shotgun_forms(facts, count * 5 // 32, rng)
+    yield from answer_traps.denied_forms(facts, count * 5 // 32, rng)
 
 
 def labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
@@ -165,56 +152,37 @@ def labeled(forms: Iterable[Form], source: str) -> Iterator[LabeledPair]:
 
 
 def training_facts(data_dir: Path) -> list[Fact]:
-    """Return EVOUNA's training questions, our common facts and the questions of ``TYPES``."""
-    return [*known_facts(evouna_rows(data_dir, "train"), common_facts()), *typed_facts()]
-
-
-def known_facts(rows: Sequence[Row], others: Sequence[Row]) -> list[Fact]:
-    """Return the questions that have at least 5 wrong answers of the same kind."""
-    known = [(row["question"], tuple(aliases_of(row))) for row in rows]
-    known += [(fact["question"], tuple(fact["answers"])) for fact in others]
-    return [
-        Fact(question, answers, others)
-        for (question, answers), others in zip(known, wrong_answers(known), strict=True)
-        if len(others) >= 5
-    ]
+    """Return EVOUNA's training questions, our common facts and the questions of ``TYPES``, with >= 5 wrong answers."""
+    known = [(row["question"], tuple(aliases_of(row))) for row in evouna_rows(data_dir, "train")]
+    known += [(fact["question"], tuple(fact["answers"])) for fact in common_facts()]
+    facts = [Fact(*each, others) for each, others in zip(known, wrong_answers(known), strict=True)]
+    for kind in TYPES:
+        for question in kind.questions:
+            for member in kind.members:
+                others = tuple(other[0] for other in kind.members if other != member)
+                facts.append(Fact(question, member, others))
+    return [fact for fact in facts if len(fact.others) >= 5]
 
 
 def wrong_answers(known: Sequence[tuple[str, Sequence[str]]]) -> Iterator[tuple[str, ...]]:
     """Yield, per (question, answers), the answers to other questions of its kind that share no word with its own."""
     by_kind: dict[tuple[str, str], set[str]] = {}
     for question, answers in known:
-        by_kind.setdefault(question_kind(question, answers[0]), set()).add(answers[0])
+        by_kind.setdefault(_question_kind(question, answers[0]), set()).add(answers[0])
     for question, answers in known:
         own = words_of(" ".join(answers))
-        others = by_kind[question_kind(question, answers[0])]
+        others = by_kind[_question_kind(question, answers[0])]
         yield tuple(sorted(other for other in others if own.isdisjoint(words_of(other))))
 
 
-def typed_facts() -> Iterator[Fact]:
-    """Yield the questions of ``answer_types.py`` with each answer and those it is confused with."""
-    for kind in TYPES:
-        for question in kind.questions:
-            for member in kind.members:
-                others = tuple(other[0] for other in kind.members if other != member)
-                if len(others) >= 5:
-                    yield Fact(question, member, others)
-
-
-def common_facts() -> list[Row]:
-    """Read our common facts, ``{question, answers}``."""
-    return read_rows(Path(__file__).with_name("common_facts.jsonl"))
-
-
-def question_kind(question: str, answer: str) -> tuple[str, str]:
-    """Return a question's question word and the type of its answer."""
+def _question_kind(question: str, answer: str) -> tuple[str, str]:
     word = re.search(r"\b(who|when|where|how many|how|which|what)\b", question.lower())
     return (word.group() if word else "", answer_type(answer))
 
 
 def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[str], str]]:
     """Return NQ's train questions as (question, gold passage, answers, wrong answer of the same kind), each twice."""
-    rows = _nq_rows(data_dir)
+    rows = nq_rows(data_dir)
     examples = []
     wrong = wrong_answers([(row["question"], row["answers"]) for row in rows])
     for row, others in zip(rows, wrong, strict=True):
@@ -223,47 +191,26 @@ def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[
     return examples
 
 
-def mined_passages(data_dir: Path) -> list[str]:
-    """Return, for NQ's train questions, the passages of other questions that BM25 finds and that lack the answer."""
-    return [
-        passage["text"]
-        for row in _nq_rows(data_dir)
-        for passage in row["passages"]
-        if not passage["relevant"] and not any_of(row["answers"]).search(passage["text"])
-    ]
-
-
-def _nq_rows(data_dir: Path) -> list[Row]:
-    rows = read_rows(data_dir / "qa" / "nq_oracle_bm25neg.jsonl.gz")
-    # EVOUNA has some of these questions, and splits them by question rather than by id
-    held_out = {row["question"].lower() for split in ("dev", "test") for row in evouna_rows(data_dir, split)}
-    return [row for row in rows if split_of(row["id"]) == "train" and row["question"].lower() not in held_out]
-
-
 def training_pairs(data_dir: Path, seed: int, traps: int, modified: int, second: int) -> list[LabeledPair]:
     """Return the training pairs in random order, with so many generated ones."""
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
-    for name in LICENCES:
-        if name == "evouna":
-            rows = evouna_rows(data_dir, "train")
-            pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng, per_question=3)]
-        elif name != "nq_oracle_bm25neg":
-            nli = [
-                LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], name)
-                for row in nli_rows(data_dir, name)
-            ]
-            pairs += rng.sample(nli, min(len(nli), CAPS.get(name, len(nli))) // 3)
-    facts = training_facts(data_dir)
-    pairs += labeled(confusable_forms(10_000, rng), "answer_types")
+    for name, most in NLI_SETS.items():
+        nli = [
+            LabeledPair(row["premise"], row["hypothesis"], LABELS[row["label"]], name)
+            for row in nli_rows(data_dir, name)
+        ]
+        pairs += rng.sample(nli, min(len(nli), most or len(nli)) // 3)
+    rows, facts = evouna_rows(data_dir, "train"), training_facts(data_dir)
+    pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng)]
+    pairs += labeled(answer_forms.confusable_forms(10_000, rng), "answer_types")
     pairs += labeled(form_pairs(facts, data_dir, rng), "answer_forms")
     pairs += labeled(modified_forms(modified, rng), "answer_modifiers")
     pairs += labeled(second_forms(facts, second, rng), "answer_second")
     pairs += labeled(trap_forms(facts, data_dir, traps, rng), "answer_traps")
-    pairs = [
-        pair._replace(question=asked_kindly(pair.question, rng)) if pair.question and rng.random() < 1 / 8 else pair
-        for pair in pairs
-    ]
+    for at, pair in enumerate(pairs):
+        if pair.question and rng.random() < 1 / 8:
+            pairs[at] = pair._replace(question=answer_traps.asked_kindly(pair.question, rng))
     rng.shuffle(pairs)
     return pairs
 

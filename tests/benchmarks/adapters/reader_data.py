@@ -23,7 +23,7 @@ from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import Passage, Query
 from tests.benchmarks.adapters.answer_forms import any_of
 from tests.benchmarks.adapters.entailment_data import common_facts
-from tests.benchmarks.adapters.substitution import answer_type, answers_by_type, misleads, states, substituted
+from tests.benchmarks.adapters.substitution import answer_type, misleads, states, substituted
 from tests.benchmarks.common import SHARED
 
 PROMPTS = ("brief", "brief", "brief", "paper")  # each example gets a random one
@@ -78,7 +78,9 @@ def examples(data_dir: Path, rng: random.Random) -> Iterator[Example]:
 
 def single_passage_examples(queries: Sequence[Query], rng: random.Random) -> Iterator[Example]:
     """Yield examples with the gold passage, with another answer in it, among distractors, or a distractor only."""
-    by_type = answers_by_type(queries)
+    by_type: dict[str, list[str]] = {}
+    for query in queries:
+        by_type.setdefault(answer_type(query.answers[0]), []).append(query.answers[0])
     for query in queries:
         (gold, *_), others, aliases = relevant(query), relevant(query, False), query.answers
         spelled = extract_answer(query, [gold])

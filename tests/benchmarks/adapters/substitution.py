@@ -19,15 +19,6 @@ def answer_type(answer: str) -> str:
     return f"name of {min(len(answer.split()), 3)}"
 
 
-def answers_by_type(queries: Sequence[Query]) -> dict[str, list[str]]:
-    """Return the answers of the questions, each in its first spelling, by ``answer_type``."""
-    by_type: dict[str, list[str]] = {}
-    for query in queries:
-        answer = query.answers[0]
-        by_type.setdefault(answer_type(answer), []).append(answer)
-    return by_type
-
-
 def substituted(passage: Passage, answers: Sequence[str], other: str) -> Passage:
     """Return the passage with another answer in the place of every alias, also in its title."""
     title, text = (any_of(answers).sub(lambda _: other, field) for field in (passage.title, passage.text))

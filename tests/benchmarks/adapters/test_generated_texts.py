@@ -78,7 +78,7 @@ def test_a_qualifier_counts_only_if_the_answer_has_it():
 
 
 def test_initials_are_those_of_the_name():
-    for _, said in drawn(near_names._acronym):
+    for _, said in drawn(near_names.acronym):
         letters = "".join(re.findall(r"[A-Z]", said.text))
         own = [short for name, short in near_names.words.acronyms if name == said.gold]
         initials = own[0] if own else "".join(re.findall(r"[A-Z]", said.gold))

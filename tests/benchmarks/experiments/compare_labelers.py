@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-popqa-gain.yaml in configs/
 
-First prints what each kind of label chooses (choices.json; `--table_only true` ends there). Then trains one retriever
+First prints what each kind of label chooses (choices.md; `--table_only true` ends there). Then trains one retriever
 per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained one on the held-out
 questions, and writes results.json and results.md. Each seed samples new responses for its labels, and the intervals
 cover this. If the labels of no question differ, the retriever stays untrained. The same command resumes.
@@ -82,11 +82,6 @@ class CompareConfig(RetrieverConfig):
         "Aliases of the answers that labels know: all, or only the last one, as if one answer string was known; test "
         "questions are judged by all.",
     )
-    test_input: str | None = setting(
-        None,
-        "Other questions to test with, out of the domain of those trained on; their passages join the corpus, and "
-        "limit and test_share choose from them, too (default: test questions are from the same input).",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,7 +92,7 @@ class CompareConfig(RetrieverConfig):
                     "example, labelers: [conditional_delta_seper, gold]"
                 )
         for name in (*self.labelers, *self.temperatures()):
-            parse_labeler(self.parts(name)["labeler"])
+            parse_labeler(self.of(name).labeler)
         if not self.labelers or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"expected labelers, and each seed once, got {self.labelers} and {self.seeds}")
         if len(set(map(_title, self.labelers))) < len(self.labelers):
@@ -108,23 +103,17 @@ class CompareConfig(RetrieverConfig):
                 "the responses that they were measured on"
             )
 
-    def parts(self, name: str) -> dict[str, Any]:
-        """Return the settings ``sets``, ``labeler`` and ``label`` that a name stands for."""
-        labeler = name.removeprefix("conditional_")
-        sets = "none" if labeler == name else f"conditional:given_top={self.given_top}"
-        if labeler in SUFFIXES:
-            return {"sets": sets, "labeler": DELTA_SEPER, "label": labeler}
-        return {"sets": sets, "labeler": labeler, "label": None}
-
     def of(self, name: str) -> RetrieverConfig:
         """Return the settings of a retriever that the labels of this name train."""
         labeler, temperatures = name.removeprefix("conditional_"), self.temperatures()
-        paths = labeler != name or (self.hops > 1 and labeler == _MARKS)
+        of_sets, is_label = labeler != name, labeler in SUFFIXES
         return pick(
             RetrieverConfig,
             self,
-            **self.parts(name),
-            learn_from="paths" if paths else "singles",
+            sets=f"conditional:given_top={self.given_top}" if of_sets else "none",
+            labeler=DELTA_SEPER if is_label else labeler,
+            label=labeler if is_label else None,
+            learn_from="paths" if of_sets or (self.hops > 1 and labeler == _MARKS) else "singles",
             teacher_temperature=temperatures.get(name, temperatures.get(labeler, self.teacher_temperature)),
         )
 
@@ -145,21 +134,12 @@ def _title(name: str) -> str:
 def read_questions(config: CompareConfig) -> Questions:
     """Read the questions that the settings keep, and split them as ``trainers.ranking.data.read_questions`` does."""
     queries, corpus = read_source(config.input, config.corpus, config)
-    queries = [query for query in queries if _wanted(query, config)]
+    if config.marked is not None:
+        queries = [query for query in queries if sum(map(is_relevant, query.passages)) == config.marked]
+    if not config.yes_no:
+        queries = [query for query in queries if {"yes", "no"}.isdisjoint(map(str.lower, query.answers))]
     questions = questions_by_split(spread(queries, config.limit), corpus, config)
-    if config.test_input is not None:
-        other = read_questions(replace(config, input=config.test_input, corpus=None, test_input=None))
-        both = questions.corpus.keys() & other.corpus.keys()
-        if shared := [each for each in sorted(both) if questions.corpus[each] != other.corpus[each]]:
-            raise ValueError(f"{config.test_input}: passage id {shared[0]!r} has another text in {config.input}")
-        questions = questions._replace(corpus={**questions.corpus, **other.corpus}, test=other.test)
     return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
-
-
-def _wanted(query: Query, config: CompareConfig) -> bool:
-    if config.marked is not None and sum(map(is_relevant, query.passages)) != config.marked:
-        return False
-    return config.yes_no or {"yes", "no"}.isdisjoint(alias.lower() for alias in query.answers)
 
 
 def as_known(queries: Sequence[Query], config: CompareConfig) -> list[Query]:
@@ -196,12 +176,10 @@ def save_with_new_head(model: SentenceTransformer, dimension: int, folder: Path)
 def train_head(model: SentenceTransformer, *rest: Any) -> list[dict[str, float]]:
     """Train the last layer alone, as ``train_once``; what is below it has no dropout."""
     *below, head = model
-    for module in below:
-        module.requires_grad_(False)
-        for each in module.modules():
-            if isinstance(each, torch.nn.Dropout):
-                each.p = 0.0
     assert isinstance(head, Dense)
+    for each in (each.requires_grad_(False) for module in below for each in module.modules()):
+        if isinstance(each, torch.nn.Dropout):
+            each.p = 0.0
     return train_once(model, *rest)
 
 
@@ -383,8 +361,6 @@ def compare(config: CompareConfig, arguments: RetrieverArguments) -> None:
     for title, seeds in untaught.items():
         text += f"\nLabels by `{title}` of seeds {seeds} differ for no question: the retriever stays untrained.\n"
     _write(folder / RESULTS, results, text)
-    if process_state().is_main_process:
-        (folder / "results.md").write_text(text, encoding="utf-8")
     suggest(f"seper-reward train retriever --labeler {config.labelers[0]} --input {config.input}")
 
 
@@ -417,6 +393,7 @@ def _trained(
 def _write(path: Path, found: Mapping[str, Any], text: str) -> None:
     if process_state().is_main_process:
         write_json(path, found)
+        path.with_suffix(".md").write_text(text, encoding="utf-8")
         print(text)
 
 

@@ -22,6 +22,7 @@ from tests.benchmarks.experiments.compare_labelers import (
     rank_for_test,
     read_questions,
 )
+from tests.helpers import write_rows
 from trainers.ranking.data import Questions
 from trainers.ranking.run import RankingRun
 
@@ -89,30 +90,14 @@ def test_settings_of_each_labeler():
             CompareConfig(**wrong)
 
 
-def write_questions(path, answers):
+def test_labels_may_know_one_alias_only(tmp_path):
+    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": ["Bob"], "q1": ["Ann", "Mrs Lee"], "q4": ["No"]}
     rows = [
         {"id": name, "question": "Who?", "answers": own, "passages": [f"Fog {name}."]} for name, own in answers.items()
     ]
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return CompareConfig(input=str(path), test_share=0.5)
-
-
-def test_labels_may_know_one_alias_only(tmp_path):
-    answers = {"q3": ["Ann Lee", "Ann", "Mrs Lee"], "q26": ["Bob"], "q1": ["Ann", "Mrs Lee"], "q4": ["No"]}
-    config = replace(write_questions(tmp_path / "own.jsonl", answers), test_share=0.125, yes_no=False)
+    config = CompareConfig(input=str(write_rows(tmp_path / "questions.jsonl", rows)), yes_no=False)
     last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
     assert last == [("Mrs Lee",), ("Bob",), ("Ann", "Mrs Lee")]  # the test question keeps all
-
-
-def test_questions_of_another_file_test_out_of_domain(tmp_path):
-    own, other = (
-        write_questions(tmp_path / f"{name}.jsonl", {f"{name}{at}": ["Ann"] for at in range(40)})
-        for name in ("one", "two")
-    )
-    questions = read_questions(replace(own, test_input=other.input))
-    assert questions.train == read_questions(own).train
-    assert questions.test == read_questions(other).test
-    assert len(questions.corpus) == 80
 
 
 def test_retrievers_that_learned_hops_retrieve_in_hops_and_others_do_both(tiny_encoder, tmp_path):
