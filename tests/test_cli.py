@@ -53,26 +53,6 @@ def test_another_command_that_is_interrupted_promises_nothing(monkeypatch, capsy
     assert capsys.readouterr().err == "\nseper-reward export: interrupted\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            b"seed: 1\nstop: [a\nlimit: 3\n",
-            "config.yaml: expected YAML in UTF-8, got while parsing a flow sequence",
-        ),
-        (b"seed: \xff\n", "config.yaml: expected YAML in UTF-8, got "),
-        (b"seed: \x00\n", "config.yaml: expected YAML in UTF-8, got "),
-        (b"seed: 1\nlimit: 3\nseed: 2\n", "config.yaml: seed stands twice, in lines 1 and 3; remove one"),
-    ],
-)
-def test_a_broken_config_file_is_named(words, tmp_path, capsys, text, message):
-    (tmp_path / "config.yaml").write_bytes(text)
-    assert cli.main([*words, "--config", str(tmp_path / "config.yaml")]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
 @pytest.mark.parametrize(("calls", "name"), [(1, r"provenance\.json"), (4, r"progress/\w+\.jsonl")])
 def test_a_full_disk_is_named(words, tmp_path, monkeypatch, capsys, calls, name):
     left = [calls]

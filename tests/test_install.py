@@ -97,7 +97,7 @@ def test_the_demo_and_what_it_says_next(installed):
 
 
 def test_a_recipe_runs_by_a_copied_configuration(installed):
-    copies = installed("seper-reward", "configs", "copy").stdout.splitlines()
+    copies = installed("seper-reward", "init").stdout.splitlines()
     named = set(re.findall(r"\bconfigs/[\w/.-]+\.yaml", (ROOT / "README.md").read_text(encoding="utf-8")))
     assert named <= set(copies)
     words = "--labeler gold --limit 24 --test_share 0.2 --rounds 1 --max_steps 2 --per_device_train_batch_size 4"
@@ -124,4 +124,4 @@ def test_every_recipe_explains_itself(installed):
     shown = installed("python", "-c", _HELP).stdout
     usages = re.findall(r"^usage: seper-reward train ([a-z-]+) \[--config FILE.yaml\]", shown, re.MULTILINE)
     assert usages == list(RECIPES)
-    assert shown.count("  --output_dir TEXT") == len(RECIPES)
+    assert shown.count("  --output_dir OUTPUT_DIR") == len(RECIPES)

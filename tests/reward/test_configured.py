@@ -70,8 +70,6 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
     ("settings", "message"),
     [
         ({"prize": 0.1}, "reward.yaml: unknown setting 'prize', did you mean 'price'?"),
-        ({"price": "cheap"}, "argument --price: invalid float value: 'cheap'"),
-        ({"price": [1]}, "price must be float, got [1]"),
         ({"price": -1}, "price must be at least 0, got -1"),
         ({"url": "localhost:8100"}, "url must be an address such as http://localhost:8100"),
         ({"url": "http://a:1", "timeout": 0}, "timeout must be above 0"),
@@ -80,9 +78,7 @@ def test_what_the_file_says_is_what_the_reward_is(config, tiny_reader, tiny_enta
             "with a url the server has the reader; set num_samples, reader there",
         ),
         ({"answer_pattern": "("}, "answer_pattern must be a regular expression, got '(': missing )"),
-        ({"search_tools": "search"}, "search_tools must be"),
         ("- price: 0.1", "must contain a YAML mapping"),
-        ("price: [", "reward.yaml: expected YAML in UTF-8, got"),
     ],
 )
 def test_mistakes_are_named_where_trl_looks_the_name_up(config, settings, message):

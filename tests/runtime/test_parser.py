@@ -131,6 +131,8 @@ def test_help_with_a_file_that_cannot_be_read_is_one_line(tmp_path):
         ("output: a\nmode: slow\n", "^mode must be auto, fast, got 'slow'"),
         ("output: 2024-07-26\n", "^output must be str, got datetime.date"),
         ("output: [a\nlimit: 3\n", "settings.yaml: expected YAML in UTF-8, got .*line 2"),
+        ("output: a\nlimit: 3\noutput: b\n", "settings.yaml: output stands twice, in lines 1 and 3; remove one"),
+        ("output: \x00\n", "settings.yaml: expected YAML in UTF-8, got "),
         ("- output: a\n", "must contain a YAML mapping"),
         ("env: 3\n", "`env` field should be a dict"),
     ],

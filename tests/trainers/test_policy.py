@@ -157,11 +157,17 @@ def test_a_warmed_up_policy_may_be_held_near_its_start(settings, tmp_path):
     assert kl[0] == pytest.approx(0, abs=1e-6)  # it starts where it is held
 
 
-def test_credit_per_turn(settings, tmp_path):
-    assert policy.main([*settings, "--credit", "turn", "--scale_rewards", "none", "--logging_steps", "1"]) == 0
+def test_credit_per_turn_and_a_users_own_questions(settings, tmp_path, lane_questions):
+    # `--groups` is given again, as a finished run proposes
+    own = [*settings, "--input", str(lane_questions), "--groups", lane_questions.stem, "--split_by", "passage"]
+    own += ["--credit", "turn", "--scale_rewards", "none", "--logging_steps", "1"]
+    assert policy.main(own) == 0
     (checkpoint,) = (tmp_path / "run").glob("checkpoint-2")
     log = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
     assert [row["credit/whole_rollouts"] for row in log if "credit/whole_rollouts" in row] == [0.0, 0.0]
+    lane_questions.write_text(lane_questions.read_text().replace("graze on", "leave"))
+    with pytest.raises(ValueError, match="changed: other data"):
+        policy.main(own)
 
 
 def test_evaluation_only(settings, tmp_path, capsys):
@@ -297,15 +303,6 @@ def test_search_on_several_ranks_that_generate_together_is_refused(tmp_path, mon
     found = pytest.raises(ValueError, match="would wait for ever with vllm_mode") if hangs else nullcontext()
     with found:
         policy.PolicyArguments(output_dir=str(tmp_path), **VLLM | modes)
-
-
-def test_a_users_own_questions(settings, tmp_path, lane_questions):
-    # `--groups` is given again, as a finished run proposes
-    own = [*settings, "--input", str(lane_questions), "--groups", lane_questions.stem, "--split_by", "passage"]
-    assert policy.main(own) == 0
-    lane_questions.write_text(lane_questions.read_text().replace("graze on", "leave"))
-    with pytest.raises(ValueError, match="changed: other data"):
-        policy.main(own)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ def test_differences_within_the_margin_are_no_order():
 
 
 def test_command_and_distillation(retriever_settings, tmp_path, tiny_encoder, monkeypatch):
+    retriever_settings += ["--limit", "12"]
     embedded = []
     embed = Embedder._passage_chunk
     monkeypatch.setattr(Embedder, "_passage_chunk", lambda self, texts: embedded.append(texts) or embed(self, texts))
