@@ -250,7 +250,7 @@ def test_the_probability_of_a_draw_by_a_slow_loop(tiny_sampler, temperature, top
         assert draw_log_prob == pytest.approx(expected, abs=2e-3)
 
 
-def test_stop_string_ends_and_cuts_the_response(plain_sampler):
+def test_stop_string_ends_and_cuts_the_response_also_across_tokens(plain_sampler):
     free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(asking(PROMPTS[1:2]))[0]
     assert " " in free.texts[0]
     stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(" ",)).sample(asking(PROMPTS[1:2]))[0]
@@ -258,10 +258,6 @@ def test_stop_string_ends_and_cuts_the_response(plain_sampler):
     assert stopped.finished == (True,)
     assert stopped.token_ids[0] == free.token_ids[0][: len(stopped.token_ids[0])]
     assert len(stopped.token_ids[0]) < len(free.token_ids[0])
-
-
-def test_a_stop_string_across_tokens(plain_sampler):
-    free = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=()).sample(asking(PROMPTS[1:2]))[0]
     text = free.texts[0]
     middle = text[len(text) // 3 : len(text) // 3 + 6]  # starts and ends inside tokens
     stopped = rebuilt(plain_sampler, temperature=0.0, num_samples=1, stop=(middle,)).sample(asking(PROMPTS[1:2]))[0]
