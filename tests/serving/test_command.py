@@ -2,7 +2,6 @@
 
 import multiprocessing
 import socket
-import subprocess
 import sys
 import threading
 
@@ -14,7 +13,6 @@ from seper_reward import cli
 from seper_reward.client import SePerClient
 from seper_reward.commands import serve as command
 from seper_reward.reward.reward import SePerReward
-from tests.helpers import ENVIRONMENT
 from tests.serving.helpers import free_port, wait_for
 
 COLUMNS = {"question": ["Who runs the mill?"], "answers": [["Ida Voss"]], "passages": [["Ida Voss runs it."]]}
@@ -87,11 +85,12 @@ def test_an_address_that_is_taken_is_told_before_models_are_loaded(capsys, monke
     assert error.count("\n") == 1
 
 
-def test_without_the_extra_the_command_says_what_to_install():
-    code = "import sys; sys.modules['fastapi'] = None; from seper_reward import cli; sys.exit(cli.main(['serve']))"
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "run: pip install fastapi (extra: serve)" in done.stderr
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("seper_reward.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert cli.main(["serve"]) == 2
+    assert "run: pip install fastapi (extra: serve)" in capsys.readouterr().err
 
 
 def test_a_server_on_all_addresses_prints_the_name_of_its_machine():

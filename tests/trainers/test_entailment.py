@@ -100,7 +100,21 @@ def test_several_processes_are_refused(tmp_path, monkeypatch):
         trainer.main(["--output_dir", str(tmp_path)])
 
 
-def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys):
+def test_the_command_calibrates_on_dev_pairs_writes_a_card_and_logs(tmp_path, capsys, monkeypatch):
+    logged, kept = [], []
+
+    class Log(Run):
+        def log(self, values):
+            logged.append((self.job, values))
+
+        def artifact(self, name, kind, paths, metadata=None):
+            kept.append([path.name for path in paths if path.is_file()])
+
+        def __init__(self, report_to, job_type, *rest):
+            super().__init__("none", job_type, *rest)
+            self.job = (report_to, job_type)
+
+    monkeypatch.setattr(runs, "Run", Log)
     folder = tmp_path / "adapter"
     pairs, dev = (written(tmp_path / f"{name}.jsonl", rows) for name, rows in (("pairs", ROWS * 8), ("dev", ROWS)))
     words = ["--pairs", pairs, "--output_dir", str(folder), "--max_steps", "2", "--lora_r", "4"]
@@ -120,28 +134,8 @@ def test_the_command_calibrates_on_dev_pairs_and_writes_a_card(tmp_path, capsys)
         trainer.main([*words, "--pairs", dev])
     with pytest.raises(ValueError, match="other settings; changed: lora_r was 4, is 2"):
         trainer.main([*words, "--lora_r", "2"])
-
-
-def test_the_run_is_logged_and_a_tracker_changes_no_setting(tmp_path, monkeypatch):
-    logged, kept = [], []
-
-    class Log(Run):
-        def log(self, values):
-            logged.append((self.job, values))
-
-        def artifact(self, name, kind, paths, metadata=None):
-            kept.append([path.name for path in paths if path.is_file()])
-
-        def __init__(self, report_to, job_type, *rest):
-            super().__init__("none", job_type, *rest)
-            self.job = (report_to, job_type)
-
-    monkeypatch.setattr(runs, "Run", Log)
-    pairs = written(tmp_path / "pairs.jsonl", ROWS * 8)
-    words = ["--pairs", pairs, "--output_dir", str(tmp_path / "out"), "--max_steps", "2", "--lora_r", "4"]
-    words += ["--per_device_train_batch_size", "8", "--temperature", "2"]
-    assert trainer.main([*words, "--report_to", "none"]) == 0
-    assert logged == [(([], "entailment"), {"temperature": 2.0})]
+    ((job, values),) = logged
+    assert (job, values["temperature"]) == (([], "entailment"), scores["temperature"])
     assert kept == [["adapter_model.safetensors", "README.md"]]
     seen = []
 
@@ -152,5 +146,5 @@ def test_the_run_is_logged_and_a_tracker_changes_no_setting(tmp_path, monkeypatc
     monkeypatch.setattr(runs, "get_available_reporting_integrations", lambda: ["tensorboard"])
     monkeypatch.setattr(trainer, "train", kept_arguments)
     with pytest.raises(KeyboardInterrupt):  # the folder's settings do not name the tracker
-        trainer.main([*words, "--report_to", "tensorboard"])
+        trainer.main([*words, "--dev_pairs", dev, "--report_to", "tensorboard"])
     assert seen == [["tensorboard"]]

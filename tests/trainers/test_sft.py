@@ -8,8 +8,6 @@ import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from seper_reward.options import LoadOptions
-from seper_reward.reader.loading import load_reader
 from tests.helpers import cells, run_block
 from trainers import sft
 
@@ -125,16 +123,6 @@ def test_rows_without_a_completion_are_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n')
     with pytest.raises(ValueError, match="line 1: expected the texts prompt and completion"):
         sft.training_rows(sft.SftScriptConfig(data=str(tmp_path / "rows.jsonl")))
-
-
-def test_the_shipped_adapter_and_the_plain_reader_differ():
-    embedded, plain = (
-        load_reader(name, LoadOptions(device="cpu")).model.state_dict() for name in ("embedded", "plain")
-    )
-    assert embedded.keys() == plain.keys()  # merged: no trace of PEFT
-    name = "model.layers.0.self_attn.q_proj.weight"
-    assert not torch.equal(embedded[name], plain[name])
-    assert torch.equal(embedded["model.embed_tokens.weight"], plain["model.embed_tokens.weight"])
 
 
 def test_a_policy_is_warmed_up_on_its_own_task(tiny_reader, tiny_entailment, lane_questions, tmp_path):
