@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -137,6 +138,11 @@ def test_the_command_calibrates_on_dev_pairs_writes_a_card_and_logs(tmp_path, ca
     ((job, values),) = logged
     assert (job, values["temperature"]) == (([], "entailment"), scores["temperature"])
     assert kept == [["adapter_model.safetensors", "README.md"]]
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, "train", lambda _, made: shutil.copytree(folder, made.output_dir, dirs_exist_ok=True))
+        assert trainer.main([*words, "--output_dir", str(tmp_path / "other"), "--temperature", "2"]) == 0
+    assert "No dev pairs were given" in (tmp_path / "other" / "README.md").read_text(encoding="utf-8")
+    assert logged[-1] == (([], "entailment"), {"temperature": 2.0})
     seen = []
 
     def kept_arguments(config, arguments):
