@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -172,8 +173,9 @@ class EntailmentScorer:
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> Iterable[Tensor]:
         rows = {name: [column[at] for at in places] for name, column in encoded.items()}
-        # not by return_tensors, which goes through all numbers in Python
-        batch = {name: torch.tensor(padded).to(self.device) for name, padded in self._tokenizer.pad(rows).items()}
+        # NumPy reads lists several times as fast as torch
+        padded = {name: torch.from_numpy(np.array(column)) for name, column in self._tokenizer.pad(rows).items()}
+        batch = {name: column.to(self.device) for name, column in padded.items()}
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
