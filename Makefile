@@ -127,8 +127,10 @@ runs/qwen/config.json: | setup
 	$(BIN)/python ../shared/tools/get_qwen_reader.py runs/qwen
 runs/qwen-text-tags/config.json: runs/qwen/config.json
 	$(BIN)/python -m tests.benchmarks.experiments.text_tags runs/qwen runs/qwen-text-tags
-runs/texts.jsonl: tests/benchmarks/judge/wordings.jsonl
-	$(BIN)/python -m tests.benchmarks.judge.texts > $@
+runs/texts.jsonl: tests/benchmarks/judge/wordings.jsonl | setup
+	mkdir -p $(@D)
+	$(BIN)/python -m tests.benchmarks.judge.texts > $@.part
+	mv $@.part $@
 
 policy-demo: setup runs/policy-warm/$(WARM)  ## train a policy that learns when to search, into runs/policy-demo; POLICY="--seed 1 --output_dir runs/policy-demo-1"
 	$(BIN)/python -m trainers.policy --config configs/policy/demo.yaml $(POLICY)
