@@ -115,12 +115,15 @@ class Labeler:
 
         new: dict[str, list[object]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
         for row in _label_rows(rows, self._labeler, label_all, self._columns):
-            labeled = None if isinstance(row, UnscorableError) else labeled_query(row, self._labeler.name)
-            new["labels"].append([] if labeled is None else list(map(float, labeled.labels)))
-            new["std_errors"].append([] if labeled is None else list(map(float, labeled.std_errors)))
-            line = "" if labeled is None else json_line(row, default=str, allow_nan=False).rstrip("\n")
-            new["label_row"].append(line)
-            new["label_error"].append("" if labeled else str(row))
+            added: tuple[object, ...]
+            if isinstance(row, UnscorableError):
+                added = [], [], "", str(row)
+            else:
+                found = labeled_query(row, self._labeler.name)
+                line = json_line(row, default=str, allow_nan=False).rstrip("\n")
+                added = list(map(float, found.labels)), list(map(float, found.std_errors)), line, ""
+            for name, value in zip(new, added, strict=True):
+                new[name].append(value)
         return batch.assign(**new) if hasattr(batch, "assign") else {**{name: batch[name] for name in batch}, **new}
 
     @functools.cached_property

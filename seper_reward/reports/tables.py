@@ -54,7 +54,8 @@ def lead_text(lead: Statistic | None) -> str:
     if lead.interval is None:
         return f"{lead.value:+.3f} (no interval)"
     low, high = lead.interval
-    return f"{'no difference seen: ' * (low <= 0 <= high)}{lead.value:+.3f} [{low:.3f}, {high:.3f}]"
+    text = f"{lead.value:+.3f} [{low:.3f}, {high:.3f}]"
+    return f"no difference seen: {text}" if low <= 0 <= high else text
 
 
 def questions_text(questions: int, left_out: int) -> str:
