@@ -27,7 +27,7 @@ NEWEST ?= .venv-newest
 # Wheels for `make gpu-check` on a machine with torch, transformers and sentence-transformers but without a registry: our
 # own, and these with the versions of $(LOCK); at most 60 MB. dill needs a folder with the name site-packages.
 GPU_WHEELS ?= runs/gpu-wheels
-GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore pint flexcache flexparser pydantic \
+GPU_NEEDS  := trl datasets dill multiprocess gguf httpx2 httpcore2 truststore pint platformdirs flexcache flexparser pydantic \
               pydantic-core annotated-types typing-inspection bm25s pystemmer faiss-cpu ir-measures pytrec-eval-terrier
 GPU_PYTHON ?= python3
 
