@@ -44,6 +44,7 @@ _AHEAD = 512  # number of prompts that are queued before they are needed
 _MOST_QUEUED = 8192  # number of prompts in the queue from which on the oldest are given up
 # on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling takes minutes
 _ON_CPU = {"enable_chunked_prefill": False, "enforce_eager": True}
+_START = "VLLM_WORKER_MULTIPROC_METHOD"  # how vLLM starts its processes; CUDA, once counted here, refuses forks
 _LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -281,14 +282,16 @@ def _completion(drawn: Any) -> Completion:
 @contextlib.contextmanager
 def _own_devices(count: int) -> Iterator[None]:
     """Show vLLM's processes only the accelerators of this rank of a launcher, and no variables of the launcher."""
-    names = (*_LAUNCHER, "CUDA_VISIBLE_DEVICES")
+    names = (*_LAUNCHER, "CUDA_VISIBLE_DEVICES", _START)
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     devices = kept.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.accelerator.device_count())))).split(",")
     first = int(kept.get("LOCAL_RANK", 0)) * count % len(devices)
     if devices[0]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[first : first + count])
+    os.environ[_START] = kept.get(_START, "spawn")
     try:
         yield
     finally:
-        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        for name in ("CUDA_VISIBLE_DEVICES", _START):
+            os.environ.pop(name, None)
         os.environ.update(kept)

@@ -69,7 +69,7 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
     if done.returncode or not stages or not counts:
         said = done.stdout + done.stderr
         first = next((line for line in said.splitlines() if "Error" in line), "")  # a launcher's own comes last
-        return {"case": name, "error": f"{first}\n{said[-2000:]}"}
+        return {"case": name, "error": f"exit status {done.returncode}: {first}\n{said[-2000:]}"}
     host, _, device = stages[1].partition("; on the accelerator: ")
     by_stage = {stage: float(spent) for stage, spent in _STAGE.findall(host)}
     contexts, seconds = int(counts[1]) + int(counts[2]), sum(by_stage.values())

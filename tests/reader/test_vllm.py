@@ -160,7 +160,8 @@ def test_devices_of_a_rank(monkeypatch):
     with vllm._own_devices(2):
         assert vllm.os.environ["CUDA_VISIBLE_DEVICES"] == "2,3"
         assert "RANK" not in vllm.os.environ
-    assert "CUDA_VISIBLE_DEVICES" not in vllm.os.environ
+        assert vllm.os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
+    assert not {"CUDA_VISIBLE_DEVICES", "VLLM_WORKER_MULTIPROC_METHOD"} & vllm.os.environ.keys()
     assert vllm.os.environ["RANK"] == "1"
     with pytest.raises(ValueError, match=r"gpu_memory_utilization must be in \(0, 1\], got 2"):
         EngineOptions(["vllm"], gpu_memory_utilization=2)
