@@ -209,11 +209,16 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     if labeler != DELTA_SEPER:
         return labeler
     if any("sufficient_set" in row for row in rows):
-        sets = (each for row in rows for each in row.get("sets") or ())
-        return next((name for each in sets for name in SUFFIXES if name in each), labeler)
+        return label_of_sets(rows) or labeler
     passages = [passage for row in rows for passage in row.get("passages", ())]
     best = (name for name in _TRAINED if rows and all(passage.get(name) is not None for passage in passages))
     return next(best, labeler)
+
+
+def label_of_sets(rows: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the field of the labels of sets, of which there is one; ``None`` without labels of sets."""
+    sets = (each for row in rows for each in row.get("sets") or ())
+    return next((name for each in sets for name in SUFFIXES if name in each), None)
 
 
 def _set_row(query: Query, label: SetLabel, labeler: str) -> dict[str, object]:

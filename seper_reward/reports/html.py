@@ -18,7 +18,7 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE, label_files
-from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, labeler_of, read_label_rows
+from seper_reward.labels.rows import DELTA_SEPER, label_of_sets, labeled_queries, labeler_of, read_label_rows
 from seper_reward.labels.summary import placebo_effect, summarize, summary_warnings
 from seper_reward.options import MARGIN
 from seper_reward.reports.overview import (
@@ -102,7 +102,7 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     rows = read_label_rows(folder)
     if not rows:
         raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
-    column = labeler_of(rows.values())
+    column = label_of_sets(rows.values()) or labeler_of(rows.values())
     labeled = labeled_queries(rows, column)
     passages = labeled_passages(labeled, column, margin)
     uncertain = any(passage.low < passage.high for passage in passages)

@@ -95,6 +95,23 @@ def said(dom):
 SAY = "document.body.dataset.said = JSON.stringify({})"
 
 
+def test_the_page_of_labels_of_sets_shows_the_label_of_the_sets(labels, tmp_path):
+    error = {"std_error": 0.05, "low": 0.0, "high": 0.2}
+    ends = {f"{name}{suffix}": value for name, value in error.items() for suffix in ("", "_utility", "_interaction")}
+    measured = {"seper_gain": 0.1, "utility": 0.5, "interaction": 0.0, "given_std_error": 0.05, **ends}
+    rows = [json.loads(line) for line in (labels / "labels.jsonl").read_text().splitlines()]
+    for row in rows:
+        row |= {"sets": [{"given": ["p1"], "passage_id": "p0", "shown": ["p1", "p0"], **measured}], "reader_calls": 7}
+        for each in row["passages"]:
+            each |= {"seper_gain": each["delta_seper"] / 2, **{f"{name}_gain": value for name, value in error.items()}}
+    (labels / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_page(tmp_path / "page.html", labels)
+    page = (tmp_path / "page.html").read_text()
+    assert "seper gain" in page
+    assert "4 labels" in page
+    assert "28 contexts" in page
+
+
 def test_the_page_holds_everything(page):
     text = page.read_text(encoding="utf-8")
     for part in ("distribution", "groups", "baseline", "passages", "reliability", "provenance"):
