@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,7 +23,7 @@ from tabulate import tabulate
 
 import seper_reward.judge.judge
 import seper_reward.scorer
-from seper_reward import Passage, Query, SePerScorer
+from seper_reward import Passage, Query, SePerReward, SePerScorer
 from seper_reward.judge import equality, values
 from seper_reward.judge.entailment import EntailmentScorer
 from seper_reward.judge.judge import Judge
@@ -52,6 +53,7 @@ SHAPES = {
     **{f"samples {count}": {"samples": count} for count in (5, 20)},
     "block 1": {"block": 1},
     **{f"aliases {count}": {"aliases": count} for count in (10, 100)},
+    "rollouts": {"rollouts": 8},  # rewards of so many rollouts a question, each with a passage; per rollout
 }
 
 
@@ -98,7 +100,7 @@ def stages(scorer: Any) -> Iterator[Stages]:
 
 def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str, float]:
     """Return milliseconds per context by stage, of labelling ``count`` questions after another one."""
-    passages, block = shape.get("passages", 5), shape.get("block", 16)
+    passages, block = shape.get("rollouts", shape.get("passages", 5)), shape.get("block", 16)
     scorer = scorer.with_sampling(num_samples=shape.get("samples", 10))
     scorer.judge = Judge(scorer.entailment)  # no cache of its scores
     names = [f"Ida {at}" for at in range(100)]
@@ -115,15 +117,17 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
     ]
     values._registry()  # reading it takes half a second, once
     label(scorer, queries[:1], block)
-    if scorer.cache:  # the reader's responses are read from it
-        scorer.responses(queries[1:])
+    responses = scorer.responses(queries[1:])  # read from the cache below, if there is one
     for each in (equality, values):  # what an earlier shape has left
         for function in vars(each).values():
             if hasattr(function, "cache_clear") and function is not values._registry:
                 function.cache_clear()
+    act, contexts = partial(label, scorer, queries[1:], block), sum(len(query.contexts) for query in queries[1:])
+    if shape.get("rollouts"):
+        texts_drawn = [row.texts[0] for found in responses for row in unwrap(found)[1:]]
+        act, contexts = partial(reward, scorer, queries[1:], texts_drawn), len(texts_drawn)
     with stages(scorer) as found:
-        label(scorer, queries[1:], block)
-    contexts = sum(len(query.contexts) for query in queries[1:])
+        act()
     per_context = {stage: spent / contexts for stage, spent in found.milliseconds.items()}
     own = {stage: per_context.get(stage, 0.0) for stage in (*PLACES, "rest")}
     return {"host": sum(own.values()), **own, MODELS: per_context.get(MODELS, 0.0)}
@@ -136,6 +140,17 @@ def label(scorer: SePerScorer, queries: Sequence[Query], block: int) -> None:
         batch = queries[start : start + block]
         for query, labeled in zip(batch, labeler.label_batch(batch), strict=True):
             json.dumps(rows.label_row(unwrap(labeled), labeler.name, rows.passage_lengths(scorer, query)))
+
+
+def reward(scorer: SePerScorer, queries: Sequence[Query], completions: Sequence[str]) -> None:
+    """Reward a rollout for each passage of each query, which is what its search found."""
+    asked = [query for query in queries for _ in query.passages]
+    SePerReward(scorer)(
+        completions,
+        question=[query.question for query in asked],
+        answers=[query.answers for query in asked],
+        passages=[[passage] for query in queries for passage in query.passages],
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
