@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import sampling
+from tests.benchmarks import client, sampling
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -24,3 +24,10 @@ def test_the_sampling_benchmark_writes_its_numbers(shared_data, tiny_reader, tin
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["passages_1"]["speedup_wall"] > 1
     assert {"peak_memory_mb_reference", "peak_memory_mb_ours"} < set(found["passages_1"])
+
+
+@pytest.mark.slow
+def test_the_client_benchmark_writes_its_numbers(tmp_path):
+    client.main(["--contexts", "2", "--answers", "0", "2", "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["2"] > 0

@@ -60,7 +60,10 @@ def completion_request(
         "frequency_penalty": 0.0,
         "logprobs": 1,
         # parameters that only vLLM and similar servers support
-        "extra_body": {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "return_tokens_as_token_ids": True},
+        "top_k": -1,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "return_tokens_as_token_ids": True,
     }
 
 
@@ -91,8 +94,8 @@ async def forced(
     tokens: Sequence[int],
 ) -> tuple[list[float], dict[int, float]]:
     """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
-    request = {**completion_request(model, [*prompt, *tokens], n=1, max_tokens=1), "logprobs": NEXT_TOKENS}
-    request["extra_body"]["prompt_logprobs"] = 0
+    request = completion_request(model, [*prompt, *tokens], n=1, max_tokens=1)
+    request |= {"logprobs": NEXT_TOKENS, "prompt_logprobs": 0}
     answer = await complete(request)
     with whole():
         (choice,) = answer["choices"]

@@ -23,7 +23,7 @@ async def verify(server: Server, model: str, options: SamplingOptions, tokenizer
     prompt: list[int] = list(tokenizer(PROBE).input_ids)  # as on servers, with all special tokens
     count = 1 if options.temperature == 0 else min(options.num_samples, 2)
     request = completion_request(model, PROBE, n=count, max_tokens=options.max_new_tokens, temperature=2.0)
-    request["extra_body"] |= {"return_token_ids": True} | ({} if server.has_adapters else {"prompt_logprobs": 0})
+    request |= {"return_token_ids": True} | ({} if server.has_adapters else {"prompt_logprobs": 0})
     answer = await server.complete(request)
     completions = read_completions(answer, count)
     prompt_ids = answer["choices"][0].get("prompt_token_ids")
