@@ -22,6 +22,12 @@ class Http(ThreadingHTTPServer):
     request_queue_size = 128
 
 
+def prompts_of(body: dict) -> list:
+    """Return the prompts of a request, each a text or its token ids."""
+    prompt = body["prompt"]
+    return prompt if isinstance(prompt, list) and isinstance(prompt[0], list) else [prompt]
+
+
 @dataclass
 class CompletionsServer:
     """What a server says and how it misbehaves.
@@ -73,12 +79,21 @@ class CompletionsServer:
             return 404, {"error": {"message": f"The model {body['model']} does not exist"}}
         if (faulty := self.fault(body)) is not None:
             return faulty
+        answers = [self.answer({**body, "prompt": prompt}) for prompt in prompts_of(body)]
+        choices = [
+            {**choice, "index": body["n"] * place + choice["index"]}
+            for place, answer in enumerate(answers)
+            for choice in answer["choices"]
+        ]
+        self.spoil(body, answer := {**answers[0], "choices": choices})
+        return 200, answer
+
+    def answer(self, body: dict) -> dict:
         with self._lock:
             answer = self.draw(body)
             if self.reads_prompts and body.get("prompt_logprobs") is not None:
                 self.read(body, answer)
-        self.spoil(body, answer)
-        return 200, answer
+        return answer
 
     def read(self, body: dict, answer: dict) -> None:
         """Add the log-probabilities of the prompt, and of the likeliest tokens after it."""

@@ -47,10 +47,11 @@ def _completions(asked: dict[str, Any]) -> dict[str, Any]:
         "top_logprobs": [likeliest] * count,
     }
     choice: dict[str, Any] = {"text": "Ida Voss", "finish_reason": "stop", "logprobs": log_probs}
-    if "prompt_logprobs" in asked:
-        rows = [{str(token): {"logprob": -1.5, "rank": 3, "decoded_token": " the"}} for token in asked["prompt"][1:]]
-        choice["prompt_logprobs"] = [None, *rows]
-    return {"choices": [{**choice, "index": place} for place in range(asked["n"])]}
+    if "prompt_logprobs" not in asked:
+        return {"choices": [{**choice, "index": place} for place in range(asked["n"])]}
+    known = {"logprob": -1.5, "rank": 3, "decoded_token": " the"}
+    read = [[None, *({str(token): known} for token in ids[1:])] for ids in asked["prompt"]]
+    return {"choices": [{**choice, "index": place, "prompt_logprobs": rows} for place, rows in enumerate(read)]}
 
 
 class _Unchecked(EngineSampler):

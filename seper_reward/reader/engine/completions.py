@@ -46,9 +46,15 @@ def responses_of(rows: Sequence[Completion], *, as_drawn: bool) -> Responses:
 
 
 def completion_request(
-    model: str, prompt: str | list[int], *, n: int, max_tokens: int, temperature: float = 1.0, top_p: float = 1.0
+    model: str,
+    prompt: str | list[int] | list[list[int]],
+    *,
+    n: int,
+    max_tokens: int,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
 ) -> dict[str, Any]:
-    """Return a request for ``n`` responses, whatever the model's ``generation_config.json`` says."""
+    """Return a request for ``n`` responses per prompt, whatever the model's ``generation_config.json`` says."""
     return {
         "model": model,
         "prompt": prompt,
@@ -91,22 +97,28 @@ async def forced(
     complete: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
     model: str,
     prompt: list[int],
-    tokens: Sequence[int],
-) -> tuple[list[float], dict[int, float]]:
-    """Return the log-probabilities of tokens after a prompt, and of the likeliest tokens after them."""
-    request = completion_request(model, [*prompt, *tokens], n=1, max_tokens=1)
+    given: Sequence[Sequence[int]],
+) -> list[tuple[list[float], dict[int, float]]]:
+    """Return the log-probabilities of given responses' tokens after a prompt, and of the likeliest ones after them."""
+    if not given:
+        return []
+    request = completion_request(model, [[*prompt, *tokens] for tokens in given], n=1, max_tokens=1)
     request |= {"logprobs": NEXT_TOKENS, "prompt_logprobs": 0}
     answer = await complete(request)
     with whole():
-        (choice,) = answer["choices"]
-        if not choice.get("prompt_logprobs"):
-            raise UnscorableError("engine gives no log-probabilities of prompts (prompt_logprobs)")
-        rows = zip(choice["prompt_logprobs"][len(prompt) :], tokens, strict=True)
-        following = choice["logprobs"]["top_logprobs"][-1].items()
-        return (
-            _numbers([row[str(token)]["logprob"] for row, token in rows], len(tokens)),
-            {int(token.removeprefix(_TOKEN_ID)): float(value) for token, value in following},
-        )
+        choices = sorted(answer["choices"], key=lambda row: row["index"])
+        return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(choices, given, strict=True)]
+
+
+def _forced(choice: Mapping[str, Any], length: int, tokens: Sequence[int]) -> tuple[list[float], dict[int, float]]:
+    if not choice.get("prompt_logprobs"):
+        raise UnscorableError("engine gives no log-probabilities of prompts (prompt_logprobs)")
+    rows = zip(choice["prompt_logprobs"][length:], tokens, strict=True)
+    following = choice["logprobs"]["top_logprobs"][-1].items()
+    return (
+        _numbers([row[str(token)]["logprob"] for row, token in rows], len(tokens)),
+        {int(token.removeprefix(_TOKEN_ID)): float(value) for token, value in following},
+    )
 
 
 def _read(choice: Mapping[str, Any]) -> Completion:

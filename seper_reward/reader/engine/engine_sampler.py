@@ -41,7 +41,7 @@ from seper_reward.runtime.hashing import hash_with_tokenizer
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.profiling import timed
-from seper_reward.types import Leaf, Responses, UnscorableError, attempt
+from seper_reward.types import Responses, UnscorableError, attempt
 
 _EXPECTED = 8192  # maximum number of prefetched responses
 
@@ -169,19 +169,16 @@ class EngineSampler(Sampler):
 
     async def _forced(self, prompt: str, text: str) -> Tensor:
         tokens = encode_response(self.tokenizer, text, self.options.max_new_tokens)
-        log_probs, _ = await forced(self._pool.complete, self.name, self.encode(prompt), tokens)
+        ((log_probs, _),) = await forced(self._pool.complete, self.name, self.encode(prompt), [tokens])
         return torch.tensor(log_probs, dtype=torch.float32)
 
     async def _responses(self, request: Request) -> Responses:
         ids = self.encode(request.prompt, request.encoding)
-
-        async def leaf(text: str) -> Leaf:
-            given = self._ends.given(text)
-            return leaf_before(given, *await forced(self._pool.complete, self.name, ids, given.read))
-
-        leaves = asyncio.gather(*map(leaf, request.answers))
-        sampled, known = await asyncio.gather(self._sample(ids, request.prompt), leaves)
-        return replace(sampled, known_leaves=tuple(known))
+        given = list(map(self._ends.given, request.answers))
+        read = forced(self._pool.complete, self.name, ids, [each.read for each in given])
+        sampled, known = await asyncio.gather(self._sample(ids, request.prompt), read)
+        leaves = (leaf_before(each, *found) for each, found in zip(given, known, strict=True))
+        return replace(sampled, known_leaves=tuple(leaves))
 
     async def _sample(self, ids: list[int], prompt: str) -> Responses:
         # servers reject several samples at temperature 0

@@ -35,7 +35,7 @@ async def verify(server: Server, model: str, options: SamplingOptions, tokenizer
         return names_ids, bool(answer["choices"][0].get("prompt_logprobs"))
     if not names_ids:
         raise ValueError("it returns no token ids, so its log-probabilities cannot be verified")
-    expected = [(await forced(server.complete, model, prompt, row.tokens))[0] for row in completions]
+    expected = [row for row, _ in await forced(server.complete, model, prompt, [row.tokens for row in completions])]
     pairs = zip(itertools.chain(*(row.log_probs for row in completions)), itertools.chain(*expected), strict=True)
     difference = statistics.fmean(abs(one - other) for one, other in pairs)
     if difference > _TOLERANCE:

@@ -23,6 +23,7 @@ from seper_reward.reader.prompted import ahead
 from seper_reward.reader.sampler import Request
 from seper_reward.runtime.cache import Cache
 from seper_reward.types import Asked, UnscorableError, unwrap
+from tests.completions_server import prompts_of
 from tests.helpers import PROMPTS, asking, engine, labels_of, leaves_of, rebuilt, run, write_rows
 
 QUESTION = {"question": "Who built the mill?", "answers": ["Voss"], "passages": ["Voss built the mill.", "It rained."]}
@@ -158,7 +159,7 @@ def test_a_refused_prompt_leaves_the_others_of_its_batch_theirs(tiny_sampler, se
     sampler = engine(tiny_sampler, server)
     refused = tiny_sampler.tokenizer(PROMPTS[1]).input_ids
     refusal = (400, {"error": {"message": "no such question"}})
-    server.fault = lambda body: refusal if body["prompt"][: len(refused)] == refused else None
+    server.fault = lambda body: refusal if prompts_of(body)[0][: len(refused)] == refused else None
     first, error, second = sampler.sample(asking(PROMPTS))
     same([first, second], tiny_sampler.sample(asking([PROMPTS[0], PROMPTS[2]])))
     with pytest.raises(UnscorableError, match=r"refused the prompt: .*no such question"):
