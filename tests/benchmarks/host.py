@@ -115,7 +115,8 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
         )
         for number, query in enumerate(asked[: count + 1])
     ]
-    values._registry()  # reading it takes half a second, once
+    values._registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
+    scorer.entailment.reads("é")
     label(scorer, queries[:1], block)
     responses = scorer.responses(queries[1:])  # read from the cache below, if there is one
     for each in (equality, values):  # what an earlier shape has left
