@@ -118,13 +118,14 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
     values._registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
     scorer.entailment.reads("é")
     label(scorer, queries[:1], block)
-    responses = scorer.responses(queries[1:])  # read from the cache below, if there is one
+    if scorer.cache or "rollouts" in shape:  # what rollouts answer, and what is read from the cache below
+        responses = scorer.responses(queries[1:])
     for each in (equality, values):  # what an earlier shape has left
         for function in vars(each).values():
             if hasattr(function, "cache_clear") and function is not values._registry:
                 function.cache_clear()
     act, contexts = partial(label, scorer, queries[1:], block), sum(len(query.contexts) for query in queries[1:])
-    if shape.get("rollouts"):
+    if "rollouts" in shape:
         texts_drawn = [row.texts[0] for found in responses for row in unwrap(found)[1:]]
         act, contexts = partial(reward, scorer, queries[1:], texts_drawn), len(texts_drawn)
     with stages(scorer) as found:

@@ -87,7 +87,7 @@ def whole() -> Iterator[None]:
 def read_completions(answer: Mapping[str, Any], count: int) -> list[Completion]:
     """Return the ``count`` completions of an answer; ``UnscorableError`` if anything is missing."""
     with whole():
-        completions = [_read(choice) for choice in sorted(answer["choices"], key=lambda row: row["index"])]
+        completions = list(map(_read, _choices(answer)))
     if len(completions) != count:
         raise UnscorableError(f"engine gave half an answer: expected {count} responses, got {len(completions)}")
     return completions
@@ -106,8 +106,11 @@ async def forced(
     request |= {"logprobs": NEXT_TOKENS, "prompt_logprobs": 0}
     answer = await complete(request)
     with whole():
-        choices = sorted(answer["choices"], key=lambda row: row["index"])
-        return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(choices, given, strict=True)]
+        return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(_choices(answer), given, strict=True)]
+
+
+def _choices(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return sorted(answer["choices"], key=lambda row: row["index"])  # servers send them in any order
 
 
 def _forced(choice: Mapping[str, Any], length: int, tokens: Sequence[int]) -> tuple[list[float], dict[int, float]]:
