@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from seper_reward.runtime.imports import advice
+from seper_reward.runtime.parser import parse_options
 
 _PACKAGE = Path(__file__).parent
 RECIPES = {
@@ -47,6 +48,8 @@ def run_recipe(name: str, arguments: list[str]) -> str:
     """
     folder = _shipped("trainers")
     package = "seper_reward.trainers" if folder.parent == _PACKAGE else "trainers"
+    kinds = import_module(f"{package}.options").RECIPE_OPTIONS[name]
+    parse_options(kinds, arguments, f"seper-reward train {name}", others=True)  # help and errors of ours need no torch
     try:
         recipe = import_module(f"{package}.{name}")
     except ImportError as error:

@@ -116,9 +116,8 @@ def flags(program) -> set[str]:
     """
     if program == "doctor":
         return set()  # it has no settings
-    name = program.removeprefix("trainers.")
-    if program.startswith("trainers.") and name in RECIPES:
-        return flags(f"train {name}")
+    if program.startswith("train "):
+        return flags(program.replace("train ", "trainers."))  # with those of TRL or transformers
     shown, argv = io.StringIO(), sys.argv
     sys.argv = [program, "--help"]
     try:

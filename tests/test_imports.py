@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from seper_reward.shipped import RECIPES
 from tests.helpers import ENVIRONMENT
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +83,20 @@ def test_formulas_load_no_model_code():
     ours = {name for name in modules if name.startswith("seper_reward")}
     own = ("estimators", "estimators.clustering", "estimators.seper", "options")
     assert ours == {"seper_reward", *(f"seper_reward.{each}" for each in own)}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wrong"), {**dict.fromkeys(RECIPES, "lora_r"), "retriever": "top_k", "reranker": "top_k"}.items()
+)
+def test_help_and_errors_of_a_recipe_need_no_torch(recipe, wrong):
+    modules = loaded(
+        f"""import contextlib
+from seper_reward import cli
+assert cli.main(["train", "{recipe}", "--{wrong}", "many"]) == 2
+with contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+    cli.main(["train", "{recipe}", "--help"])"""
+    )
+    assert packages(modules) & MODELS == {"trl"}  # its parser
 
 
 def test_errors_name_extras_that_exist():

@@ -26,7 +26,6 @@ from seper_reward.data.rows import BadRowError, read_valid_rows
 from seper_reward.evaluate.judge import Verdict, best_alias_probs, calibration
 from seper_reward.judge.entailment import EntailmentScorer, new_entailment_model
 from seper_reward.judge.judge import Judge
-from seper_reward.options import REPORT_TO_HELP, Options, setting
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import leaves, write_json
@@ -36,6 +35,7 @@ from seper_reward.types import Pair
 
 from .cards import write_card
 from .models import new_lora
+from .options import EntailmentConfig, EntailmentDefaults
 from .runs import ThisMachine, claim_run, suggest, tracked_run, train_from_checkpoint
 
 NOT_ENTAILMENT = 3  # human verdicts "not the same answer", which may be neutral or contradiction
@@ -60,38 +60,8 @@ class LabeledPair(NamedTuple):
 
 
 @dataclass
-class EntailmentArguments(ThisMachine, TrainingArguments):
+class EntailmentArguments(ThisMachine, EntailmentDefaults, TrainingArguments):
     """Transformers' training arguments, with this recipe's defaults."""
-
-    output_dir: str = setting("runs/entailment", "Folder to write adapter, scores and model card into.")
-    per_device_train_batch_size: int = setting(64, "Number of pairs per step.")
-    max_steps: int = setting(2500, "Number of optimizer steps.")
-    learning_rate: float = setting(1e-3, "Peak learning rate.")
-    lr_scheduler_type: str = setting("cosine", "Schedule of the learning rate after warm-up.")
-    warmup_steps: float = setting(0.05, "Warm-up steps; below 1 a share of all steps.")
-    weight_decay: float = 0.01
-    train_sampling_strategy: str = "group_by_length"
-    logging_steps: float = setting(50, "Number of steps between logs; below 1 a share of all steps.")
-    save_steps: float = 50
-    save_total_limit: int | None = setting(1, "Number of checkpoints to keep.")
-    seed: int = setting(0, "Seed of the order of pairs and of initial weights.")
-    bf16: bool | None = None
-    report_to: str = setting("none", REPORT_TO_HELP)
-
-
-@dataclass(frozen=True)
-class EntailmentConfig(Options):
-    """Train an entailment adapter on pairs of premise and hypothesis."""
-
-    pairs: str = setting("pairs.jsonl", "Training pairs: rows {premise, hypothesis, label, question?}, JSONL.")
-    dev_pairs: str | None = setting(
-        None, "Held-out pairs to fit the temperature on (default: the logits are not changed)."
-    )
-    init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
-    lora_r: int = setting(32, "Rank of the LoRA matrices on all linear layers.")
-    temperature: float | None = setting(
-        None, "Temperature that divides the logits (default: fitted on the dev pairs)."
-    )
 
 
 def read_pairs(path: str | Path) -> list[LabeledPair]:

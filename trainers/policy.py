@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
@@ -19,7 +19,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode, compare_policies, fixed_rules, policies_table
-from seper_reward.options import REPORT_TO_HELP, Dtype, FormatOptions, LoadOptions, WeightOptions, pick, setting
+from seper_reward.options import Dtype, FormatOptions, LoadOptions, pick
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import CachedRetriever, load_retriever
@@ -41,8 +41,8 @@ from seper_reward.types import KNOWN, Belief, Query
 from . import runs
 from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
+from .options import PolicyConfig, PolicyDefaults
 from .policy_task import (
-    PolicyTaskConfig,
     SearchTool,
     closed_book_beliefs,
     load_task_scorer,
@@ -59,42 +59,9 @@ _LENGTH = {"max_steps", "num_train_epochs"}
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(FormatOptions.__dataclass_fields__)
 
 
-@dataclass(frozen=True)
-class PolicyConfig(PolicyTaskConfig, WeightOptions):
-    """Train a policy that decides when to search before it answers."""
-
-    init_adapter: str = setting(
-        "runs/policy-warm", "Folder of a warmed-up adapter to start from; 'none' starts with a new one."
-    )
-    lora_r: int = setting(16, "Rank of a new LoRA adapter on all linear layers; 0 trains all weights.")
-    credit: Literal["rollout", "turn"] = setting(
-        "rollout",
-        "Unit that gets a separate advantage: rollout, or turn, for its own reward and the rewards after it; turn "
-        "needs scale_rewards none.",
-    )
-    evaluate_only: bool = setting(
-        False,
-        "Whether to only measure init_adapter (a trained policy: RUN/model) and the fixed rules, without training.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.lora_r and self.reader == "policy-base":
-            raise ValueError("reader='policy-base' needs an adapter: with lora_r=0 there is no adapter to switch off")
-        if self.init_adapter != "none" and not (Path(self.init_adapter) / "adapter_config.json").is_file():
-            raise ValueError(
-                f"init_adapter={self.init_adapter!r} contains no adapter; warm up first with `seper-reward train sft "
-                "--config configs/sft/policy.yaml` (a small policy never calls a tool untrained), or set 'none'"
-            )
-
-
 @dataclass
-class PolicyArguments(runs.ThisMachine, GRPOConfig):
+class PolicyArguments(runs.ThisMachine, PolicyDefaults, GRPOConfig):
     """TRL's GRPOConfig with short completions; without an accelerator, the CPU is used."""
-
-    output_dir: str = setting("runs/policy", "Folder of the run; the same command resumes there.")
-    max_completion_length: int = setting(128, "Maximum number of tokens of a rollout, including tool results.")
-    report_to: str = setting("none", REPORT_TO_HELP)
 
     def __post_init__(self) -> None:
         super().__post_init__()

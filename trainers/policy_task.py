@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from pprint import pformat
 from typing import Any
@@ -15,69 +15,27 @@ from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import names_in, spread
 from seper_reward.evaluate.measuring import measured
 from seper_reward.options import (
-    INPUT_HELP,
     CommandOptions,
-    Count,
-    FormatOptions,
-    RetrieverOptions,
     ScorerOptions,
-    setting,
 )
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
-from seper_reward.reward.policy_reader import Weights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
+from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableError
 
-from .ranking.data import Questions, SharesConfig, read_source, split_questions
+from .options import PolicyTaskConfig
+from .ranking.data import Questions, read_source, split_questions
 
 CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response
-
-
-@dataclass(frozen=True)
-class PolicyTaskConfig(FormatOptions, RetrieverOptions, SharesConfig):
-    """The task of a policy: its questions, its search tool, and the reader that measures the value of a search."""
-
-    model: str = setting(EMBEDDED, "Policy to train, before its adapter: 'embedded', 'plain', a hub id or a folder.")
-    input: list[str] = setting(
-        ["demo"],
-        f"{INPUT_HELP} Several inputs are joined; 'unseen_facts' are bundled facts that the embedded reader has not "
-        "been trained on.",
-    )
-    groups: list[str] = setting(
-        [],
-        "Groups of questions to use, by their field group (or the name of their file, without the field) (default: "
-        "all questions).",
-    )
-    limit_each: Count | None = setting(
-        None, "Number of questions to use from each input, evenly spread over it (default: all)."
-    )
-    eval_limit: Count | None = setting(None, "Number of held-out questions, evenly spread (default: all).")
-    test_share: float = setting(0.25, "Share of held-out questions, chosen by SHA-1 of their ids, above 0.")
-    max_turns: Count = setting(1, "Maximum number of searches per question, >= 1.")
-    max_passage_tokens: Count = setting(
-        64, "Maximum length of a passage in the policy's tokens, >= 1; the rest is cut."
-    )
-    reader: Weights = setting(
-        "separate", "Weights of the reader: separate, policy-base (the policy's without its adapter) or policy."
-    )
-    scorer: str | None = setting(
-        None, "YAML file with settings of the reader and the entailment model, as for `seper-reward label`."
-    )
-    cache: str | None = setting(
-        None,
-        "SQLite file that caches responses and entailment scores, also to resume a killed run; runs on this machine "
-        "can share it (default: the cache of the scorer's file, else one in output_dir).",
-    )
 
 
 def read_policy_task(path: str) -> PolicyTaskConfig:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from datasets import Dataset
@@ -19,7 +19,7 @@ from sentence_transformers.cross_encoder.losses import RankNetLoss
 
 from seper_reward.command import corpus_flag
 from seper_reward.judge.entailment import load_entailment
-from seper_reward.options import LoadOptions, least, setting
+from seper_reward.options import LoadOptions
 from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.parser import parse_options
@@ -27,11 +27,10 @@ from seper_reward.runtime.pretrained import EMBEDDED, expecting_new_head, no_acc
 from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import load_encoder
-from .ranking.data import RankingConfig
+from .options import RerankerConfig, RerankerDefaults
 from .ranking.evaluation import Rankings, rank_by
 from .ranking.labelling import propose
 from .ranking.run import (
-    ListArguments,
     begin,
     claim_ranking_run,
     label_pool,
@@ -39,7 +38,7 @@ from .ranking.run import (
     publish,
     teacher_rows,
 )
-from .runs import stopwatch, suggest, tracked_run, train_from_checkpoint
+from .runs import ThisMachine, stopwatch, suggest, tracked_run, train_from_checkpoint
 
 _USE = """\
 from sentence_transformers import CrossEncoder
@@ -47,27 +46,9 @@ from sentence_transformers import CrossEncoder
 print(CrossEncoder("PATH").rank("QUESTION", ["PASSAGE", "ANOTHER PASSAGE"]))"""
 
 
-@dataclass(frozen=True)
-class RerankerConfig(RankingConfig):
-    """Fine-tune a cross-encoder on labels of a retriever's candidates."""
-
-    model: str = setting(
-        EMBEDDED,
-        "Cross-encoder to train: 'embedded' (the embedded entailment model with a new head), a hub id or a folder.",
-    )
-    pair_tokens: Annotated[int, least(2)] | None = setting(
-        None, "Maximum number of tokens of a question with a passage, >= 2 (default: the model's limit)."
-    )
-    dev_share: float = setting(0.0, "Share of questions to leave out of training (for other experiments).")
-    retriever: str = setting(EMBEDDED, "Bi-encoder that retrieves candidates: 'embedded', a hub id or a folder.")
-
-
 @dataclass
-class RerankerArguments(ListArguments, CrossEncoderTrainingArguments):
+class RerankerArguments(ThisMachine, RerankerDefaults, CrossEncoderTrainingArguments):
     """sentence-transformers' training arguments, with this recipe's defaults."""
-
-    output_dir: str = setting("runs/reranker", "Folder of the run; the same command resumes there.")
-    eval_strategy: str = setting("no", "Time of evaluations: no.")
 
 
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from datasets import Dataset
 from sentence_transformers import (
@@ -19,21 +19,18 @@ from sentence_transformers import (
 )
 
 from seper_reward.command import corpus_flag
-from seper_reward.options import Count, Positive, setting
 from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Query
 
 from .models import load_encoder
-from .ranking.data import RankingConfig
+from .options import RetrieverConfig, RetrieverDefaults
 from .ranking.evaluation import RankingEvaluator, Rankings, rank_by
 from .ranking.labelling import propose
 from .ranking.losses import ListCollator, ListLoss, vectors_by_text
 from .ranking.run import (
-    ListArguments,
     RankingRun,
     begin,
     claim_ranking_run,
@@ -42,7 +39,7 @@ from .ranking.run import (
     publish,
     teacher_rows,
 )
-from .runs import stopwatch, suggest, tracked_run, train_from_checkpoint
+from .runs import ThisMachine, stopwatch, suggest, tracked_run, train_from_checkpoint
 
 _USE = """\
 from sentence_transformers import SentenceTransformer
@@ -51,34 +48,9 @@ model = SentenceTransformer("PATH")
 print(model.similarity(model.encode_query(["QUESTION"]), model.encode_document(["PASSAGE"])))"""
 
 
-@dataclass(frozen=True)
-class RetrieverConfig(RankingConfig):
-    """Fine-tune a bi-encoder on labels of the passages that it retrieves."""
-
-    model: str = setting(EMBEDDED, "Bi-encoder to train: 'embedded' (all-MiniLM-L6-v2), a hub id or a folder.")
-    rounds: Count = setting(
-        1, "Number of rounds, >= 1: each retrieves with the current weights, labels new passages, and trains."
-    )
-    loss: Literal["reverse_kl", "kl_regularized"] = setting(
-        "reverse_kl",
-        "Loss: reverse_kl (over a question's candidates) or kl_regularized (over all passages in the batch; those "
-        "without a label keep their rank in the untrained model).",
-    )
-    teacher_temperature: Positive = setting(0.2, "Number that divides labels in the loss, > 0.")
-    max_seq_length: Count | None = setting(
-        None,
-        "Maximum number of tokens per text, >= 1, in training and afterwards; the longest text decides the time of a "
-        "batch (default: the model's limit).",
-    )
-
-
 @dataclass
-class RetrieverArguments(ListArguments, SentenceTransformerTrainingArguments):
+class RetrieverArguments(ThisMachine, RetrieverDefaults, SentenceTransformerTrainingArguments):
     """sentence-transformers' training arguments, with this recipe's defaults."""
-
-    output_dir: str = setting(
-        "runs/retriever", "Folder of the run; the same command resumes an interrupted run there."
-    )
 
 
 def train_once(

@@ -17,8 +17,8 @@ from peft import PeftModel
 from trl import SFTConfig, SFTTrainer
 
 from seper_reward.data.rows import read_valid_rows
-from seper_reward.options import Count, LoadOptions, Options, setting
-from seper_reward.reader.loading import PLAIN, load_reader, load_tokenizer
+from seper_reward.options import LoadOptions
+from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.reward import with_tool_template
 from seper_reward.runtime.distributed import wait_for_all
@@ -27,45 +27,14 @@ from seper_reward.scorer import style_of
 
 from .cards import generator_fields, write_card
 from .models import MERGED, causal_lora, name_base, needs_merging, save_merged
+from .options import SftDefaults, SftScriptConfig
 from .policy_task import policy_rows, prompt_code, read_policy_task, read_scorer_config
 from .runs import ThisMachine, project_completions_only, suggest
 
 
-@dataclass(frozen=True)
-class SftScriptConfig(Options):
-    """Settings of model and data, in addition to TRL's SFTConfig."""
-
-    data: str = setting(
-        "policy", "Training data: 'policy' (answers and searches), or a JSONL file of {prompt, completion}."
-    )
-    model: str = setting(
-        PLAIN,
-        "Model to train: 'plain' (SmolLM2-135M-Instruct), 'embedded' (with our adapter), hub id or folder; with "
-        "data=policy, the policy's model is used instead.",
-    )
-    init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
-    lora_r: int = setting(16, "Rank of the LoRA matrices on all linear layers.")
-    lora_layers: int | None = setting(
-        None, "Number of last blocks to adapt (no gradient flows below them) (default: all)."
-    )
-    policy: str = setting(
-        "configs/policy/demo.yaml",
-        "YAML file of the policy for data=policy, with its model, questions, search tool and reader.",
-    )
-    limit: Count | None = setting(
-        None, "Number of examples to train on, or of questions with data=policy (default: all)."
-    )
-
-
 @dataclass
-class SftArguments(ThisMachine, SFTConfig):
+class SftArguments(ThisMachine, SftDefaults, SFTConfig):
     """TRL's SFTConfig; without an accelerator, the CPU is used."""
-
-    max_length: int | None = setting(
-        None,
-        "Maximum number of tokens of an example; longer ones are cut, or left out (default: no limit; 1024 with "
-        "packing).",
-    )
 
     def __post_init__(self) -> None:
         if self.packing and self.max_length is None:

@@ -18,7 +18,7 @@ def parse_options(
         kinds: Dataclasses of options, the command's own first; an object of each is returned.
         arguments: Words of the command line, without the program (default: the arguments of this process).
         program: Name of the command as typed.
-        others: Whether the file may also have options of other classes, which are ignored.
+        others: Whether options of other classes may be given, too; they are ignored.
     """
     import yaml  # here: the version and the list of commands load no library
     from trl import TrlParser
@@ -27,7 +27,8 @@ def parse_options(
         def error(self, message: str) -> NoReturn:  # one line instead of argparse's usage page
             raise ValueError(message)
 
-    about = f"{kinds[0].__doc__} --config FILE.yaml reads any of these settings from a file; flags override it."
+    about = " ".join(str(kind.__doc__) for kind in kinds)
+    about += " --config FILE.yaml reads any of these settings from a file; flags override it."
     # no abbreviations: `--label` would be parsed as --labeler
     parser = Parser(kinds, prog=program, description=about, formatter_class=_Formatter, allow_abbrev=False)
     parser.usage = f"{program} [--config FILE.yaml] [--setting value ...]"
@@ -49,7 +50,9 @@ def parse_options(
             if isinstance(settings, dict):  # help shows the file's values as defaults
                 parser.set_defaults_with_config(**settings)
         # before the objects are made: otherwise a misspelt flag is reported as a missing required one
-        _refuse("", parser.parse_known_args(words[:at] + words[at + 2 :])[1], parser)
+        unknown = parser.parse_known_args(words[:at] + words[at + 2 :])[1]
+        if not others:
+            _refuse("", unknown, parser)
         *found, more, _ = parser.parse_args_and_config(
             words, return_remaining_strings=True, separate_remaining_strings=True
         )

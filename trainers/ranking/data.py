@@ -2,118 +2,26 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of, spread
-from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.provenance import query_key
 from seper_reward.options import (
-    Count,
     FormatOptions,
     InputOptions,
-    LabelingOptions,
-    LearnFromOptions,
-    LimitOptions,
-    NotNegative,
-    ScorerOptions,
-    Share,
-    SplitByOptions,
-    least,
     pick,
-    setting,
 )
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.messages import plural
 from seper_reward.types import Passage, Query
 
+from ..options import RankingConfig, SharesConfig
+
 #: Files of bundled questions by name, in addition to the demo.
 OURS = {"unseen_facts": Path(__file__).parents[1] / "unseen_facts.jsonl"}
-
-
-@dataclass(frozen=True)
-class SharesConfig(LimitOptions, SplitByOptions):
-    """How questions are split."""
-
-    test_share: float = setting(
-        0.125, "Share of questions held out for the final comparison, chosen by SHA-1 of their ids, above 0."
-    )
-    dev_share: float = setting(
-        0.125,
-        "Share of questions for evaluation during training, or for the thresholds of a policy's rules; may be 0.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.test_share <= 0 or self.dev_share < 0 or self.test_share + self.dev_share >= 1:
-            raise ValueError(
-                f"test_share must be above 0, dev_share at least 0, and their sum below 1, got "
-                f"{self.test_share} and {self.dev_share}"
-            )
-
-
-@dataclass(frozen=True)
-class RankingConfig(LabelingOptions, LearnFromOptions, InputOptions, SharesConfig, ScorerOptions):
-    """Settings of the training and evaluation data of ranking models, shared by retriever and reranker."""
-
-    candidates: Literal["retrieved", "given", "both"] = setting(
-        "both", "Passages to label: retrieved by the model, given with the questions, or both."
-    )
-    top_k: Count = setting(8, "Number of passages to retrieve per question and round, >= 1.")
-    hops: Count = setting(
-        1,
-        "Number of retrievals per question, >= 1, each with the question and the best passages found so far; 2 for "
-        "questions that need two passages.",
-    )
-    list_size: Annotated[int, least(2)] | None = setting(
-        None,
-        "Maximum number of passages per question in training, >= 2: the best, the worst, and evenly between; not "
-        "given: all.",
-    )
-    heterogeneity: Share = setting(
-        0.1,
-        "Maximum p-value, in (0, 1], of the test that a question's labels differ more than by noise; other questions "
-        "are left out. 1 keeps all.",
-    )
-    shrink: bool = setting(
-        True,
-        "Whether to shrink a question's labels towards their mean, by the noise in their differences according to the "
-        "standard errors.",
-    )
-    min_spread: NotNegative = setting(
-        0.05,
-        "Difference of best and worst label, >= 0, that a training question must exceed; measured after shrinkage.",
-    )
-    eval_readers: list[str] = setting(
-        ["plain"],
-        "Further readers to measure the rankings with: 'embedded', 'plain' (SmolLM2-135M-Instruct, no adapter), "
-        "hub ids or folders. Use readers at least as strong as the labelling reader. 'none': only the labelling "
-        "reader measures.",
-    )
-    eval_top_k: Count = setting(1, "Number of top passages in the reader's prompt when a ranking is measured, >= 1.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.eval_readers == ["none"]:
-            object.__setattr__(self, "eval_readers", [])
-        parse_labeler(self.labeler)
-        if self.learn_from != "singles" and self.sets == "none" and self.labeler != "gold":
-            raise ValueError(
-                f"learn_from={self.learn_from} needs labels of sets or human labels (labeler gold), got sets=none "
-                f"with labeler {self.labeler!r}; label conditional sets, or learn from singles"
-            )
-        if self.sets != "none" and self.learn_from == "singles":
-            raise ValueError(
-                f"sets={self.sets} measures sets of passages, which learn_from=singles does not use; learn from "
-                "paths, or leave sets out"
-            )
-        if len({Path(name).name for name in self.eval_readers}) < len(self.eval_readers):
-            raise ValueError(f"eval_readers must have different names, got {self.eval_readers}; rename a folder")
-        if self.reader in self.eval_readers:
-            raise ValueError(f"eval_readers must not contain the labelling reader, {self.reader!r}; leave it out")
 
 
 class Questions(NamedTuple):

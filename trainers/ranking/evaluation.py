@@ -17,7 +17,7 @@ from seper_reward.retrieval import DenseRetriever, Retriever, retrieve_hops
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Passage, Query
 
-from .data import RankingConfig
+from ..options import RankingConfig
 
 DEPTH = 10  # passages per question in a ranking
 _TIE = 0.05  # greatest change of SePer that counts as none

@@ -15,7 +15,7 @@ from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import say_once
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError, attempt
 
-from .data import RankingConfig
+from ..options import RankingConfig
 
 
 def propose(config: RankingConfig, queries: Sequence[Query], load: Callable[[], Retriever]) -> list[Query]:

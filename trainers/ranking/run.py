@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,11 +13,11 @@ from sentence_transformers.base.training_args import BaseTrainingArguments
 from seper_reward.data.marks import NO_MARKS
 from seper_reward.labels.heterogeneity import beyond_chance
 from seper_reward.labels.integrity import LABELS
-from seper_reward.labels.labelers import PassageLabeler, load_labeler
+from seper_reward.labels.labelers import PassageLabeler, load_labeler, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER
 from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import informative, lists_to_learn, quantize, shortened
-from seper_reward.options import POSITIVE, REPORT_TO_HELP, FormatOptions, setting
+from seper_reward.options import POSITIVE, FormatOptions
 from seper_reward.reports.figures import plot_ranking
 from seper_reward.reports.tables import measures_table
 from seper_reward.reports.tracking import Run
@@ -32,8 +32,9 @@ from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.types import LabeledQuery, Query
 
 from ..cards import write_card
-from ..runs import ThisMachine, claim_run
-from .data import Questions, RankingConfig, data_key, read_questions
+from ..options import RankingConfig
+from ..runs import claim_run
+from .data import Questions, data_key, read_questions
 from .evaluation import RankingReaders, Rankings, changes, load_readers, measure_rankings
 from .labelling import label
 
@@ -46,24 +47,6 @@ _INCIDENTAL = {
     "engine",  # the labeler's fingerprint has the served model
     *FormatOptions.__dataclass_fields__,
 }  # fmt: skip
-
-
-@dataclass
-class ListArguments(ThisMachine, BaseTrainingArguments):
-    """Training arguments with defaults for lists of passages; without an accelerator, the CPU is used."""
-
-    per_device_train_batch_size: int = setting(
-        8, "Number of questions, each with its list of passages, per step and process."
-    )
-    learning_rate: float = setting(5e-5, "Peak learning rate.")
-    lr_scheduler_type: str = setting("linear", "Schedule of the learning rate after warm-up.")
-    warmup_steps: float = setting(0.1, "Warm-up steps; below 1 a share of all steps.")
-    eval_strategy: str = setting("epoch", "Time of evaluations on the dev questions: no, steps or epoch.")
-    save_strategy: str = setting("epoch", "Time of checkpoints to resume from: no, steps or epoch.")
-    save_total_limit: int | None = setting(1, "Number of checkpoints to keep.")
-    logging_steps: float = setting(10, "Number of steps between logs; below 1 a share of all steps.")
-    bf16: bool | None = setting(None, "Whether to train with bf16 autocast (default: if it is fast).")
-    report_to: str = setting("none", REPORT_TO_HELP)
 
 
 class RankingRun(NamedTuple):
@@ -87,6 +70,7 @@ def begin(
             f"{'FSDP' if fsdp else 'ZeRO-3'} shards the weights, but a ranking model must be whole in each process to "
             "rank and be saved; launch with configs/accelerate/eight_gpus.yaml (DDP) or zero2.yaml instead"
         )
+    parse_labeler(config.labeler)  # raises before models are loaded
     questions = read(config)
     scorer = load_scorer(replace(config, cache=config.cache or trainer_cache(folder)), arguments.seed)
     return RankingRun(folder, folder / "embeddings", questions, scorer, load_readers(config, scorer))

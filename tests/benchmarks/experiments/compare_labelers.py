@@ -36,11 +36,12 @@ from seper_reward.statistics import Statistic, rounded
 from seper_reward.types import LabeledQuery, Query
 from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from trainers.models import load_encoder
+from trainers.options import RetrieverConfig
 from trainers.ranking.data import Questions, questions_by_split, read_source
 from trainers.ranking.evaluation import RankingReaders, Rankings, measure_rankings, rank_by
 from trainers.ranking.labelling import label, propose
 from trainers.ranking.run import RESULTS, NothingToLearn, RankingRun, begin, labeler_for
-from trainers.retriever import RetrieverArguments, RetrieverConfig, train_once, train_rounds
+from trainers.retriever import RetrieverArguments, train_once, train_rounds
 from trainers.runs import locked, suggest
 
 _MARKS = "gold"  # the labeler by human relevance labels, whose choice is always shown
