@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -56,6 +56,9 @@ from seper_reward.types import (
     Utility,
     unwrap,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 L = TypeVar("L", bound=LoadOptions)
 #: Greatest number of aliases of a question that the model of the judge reads, and whose probabilities are known.
@@ -313,7 +316,7 @@ class SePerScorer:
         """Return the same scorer with other ``SamplingOptions``, such as another ``seed``."""
         return self._with(self.reader.with_sampling(**changes))
 
-    def reading_with(self, model: Any, *, frozen: bool = False) -> "SePerScorer":
+    def reading_with(self, model: "PreTrainedModel", *, frozen: bool = False) -> "SePerScorer":
         """Return the same scorer with another model; see ``PromptedReader.reading_with``."""
         other = self._with(self.reader.reading_with(model, frozen=frozen))
         # a reader in training rarely repeats a response, so its entailment scores are not cached either

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import DegenerateDataWarning, bootstrap, kendalltau, pearsonr, rankdata
 
 _DIGITS = 4
@@ -34,7 +35,7 @@ class Statistic:
 
 
 def interval_over_questions(
-    statistic: Callable[[Any], Any], questions: int, *, resamples: int = 9999, vectorized: bool = False
+    statistic: Callable[[np.ndarray], Any], questions: int, *, resamples: int = 9999, vectorized: bool = False
 ) -> list[float] | None:
     """Return the 95 % percentile bootstrap interval of a statistic, over resamples of whole questions.
 
@@ -65,7 +66,7 @@ def interval_over_questions(
     return [rounded(float(bound)) for bound in np.percentile(values, (2.5, 97.5))]
 
 
-def mean_over_questions(values: Any) -> Statistic:
+def mean_over_questions(values: ArrayLike) -> Statistic:
     """Return the mean of ``(Q,)`` numbers; undefined without a question."""
     values = np.asarray(values, dtype=float)
     if not len(values):
@@ -86,7 +87,7 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
     if not sums[1].sum():
         return Statistic(None)
 
-    def ratio(terms: Any) -> Any:
+    def ratio(terms: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
             return terms[0] / terms[1]
 
@@ -101,20 +102,20 @@ def ratio_over_questions(questions: Sequence[Hashable], parts: Sequence[tuple[fl
     return Statistic(rounded(float(sums[0].sum() / sums[1].sum())), interval)
 
 
-def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[Any], float]) -> Statistic:
+def statistic_over_questions(questions: Sequence[Hashable], statistic: Callable[[np.ndarray], float]) -> Statistic:
     """Return a statistic of row numbers; ``questions`` are those of the rows."""
     rows: dict[Hashable, list[int]] = {}
     for row, question in enumerate(questions):
         rows.setdefault(question, []).append(row)
     groups = [np.array(own) for own in rows.values()]
 
-    def drawn(numbers: Any) -> float:
+    def drawn(numbers: np.ndarray) -> float:
         return statistic(np.concatenate([groups[number] for number in numbers]))
 
     return _with_interval(drawn, len(groups), _POOLED_RESAMPLES)
 
 
-def spearman(values: Any, others: Any) -> float:
+def spearman(values: np.ndarray, others: np.ndarray) -> float:
     """Return Spearman's rank correlation of the pairs without NaN, ties with their mean rank; NaN for a constant."""
     known = ~(np.isnan(values) | np.isnan(others))
     values, others = values[known].round(9), others[known].round(9)  # equal numbers stay ties
@@ -123,7 +124,7 @@ def spearman(values: Any, others: Any) -> float:
     return float(pearsonr(rankdata(values), rankdata(others)).statistic)
 
 
-def slope(values: Any, target: Any) -> float:
+def slope(values: np.ndarray, target: np.ndarray) -> float:
     """Return the slope of the regression of a target on values, over the pairs without NaN; NaN for a constant."""
     known = ~(np.isnan(values) | np.isnan(target))
     if not known.any() or np.ptp(values[known]) == 0:
@@ -132,7 +133,7 @@ def slope(values: Any, target: Any) -> float:
     return float((centered * target[known]).sum() / (centered**2).sum())
 
 
-def lead_over_questions(first: Any, other: Any) -> Statistic:
+def lead_over_questions(first: ArrayLike, other: ArrayLike) -> Statistic:
     """Return the mean lead of one choice over another, ``(Q,)`` each."""
     return mean_over_questions(np.asarray(first, dtype=float) - np.asarray(other, dtype=float))
 
@@ -154,11 +155,11 @@ class PooledPearson:
         self._target, self._owner = np.array(target, dtype=float), np.array(owner, dtype=int)
         self._questions = max(owner, default=-1) + 1
 
-    def pearson(self, name: str, numbers: Any) -> Any:
+    def pearson(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
         return self._over(name, self._known(name), numbers)
 
-    def lead(self, name: str, other: str, numbers: Any) -> Any:
+    def lead(self, name: str, other: str, numbers: np.ndarray) -> np.ndarray:
         """Return the difference of two measures' correlations, over the contexts that have both."""
         known = self._known(name, other)
         return self._over(name, known, numbers) - self._over(other, known, numbers)
@@ -166,18 +167,18 @@ class PooledPearson:
     def p_value(self, name: str) -> float | None:
         """Return the p-value of a measure's correlation, assuming independent contexts; ``None`` if undefined."""
         known = self._known(name)
-        if math.isnan(self.pearson(name, range(self._questions))):
+        if math.isnan(self.pearson(name, np.arange(self._questions))):
             return None
         return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
 
-    def described(self, statistic: Callable[[Any], Any]) -> Statistic:
+    def described(self, statistic: Callable[[np.ndarray], Any]) -> Statistic:
         """Return a statistic over all questions, a function of question numbers."""
         return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
-    def _known(self, *names: str) -> Any:
+    def _known(self, *names: str) -> np.ndarray:
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
 
-    def _over(self, name: str, known: Any, numbers: Any) -> Any:
+    def _over(self, name: str, known: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         values, target, owner = self._columns[name][known], self._target[known], self._owner[known]
         if not len(values):
             return np.full(np.shape(numbers)[:-1], math.nan)
@@ -213,9 +214,9 @@ class PooledAuc:
         self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
         self._target, self._owner = np.array(target, dtype=bool), np.array(owner, dtype=int)
         self._questions = questions
-        self._counted: dict[tuple[str, str | None], tuple[Any, Any]] = {}
+        self._counted: dict[tuple[str, str | None], tuple[np.ndarray, np.ndarray]] = {}
 
-    def auc(self, name: str, numbers: Any, over: str | None = None) -> Any:
+    def auc(self, name: str, numbers: np.ndarray, over: str | None = None) -> np.ndarray:
         """Return a measure's area over items of some questions (with ``over``: those that have it as well), or NaN."""
         wins, pairs = self._pairs(name, over)
         drawn = np.stack([np.bincount(row, minlength=self._questions) for row in np.atleast_2d(numbers)]).astype(float)
@@ -223,7 +224,7 @@ class PooledAuc:
             found = ((drawn @ wins) * drawn).sum(-1) / ((drawn @ pairs) * drawn).sum(-1)
         return found if np.ndim(numbers) > 1 else found[0]
 
-    def lead(self, name: str, other: str, numbers: Any) -> Any:
+    def lead(self, name: str, other: str, numbers: np.ndarray) -> np.ndarray:
         """Return the difference of two measures' areas, over the items that have both."""
         return self.auc(name, numbers, over=other) - self.auc(other, numbers, over=name)
 
@@ -232,11 +233,11 @@ class PooledAuc:
         wins, pairs = (each.diagonal() for each in self._pairs(name, None))
         return mean_over_questions(wins[pairs > 0] / pairs[pairs > 0])
 
-    def described(self, statistic: Callable[[Any], Any]) -> Statistic:
+    def described(self, statistic: Callable[[np.ndarray], Any]) -> Statistic:
         """Return a statistic over all questions, a function of question numbers."""
         return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
-    def _pairs(self, name: str, over: str | None) -> tuple[Any, Any]:
+    def _pairs(self, name: str, over: str | None) -> tuple[np.ndarray, np.ndarray]:
         """Return ``(Q, Q)`` pairs of a positive item of one question and a negative of another: won, and all."""
         if (name, over) not in self._counted:
             values = self._columns[name]
@@ -254,7 +255,7 @@ class PooledAuc:
         return self._counted[name, over]
 
 
-def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict[str, Statistic]:
+def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1000) -> dict[str, Statistic]:
     """Return rank correlations of two measures of the same questions.
 
     ``values`` and ``others`` are ``(Q,)``; different lengths raise ``ValueError``. Returns ``kendall`` (tau-b;
@@ -264,13 +265,13 @@ def rank_correlation(values: Any, others: Any, *, resamples: int = 1000) -> dict
     if len(columns[0]) != len(columns[1]):
         raise ValueError(f"expected as many values of both measures, got {len(columns[0])} and {len(columns[1])}")
 
-    def correlation(of: Callable[[Any, Any], float]) -> Statistic:
+    def correlation(of: Callable[[np.ndarray, np.ndarray], float]) -> Statistic:
         return _with_interval(lambda at: of(*(each[at] for each in columns)), len(columns[0]), resamples)
 
     return {"kendall": correlation(_tau), "spearman": correlation(spearman)}
 
 
-def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> Statistic:
+def order_correlation(values: np.ndarray, others: np.ndarray, *, resamples: int = 1000) -> Statistic:
     """Return Kendall's tau-b between the rankings of systems by the means of two measures.
 
     ``values`` and ``others`` are ``(R, Q)``, R systems on the same Q questions; other shapes raise ``ValueError``. It
@@ -282,13 +283,13 @@ def order_correlation(values: Any, others: Any, *, resamples: int = 1000) -> Sta
     return _with_interval(lambda at: _tau(*(each[:, at].mean(-1) for each in columns)), columns[0].shape[1], resamples)
 
 
-def _tau(values: Any, others: Any) -> float:
+def _tau(values: np.ndarray, others: np.ndarray) -> float:
     # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
     return float(kendalltau(values.round(12), others.round(12)).statistic) if values.size > 1 else math.nan
 
 
 def _with_interval(
-    statistic: Callable[[Any], Any], questions: int, resamples: int, vectorized: bool = False
+    statistic: Callable[[np.ndarray], Any], questions: int, resamples: int, vectorized: bool = False
 ) -> Statistic:
     value = float(statistic(np.arange(questions))) if questions else math.nan
     if math.isnan(value):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import gather_object
@@ -54,6 +54,9 @@ from .policy_task import (
 )
 from .ranking.data import Questions, data_key
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _LENGTH = {"max_steps", "num_train_epochs"}
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
 _INCIDENTAL = {"evaluate_only", "scorer", "cache"} | set(FormatOptions.__dataclass_fields__)
@@ -94,7 +97,7 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
     )
 
 
-def new_policy(config: PolicyConfig, network: Any) -> Any:
+def new_policy(config: PolicyConfig, network: "PreTrainedModel") -> Any:
     """Return the network with the warmed-up or a new adapter, or with all weights trainable, the adapter merged."""
     if config.init_adapter != "none":
         policy = PeftModel.from_pretrained(network, config.init_adapter, is_trainable=True)

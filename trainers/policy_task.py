@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pprint import pformat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm.auto import tqdm
 from transformers import TrainingArguments
@@ -33,6 +33,9 @@ from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableE
 
 from .options import PolicyTaskConfig
 from .ranking.data import Questions, read_source, split_questions
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response
@@ -199,7 +202,11 @@ def simple_query(question: str, found: Sequence[Passage], max_turns: int) -> str
 
 
 def policy_rows(
-    path: str, limit: int | None, arguments: TrainingArguments, loaded: LoadedModel, tokenizer: Any
+    path: str,
+    limit: int | None,
+    arguments: TrainingArguments,
+    loaded: LoadedModel,
+    tokenizer: "PreTrainedTokenizerBase",
 ) -> list[dict[str, Any]]:
     """Return the warm-up rows of the policy in a YAML file; all processes must call this together."""
     task = read_policy_task(path)
@@ -213,7 +220,7 @@ def warm_up_rows(
     queries: Sequence[Query],
     scorer: SePerScorer,
     tool: Callable[[], SearchTool],
-    tokenizer: Any,
+    tokenizer: "PreTrainedTokenizerBase",
     *,
     max_turns: int,
     seed: int,
@@ -265,7 +272,9 @@ def _answer(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
 
-def row_of(tokenizer: Any, messages: list[dict[str, Any]], reply: dict[str, Any], kind: str) -> dict[str, Any]:
+def row_of(
+    tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, Any]], reply: dict[str, Any], kind: str
+) -> dict[str, Any]:
     """Return a ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
     prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)
     whole = tokenizer.apply_chat_template([*messages, reply], tools=[SEARCH], tokenize=False)

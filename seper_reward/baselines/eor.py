@@ -137,7 +137,7 @@ def consistency(
     names: Sequence[str],
     answered: Sequence[tuple[Query, Shown, Sequence[str]]],
     left_out: int,
-    right: Any,
+    right: np.ndarray,
 ) -> ConsistencyResult:
     """Compare answers of Q questions with the passages of R sources, question by question; ``right`` is ``(R, Q)``.
 
@@ -149,7 +149,7 @@ def consistency(
     ).transpose(2, 1, 0)  # (Q, R, 2) to (2, R, Q)
     held |= right & grounded
     responses = list(zip(*(texts for _, _, texts in answered), strict=True))  # R of Q
-    short = [[len(text.split()) <= _SHORT for text in row] for row in responses]
+    short = np.array([[len(text.split()) <= _SHORT for text in row] for row in responses])
     return ConsistencyResult(
         len(answered),
         left_out,
@@ -167,14 +167,16 @@ def _held(query: Query, passages: Sequence[Passage], text: str) -> tuple[bool, b
     return holds_answer(read, query.answers), bool(text) and holds_answer(read, (text,))
 
 
-def _by_names(names: Sequence[str], ratios: Any) -> Ratios:
+def _by_names(names: Sequence[str], ratios: np.ndarray) -> Ratios:
     rows = [[rounded_or_none(value) for value in row] for row in ratios.tolist()]
     return {name: dict(zip(names, row, strict=True)) for name, row in zip(names, rows, strict=True)}
 
 
-def _source_result(at: int, right: Any, held: Any, grounded: Any, responses: Sequence[str]) -> SourceResult:
+def _source_result(
+    at: int, right: np.ndarray, held: np.ndarray, grounded: np.ndarray, responses: Sequence[str]
+) -> SourceResult:
     def ratio(which: int) -> Statistic:  # MRWR (0) or MRLR (1)
-        def mean_ratio(numbers: Any) -> float:
+        def mean_ratio(numbers: np.ndarray | slice) -> float:
             return float(mean_win_and_lose_ratios(right[:, numbers])[which][at])
 
         interval = interval_over_questions(mean_ratio, right.shape[1], resamples=_RESAMPLES)
@@ -328,7 +330,7 @@ def _ask(
     return [asked for _, asked in each_scorable(queries, ask, title="answering")]
 
 
-def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
+def _best_single(asked: Sequence[_Asked], right: np.ndarray, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
     """Return ``(Q,)`` whether the best retriever of the other folds is right, and the number of folds by retriever."""
     folds = np.array([each.fold for each in asked])
     best = {fold: int(right[:, folds != fold].mean(axis=1).argmax()) for fold in sorted(set(folds.tolist()))}
@@ -338,7 +340,7 @@ def _best_single(asked: Sequence[_Asked], right: Any, names: Sequence[str]) -> t
 
 
 def _vote_result(
-    options: VoteOptions, asked: Sequence[_Asked], right: Any, single: Any, names: Sequence[str]
+    options: VoteOptions, asked: Sequence[_Asked], right: np.ndarray, single: np.ndarray, names: Sequence[str]
 ) -> VoteResult:
     folds = [*sorted({each.fold for each in asked}), None]  # None uses all questions
     learned = {
@@ -367,7 +369,7 @@ def _learn(dev: Sequence[_Asked], options: VoteOptions) -> VoteWeights:
     return search_weights(similarity, silent, _right(dev), options)
 
 
-def _right(asked: Sequence[_Asked]) -> Any:
+def _right(asked: Sequence[_Asked]) -> np.ndarray:
     """Return ``(R, Q)`` whether the answer with each retriever's passages is right."""
     return np.array([[each.right[text] for text in each.candidates.texts] for each in asked]).T
 

@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -39,6 +39,9 @@ from seper_reward.retrieval.reranking import MINILM, load_reranker
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import Asked, Pair, Passage, Query, UnscorableError, unwrap
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 _RIGHT = 0.8  # least entailment of a right answer, like the paper's threshold of BEM
 
 
@@ -55,8 +58,8 @@ class Candidates:
     """Candidates for the answer to a question, with the passages of R retrievers."""
 
     texts: tuple[str, ...]  # the reader's likeliest answer with each retriever's passages
-    silent: Any  # (R,) bool, whether each answer is blank or abstains ("unknown" or similar)
-    similarity: Any  # (K, R, R) of `answer_similarities`
+    silent: np.ndarray  # (R,) bool, whether each answer is blank or abstains ("unknown" or similar)
+    similarity: np.ndarray  # (K, R, R) of `answer_similarities`
 
     def vote(self, weights: VoteWeights, options: VoteOptions) -> Elected:
         """Return the answer that wins the vote of EoR."""
@@ -68,7 +71,7 @@ class Candidates:
 class Ensemble:
     """Queries a reader greedily with the passages of several retrievers; ``encoder`` is that of BERTScore."""
 
-    def __init__(self, scorer: SePerScorer, encoder: Any = None) -> None:
+    def __init__(self, scorer: SePerScorer, encoder: "SentenceTransformer | None" = None) -> None:
         self._judge, self._reader = scorer.judge, scorer.with_sampling(**GREEDY).reader
         self._encoder = encoder or load_encoder("minilm")
 
@@ -96,7 +99,9 @@ def verdicts(query: Query, texts: Sequence[str], judge: Judge | None = None) -> 
     return {text: right[text] and not _is_silent(text) for text in texts}
 
 
-def answer_similarities(judge: Judge, encoder: Any, question: str, texts: Sequence[str]) -> Any:
+def answer_similarities(
+    judge: Judge, encoder: "SentenceTransformer", question: str, texts: Sequence[str]
+) -> np.ndarray:
     """Return ``(K, R, R)`` all K of ``SIMILARITIES`` of R answers, symmetric and in [0, 1].
 
     ``containment`` is 1 if one contains the other as words; ``entailment`` is the mean of both directions for the

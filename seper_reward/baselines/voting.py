@@ -87,7 +87,7 @@ class VoteWeights:
     retrievers: tuple[float, ...]
 
 
-def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: VoteOptions) -> Any:
+def vote_scores(similarity: np.ndarray, silent: np.ndarray, weights: VoteWeights, options: VoteOptions) -> np.ndarray:
     """Return ``(Q, R)`` the score of each answer, >= 0, and -inf for answers that cannot win.
 
     ``similarity`` is ``(Q, K, R, R)``, in [0, 1], by ``SIMILARITIES``; ``silent`` ``(Q, R)`` marks abstaining answers.
@@ -108,12 +108,12 @@ def vote_scores(similarity: Any, silent: Any, weights: VoteWeights, options: Vot
     return np.where(candidates, strength * support(alike, votes, candidates, options), -np.inf)
 
 
-def winners(scores: Any, weights: VoteWeights) -> Any:
+def winners(scores: np.ndarray, weights: VoteWeights) -> np.ndarray:
     """Return ``(Q,)`` whose answer wins by ``scores``; ties go to the greater weight, then to the first."""
     return (scores + 1e-9 * np.asarray(weights.retrievers, dtype=float)).argmax(axis=1)
 
 
-def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> Any:
+def support(alike: np.ndarray, votes: np.ndarray, candidates: np.ndarray, options: VoteOptions) -> np.ndarray:
     """Return ``(Q, R)`` the support of each answer by the other answers, in [0, 1], by the pooling.
 
     ``alike`` is ``(Q, R, R)`` in [0, 1]; ``votes`` ``(Q, R)`` >= 0; ``candidates`` ``(Q, R)`` marks those that can
@@ -130,15 +130,15 @@ def support(alike: Any, votes: Any, candidates: Any, options: VoteOptions) -> An
     return 1.0 * (count >= np.where(candidates, count, -np.inf).max(-1, keepdims=True))
 
 
-def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOptions) -> VoteWeights:
+def search_weights(similarity: np.ndarray, silent: np.ndarray, right: np.ndarray, options: VoteOptions) -> VoteWeights:
     """Return weights with which the winner is most often ``right``, ``(R, Q)``, for questions with known answers."""
     rows = np.asarray(right, dtype=float)
     count, questions = len(options.similarities), np.arange(rows.shape[1])
 
-    def split(weights: Any) -> VoteWeights:
+    def split(weights: Sequence[float] | np.ndarray) -> VoteWeights:
         return VoteWeights(tuple(weights[:count]), tuple(weights[count:]))
 
-    def accuracy(weights: Any) -> float:
+    def accuracy(weights: np.ndarray) -> float:
         own = split(weights)
         return float(rows[winners(vote_scores(similarity, silent, own, options), own), questions].mean())
 
@@ -148,7 +148,7 @@ def search_weights(similarity: Any, silent: Any, right: Any, options: VoteOption
 
 
 def _search(
-    accuracy: Callable[[Any], float], starts: Sequence[Sequence[float]], bounds: Sequence[tuple[float, float]]
+    accuracy: Callable[[np.ndarray], float], starts: Sequence[Sequence[float]], bounds: Sequence[tuple[float, float]]
 ) -> tuple[float, ...]:
     """Return D weights with a high accuracy, by the simplex method of Nelder and Mead (Computer Journal 7, 1965).
 
@@ -170,7 +170,7 @@ def _search(
     return tuple(map(float, best.x))
 
 
-def _starting_strengths(right: Any) -> list[Any]:
+def _starting_strengths(right: np.ndarray) -> list[np.ndarray]:
     """Return two starting points ``(R,)`` of a search: proportional to accuracy, and the best retriever alone."""
     accuracies = np.asarray(right, dtype=float).mean(axis=1)
     best = accuracies.max()
@@ -179,11 +179,11 @@ def _starting_strengths(right: Any) -> list[Any]:
     return [_MOST_OF_A_RETRIEVER * proportional, _MOST_OF_A_RETRIEVER * alone]
 
 
-def _switch(weights: Any, place: int, low: Any, high: Any) -> Any:
+def _switch(weights: np.ndarray, place: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     other = weights.copy()
     other[place] = low[place] if weights[place] > low[place] else high[place]
     return other
 
 
-def _ratio(part: Any, whole: Any) -> Any:
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(np.shape(part), np.shape(whole))), where=whole > 0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from seper_reward.batching import measure_shared
 from seper_reward.command import Record, questions_and_corpus, reporting
@@ -271,14 +272,14 @@ def compare_credits(
     helpful, harmful = target > least, target < -least
     parts = _parts(rows)
 
-    def mean(values: Any, chosen: Any = None) -> Statistic:
+    def mean(values: ArrayLike, chosen: ArrayLike | None = None) -> Statistic:
         own = np.asarray(values, dtype=float) if chosen is None else np.where(chosen, values, math.nan)
         return over(lambda at: float(np.nanmean(own[at])) if not np.isnan(own[at]).all() else math.nan)
 
-    def correlation(own: Any, effect: Any) -> Statistic:
+    def correlation(own: np.ndarray, effect: np.ndarray) -> Statistic:
         return over(lambda at: spearman(own[at], effect[at]))
 
-    def described(own: Any) -> dict[str, dict[str, Statistic]]:
+    def described(own: np.ndarray) -> dict[str, dict[str, Statistic]]:
         measures = {
             "Spearman": correlation(own, target),
             "lead over outcome": over(lambda at: spearman(own[at], target[at]) - spearman(outcome[at], target[at])),
@@ -290,7 +291,7 @@ def compare_credits(
         by_effect = {name: correlation(own, effect) for name, effect in effects.items()}
         return {"measures": measures, "effects": by_effect, "parts": by_part}
 
-    def ceiling(at: Any) -> float:
+    def ceiling(at: np.ndarray) -> float:
         found = spearman(*halves[at].T)
         return math.sqrt(max(0.0, 2 * found / (1 + found)))
 

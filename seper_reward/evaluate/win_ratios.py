@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def relative_win_ratios(right: Any, among: Any = True) -> Any:
+def relative_win_ratios(right: np.ndarray, among: Any = True) -> np.ndarray:
     """Return the share of each source's wrong answers that each other source answers right (eq. 1; 5 for one error).
 
     ``right`` is ``(R, Q)``: whether each source leads to the right answer, or avoids an error; ``among``, ``(R, Q)``,
@@ -23,7 +23,7 @@ def relative_win_ratios(right: Any, among: Any = True) -> Any:
     return ratios
 
 
-def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[str, Any]:
+def error_win_ratios(right: np.ndarray, held: np.ndarray, grounded: np.ndarray, short: np.ndarray) -> dict[str, Any]:
     """Return the share of each source's errors that each other source does not make, by kind of error (eq. 5).
 
     A question with a long response of any source is left out for all of them (Appendix B), since passages rarely
@@ -43,7 +43,7 @@ def error_win_ratios(right: Any, held: Any, grounded: Any, short: Any) -> dict[s
     }
 
 
-def upper_bounds(right: Any) -> Any:
+def upper_bounds(right: np.ndarray) -> np.ndarray:
     """Return the probability that a random pool of sources has a right one: ``(R, Q)``, in row k - 1 for k sources.
 
     It is 1 - C(w, k) / C(R, k) if w of the R sources are wrong; ``right`` is ``(R, Q)``.
@@ -54,7 +54,7 @@ def upper_bounds(right: Any) -> Any:
     )
 
 
-def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
+def mean_win_and_lose_ratios(right: np.ndarray) -> tuple[Any, Any]:
     """Return each source's mean relative win ratio (MRWR) and lose ratio (MRLR) over all other sources, ``(R,)`` each.
 
     These are the shares of the others' wrong answers that it answers right, and of its wrong answers that others do.
@@ -63,7 +63,7 @@ def mean_win_and_lose_ratios(right: Any) -> tuple[Any, Any]:
     return _mean_of_rows(ratios), _mean_of_rows(ratios.T)
 
 
-def _mean_of_rows(ratios: Any) -> Any:
+def _mean_of_rows(ratios: np.ndarray) -> np.ndarray:
     known = ~np.isnan(ratios)
     with np.errstate(invalid="ignore"):
         return np.where(known, ratios, 0.0).sum(axis=1) / known.sum(axis=1)
@@ -86,11 +86,11 @@ class Errors:
     lucky: float  # share of these responses that are right
 
 
-def decompose_errors(right: Any, held: Any, grounded: Any) -> Errors:
+def decompose_errors(right: np.ndarray, held: np.ndarray, grounded: np.ndarray) -> Errors:
     """Return the shares of errors of one source over ``(Q,)`` questions; right, grounded responses are ``held``."""
     rights, helds, groundeds = (np.array(each, dtype=bool) for each in (right, held, grounded))
 
-    def share(marked: Any, among: Any) -> float:
+    def share(marked: np.ndarray, among: np.ndarray) -> float:
         return float(marked[among].mean()) if among.any() else 0.0
 
     return Errors(

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -37,6 +37,9 @@ from seper_reward.runtime.pretrained import (
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 LONGEST_QUESTION = 40  # tokens; of 3,619 natural questions three are longer
 LONGEST_ANSWER = 96  # tokens of a premise or hypothesis that the embedded model was trained to read
 _LONGEST_PAIR = 512  # tokens, the window of BERT-like models; tokenizers may claim a longer one
@@ -61,7 +64,12 @@ class EntailmentScorer:
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, name: str = "entailment", max_batch_tokens: int = _BATCH_TOKENS
+        self,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
+        *,
+        name: str = "entailment",
+        max_batch_tokens: int = _BATCH_TOKENS,
     ) -> None:
         self.name, self.max_batch_tokens = name, max_batch_tokens
         self._model, self._tokenizer, self._control_tokens = model, tokenizer, ControlTokens(tokenizer)
@@ -241,7 +249,7 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
     return ready(model, tokenizer, name, options.revision, device)
 
 
-def _failure(model: Any, tokenizer: Any) -> str | None:
+def _failure(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str | None:
     try:
         with inference():
             logits = model(**tokenizer("one", "two", return_tensors="pt")).logits

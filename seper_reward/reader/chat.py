@@ -4,9 +4,12 @@ import copy
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.options import ChatOptions, read_template
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _TAG = r"[<\[◁]\|?[\w:]*(?:think|thought|reason|reflect|analysis|channel)\w*\|?[>\]▷]"
 _OPEN_AT_END = re.compile(rf"{_TAG}\s*$", re.IGNORECASE)
@@ -62,7 +65,7 @@ class ChatTemplate:
     option.
     """
 
-    def __init__(self, tokenizer: Any, options: ChatOptions = ChatOptions()) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", options: ChatOptions = ChatOptions()) -> None:
         self.options = options
         self._tokenizer = tokenizer
         self._date = datetime.date.fromisoformat(options.prompt_date)
@@ -135,7 +138,7 @@ class ChatTemplate:
             )
 
 
-def with_template(tokenizer: Any, source: str | None) -> Any:
+def with_template(tokenizer: "PreTrainedTokenizerBase", source: str | None) -> Any:
     """Return the tokenizer, or a copy with the given chat template, or the one in a file of this name."""
     template = read_template(source)
     if template is None:

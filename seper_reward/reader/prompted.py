@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.options import ChatOptions
 from seper_reward.reader.chat import SWITCH_OFF, ChatTemplate, begins_to_think
@@ -17,6 +17,9 @@ from seper_reward.reader.sampler import Request, Sampler
 from seper_reward.runtime.cache import Cache, answers_through, content_keys, open_cache
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Asked, Query, Responses, UnscorableError, all_or_error, attempt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # prefix of a response that is checked for the tag of a thought
 _HEAD_CHARS, _HEAD_TOKENS = 60, 12
@@ -215,7 +218,7 @@ class PromptedReader:
         other.prompts.style = style
         return other
 
-    def reading_with(self, model: Any, *, frozen: bool) -> "PromptedReader":
+    def reading_with(self, model: "PreTrainedModel", *, frozen: bool) -> "PromptedReader":
         """Return the same reader with another model, in eval mode; responses are cached if its weights are frozen."""
         other = copy.copy(self)
         other.sampler, other.cache = self.sampler.reading_with(model), self.cache if frozen else None

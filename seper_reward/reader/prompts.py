@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from seper_reward.options import Baseline, check_choice, check_least, check_template
 from seper_reward.reader.chat import ChatTemplate
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage, UnscorableError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # as long as the demo's passages, without names, places, numbers and colours
 PLACEBO = (
@@ -155,7 +158,7 @@ class PromptBuilder:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: "PreTrainedTokenizerBase",
         style: str | PromptStyle = "paper",
         *,
         chat: ChatTemplate | None = None,

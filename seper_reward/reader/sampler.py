@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from seper_reward.reader.tokens import encode_prompt
 from seper_reward.runtime.cache import Cache
 from seper_reward.runtime.profiling import count
 from seper_reward.types import Responses, UnscorableError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,7 +59,7 @@ class Sampler(Protocol):
 
     backend: str
     name: str
-    tokenizer: Any
+    tokenizer: "PreTrainedTokenizerBase"
     options: SamplingOptions
     window: int
     max_batch_tokens: int = 0
@@ -98,7 +101,7 @@ class Sampler(Protocol):
     def log_probs(self, prompts: Sequence[str], texts: Sequence[str]) -> list[Tensor | UnscorableError]:
         """Return log-probabilities of given texts as responses; see ``ResponseSampler.log_probs``."""
 
-    def reading_with(self, model: Any) -> "Sampler":
+    def reading_with(self, model: "PreTrainedModel") -> "Sampler":
         """Return a sampler with the same options in this process, on a checked model with the same tokenizer."""
 
     def with_options(self, options: SamplingOptions) -> "Sampler":

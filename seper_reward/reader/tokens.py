@@ -6,13 +6,16 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.options import SamplingOptions
 from seper_reward.types import Leaf, UnscorableError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
-def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) -> list[int]:
+
+def encode_prompt(tokenizer: "PreTrainedTokenizerBase", prompt: str, room: int, encoding: Any = None) -> list[int]:
     """Return the prompt's token ids, at most ``room``; without a chat template, special tokens are prepended.
 
     A special token that the tokenizer appends would end the prompt. An empty or longer prompt raises
@@ -35,7 +38,7 @@ def encode_prompt(tokenizer: Any, prompt: str, room: int, encoding: Any = None) 
     return ids
 
 
-def find_tokens(tokenizer: Any, prompt: str, text: str, encoding: Any = None) -> range:
+def find_tokens(tokenizer: "PreTrainedTokenizerBase", prompt: str, text: str, encoding: Any = None) -> range:
     """Return the positions of the tokens of a text's last occurrence in a prompt, except a first token.
 
     Tokens at its borders may have other characters. Empty if the prompt does not contain the text, or a slow tokenizer
@@ -54,7 +57,7 @@ def find_tokens(tokenizer: Any, prompt: str, text: str, encoding: Any = None) ->
     return range(inside[0], inside[-1] + 1) if inside else range(0)
 
 
-def encode_response(tokenizer: Any, text: str, longest: int) -> list[int]:
+def encode_response(tokenizer: "PreTrainedTokenizerBase", text: str, longest: int) -> list[int]:
     """Return the first token ids of a text that continues a prompt; raise ``UnscorableError`` if it has none."""
     ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
     if not ids:
@@ -73,7 +76,9 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     return None if cut is None else text[:cut]
 
 
-def may_end_stop(tokenizer: Any, stop: Sequence[str], size: int) -> tuple[list[bool], list[int] | None]:
+def may_end_stop(
+    tokenizer: "PreTrainedTokenizerBase", stop: Sequence[str], size: int
+) -> tuple[list[bool], list[int] | None]:
     """Return for each of ``size`` tokens whether it can complete a stop string; other tokens need no decoding.
 
     Also returns the tokens that complete one and add nothing visible before it; ``None`` if this depends on the text
@@ -129,7 +134,9 @@ def leaf_before(given: GivenResponse, log_probs: Sequence[float], following: Map
 class ResponseEnds:
     """The tokens that end a response, and the end of its text, for a reader with ``size`` token ids."""
 
-    def __init__(self, tokenizer: Any, options: SamplingOptions, end_tokens: Collection[int], size: int) -> None:
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase", options: SamplingOptions, end_tokens: Collection[int], size: int
+    ) -> None:
         self._tokenizer, self._options, self._end_tokens = tokenizer, options, frozenset(end_tokens)
         self._learn_stops(size)
 

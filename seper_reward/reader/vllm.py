@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -38,6 +38,9 @@ from seper_reward.runtime.hashing import file_hash, hash_with_tokenizer
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _NEXT_TOKENS = 128  # likeliest tokens after a gold answer among which its ends are found; others are rare
 _AHEAD = 512  # number of prompts that are queued before they are needed
@@ -73,7 +76,9 @@ class VLLMSampler(Sampler):
     prompts_ahead = _AHEAD
     weights_hash = ""
 
-    def __init__(self, llm: Any, tokenizer: Any, *, name: str, weights_hash: str, **sampling: Any) -> None:
+    def __init__(
+        self, llm: Any, tokenizer: "PreTrainedTokenizerBase", *, name: str, weights_hash: str, **sampling: Any
+    ) -> None:
         self.name, self.tokenizer, self.weights_hash = name, tokenizer, weights_hash
         self.options = SamplingOptions(**sampling)
         self._llm, self._vllm = llm, need("vllm", "vllm")
@@ -164,7 +169,7 @@ class VLLMSampler(Sampler):
         count_work(len(found), (ids for ids, _ in usable), found)
         return found
 
-    def reading_with(self, model: Any) -> ResponseSampler:
+    def reading_with(self, model: "PreTrainedModel") -> ResponseSampler:
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
         return ResponseSampler.checked_like(self, model)
 

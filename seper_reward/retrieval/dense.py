@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,9 @@ from seper_reward.retrieval.base import checked_top_k
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.imports import need
 from seper_reward.types import Passage
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 EXACT_BELOW = 50_000  # passages; larger corpora are searched approximately
 _LISTS_PER_PROBE = 16  # approximate search compares one of this many lists
@@ -28,7 +31,7 @@ class DenseRetriever:
 
     def __init__(
         self,
-        encoder: Any,
+        encoder: "SentenceTransformer",
         corpus: Mapping[str, Passage],
         share: bool = False,
         dtype: torch.dtype | None = None,

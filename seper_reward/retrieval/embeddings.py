@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -16,6 +16,9 @@ from seper_reward.runtime.distributed import gather_in_order, process_state, sha
 from seper_reward.runtime.hashing import content_key, hash_with_tokenizer, weights_hash
 from seper_reward.runtime.pretrained import fast_dtype
 
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
 _BATCH_SIZE = 64  # texts per forward pass
 CHUNK = 2048  # passages that are embedded together, sorted by length, and stored in one file
 
@@ -23,7 +26,7 @@ CHUNK = 2048  # passages that are embedded together, sorted by length, and store
 class Embedder:
     """Embeds texts with a ``SentenceTransformer`` and its prompts and routes; unit vectors if it compares these."""
 
-    def __init__(self, encoder: Any, dtype: torch.dtype | None = None) -> None:
+    def __init__(self, encoder: "SentenceTransformer", dtype: torch.dtype | None = None) -> None:
         self._encoder, self._given_dtype = encoder, dtype
         self._unit = compares_unit_vectors(encoder)
 
@@ -89,7 +92,7 @@ class Embedder:
         return hash_with_tokenizer(parts, encoder.tokenizer)
 
 
-def compares_unit_vectors(encoder: Any) -> bool:
+def compares_unit_vectors(encoder: "SentenceTransformer") -> bool:
     """Return whether the encoder's similarity is cosine, which needs vectors of length 1, rather than dot product."""
     similarity = encoder.similarity_fn_name
     if similarity not in ("cosine", "dot"):

@@ -1,7 +1,7 @@
 """Rerankers: order the candidates of a question, best first."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -9,6 +9,9 @@ from seper_reward.retrieval.dense import DenseRetriever
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.pretrained import embedded_encoder_folder, helpful_errors, no_accelerator
 from seper_reward.types import Passage
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
 MINILM = "minilm"
 _SCORES_PAIRS = "ForSequenceClassification"  # suffix of the architecture names of cross-encoders
@@ -24,7 +27,7 @@ class Reranker(Protocol):
 class CrossEncoderReranker:
     """Orders passages by a cross-encoder's score of question and passage together; the model has one output."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "CrossEncoder") -> None:
         self._model = model
 
     def rerank(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
@@ -40,7 +43,7 @@ class CrossEncoderReranker:
 class BiEncoderReranker:
     """Orders passages by the similarity of a bi-encoder's embeddings."""
 
-    def __init__(self, encoder: Any) -> None:
+    def __init__(self, encoder: "SentenceTransformer") -> None:
         self._encoder = encoder
 
     def rerank(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:

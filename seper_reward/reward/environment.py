@@ -12,6 +12,8 @@ from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Passage
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, Trainer
+
     from seper_reward.retrieval import CachedRetriever, Retriever
 
 _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
@@ -95,7 +97,7 @@ def search_environment(
     top_k: int = 1,
     max_turns: int = 1,
     max_passage_tokens: int = 64,
-    tokenizer: Any = None,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
     reward: ExpectsTurns | None = None,
 ) -> Callable[[], RetrievalEnvironment]:
     """Return the function that TRL calls to make one environment per rollout; all share the retriever.
@@ -125,7 +127,7 @@ def search_environment(
     return partial(RetrievalEnvironment, retriever, top_k, max_turns, cut, reward)
 
 
-def _cut(text: str, tokenizer: Any, most: int, control_tokens: ControlTokens) -> str:
+def _cut(text: str, tokenizer: "PreTrainedTokenizerBase", most: int, control_tokens: ControlTokens) -> str:
     """Return a passage as one line of at most ``most`` tokens without control tokens."""
     text = _LINE_BREAKS.sub(" ", text)
     if tokenizer is not None:
@@ -134,7 +136,7 @@ def _cut(text: str, tokenizer: Any, most: int, control_tokens: ControlTokens) ->
     return control_tokens.break_up(text)
 
 
-def prefetch_searches(trainer: Any, retriever: "CachedRetriever") -> None:
+def prefetch_searches(trainer: "Trainer", retriever: "CachedRetriever") -> None:
     """Announce the queries of all rollouts to a retriever before TRL runs the first search.
 
     TRL generates a turn of all rollouts together, and then calls their tools one rollout after another. This function
@@ -167,7 +169,7 @@ def prefetch_searches(trainer: Any, retriever: "CachedRetriever") -> None:
     trainer._generate_single_turn = announcing
 
 
-def with_tool_template(tokenizer: Any) -> Any:
+def with_tool_template(tokenizer: "PreTrainedTokenizerBase") -> Any:
     """Prepare a tokenizer for tool calls in TRL: keep a template that supports them, else set a ChatML template.
 
     The tokenizer is changed in place, and returned. Raises ``ValueError`` if its template cannot render tool calls,

@@ -9,6 +9,8 @@ from seper_reward.options import check_choice
 from seper_reward.reward.sharding import BaseWeights, whole_policy
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel, Trainer
+
     from seper_reward.scorer import SePerScorer
 
 Weights = Literal["separate", "policy-base", "policy"]
@@ -53,7 +55,7 @@ class PolicyReader:
         """Whether training changes the reader's weights; cached beliefs are then outdated after a step."""
         return self.weights == "policy"
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "Trainer") -> None:
         """Read with the weights of a trainer of TRL from now on; call it before training.
 
         One prompt is sampled with the trainer's settings, and its log-probabilities are compared with teacher-forced
@@ -116,7 +118,7 @@ class PolicyReader:
 
 
 @contextmanager
-def borrowed_reader(model: Any, *, adapter: bool = False) -> Iterator[Any]:
+def borrowed_reader(model: "PreTrainedModel", *, adapter: bool = False) -> Iterator[Any]:
     """Use a model under training, with unsharded weights, as a reader within a block; then restore every module.
 
     There are no gradients, the model is in eval mode, gradient checkpointing (which would silently drop the key-value

@@ -26,6 +26,8 @@ from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Answers, Asked, Measured, UnscorableError
 
 if TYPE_CHECKING:
+    from transformers import Trainer
+
     from seper_reward.scorer import SePerScorer
 
 T = TypeVar("T")
@@ -204,7 +206,7 @@ class SePerReward:
             raise UnscorableError(f"no reward per turn of question {rollout.question!r}: {credit}")
         return turn_rewards(credit)
 
-    def attach(self, trainer: Any) -> None:
+    def attach(self, trainer: "Trainer") -> None:
         """Read with the trainer's weights from now on; see ``PolicyReader.attach`` for checks and errors."""
         self._beliefs.clear()
         self._reader.attach(trainer)

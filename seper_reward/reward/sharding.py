@@ -9,19 +9,22 @@ under ZeRO-3.
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, Trainer
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks")  # attributes of a torch module that contain its hooks
 
 
-def is_sharded(trainer: Any) -> bool:
+def is_sharded(trainer: "Trainer") -> bool:
     """Return whether a trainer of TRL shards the weights of its policy, now or when training starts."""
     plugin = getattr(trainer.accelerator.state, "deepspeed_plugin", None)
     return bool(trainer.is_fsdp_enabled) or (plugin is not None and plugin.zero_stage == 3)
 
 
 @contextmanager
-def whole_policy(trainer: Any) -> Iterator[tuple[Any, str]]:
+def whole_policy(trainer: "Trainer") -> Iterator[tuple[Any, str]]:
     """Yield a trainer's policy with full weights and no wrappers, and the kind of sharding; "" if there is none.
 
     The kinds are ``"FSDP1"``, ``"FSDP2"`` and ``"ZeRO-3"``; changes of the weights are lost. All ranks must enter the
@@ -79,7 +82,7 @@ def _whole_zero3(engine: Any) -> Iterator[None]:
             add_hooks(engine)
 
 
-def _refuse_pieces(trainer: Any, policy: Any) -> None:
+def _refuse_pieces(trainer: "Trainer", policy: "PreTrainedModel") -> None:
     """Raise if the weights of a policy are still sharded."""
     from torch.distributed.tensor import DTensor
 
@@ -100,7 +103,7 @@ class BaseWeights:
     differences add up (huggingface/trl#6688). A quantized weight raises ``ValueError``.
     """
 
-    def __init__(self, policy: Any) -> None:
+    def __init__(self, policy: "PreTrainedModel") -> None:
         weights = _adapted(policy)
         quantized = next((each.dtype for each in weights if not each.is_floating_point()), None)
         if quantized is not None:
@@ -111,7 +114,7 @@ class BaseWeights:
         self._copies = [_on_host(each) for each in weights]
 
     @contextmanager
-    def in_place(self, policy: Any) -> Iterator[None]:
+    def in_place(self, policy: "PreTrainedModel") -> Iterator[None]:
         """Put the copy into the policy with unsharded weights, and restore the current weights when the block ends."""
         weights = _adapted(policy)
         merged = [_on_host(each) for each in weights]
@@ -122,7 +125,7 @@ class BaseWeights:
             _fill(weights, merged)
 
 
-def _adapted(policy: Any) -> list[Any]:
+def _adapted(policy: "PreTrainedModel") -> list[Any]:
     """Return the base weights of all layers with an adapter, in the order of the modules."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 

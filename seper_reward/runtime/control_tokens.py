@@ -1,7 +1,10 @@
 """Control tokens: the text of a passage, question or answer must not contain any, or it could end its turn."""
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # forms used in chat templates: <|im_end|>, <｜User｜>, <|channel>, <turn|>, <end_of_turn>, </s>, [/INST], ...
 _LOOKS_LIKE_ONE = re.compile(
@@ -16,7 +19,7 @@ _ROUNDS = 8
 class ControlTokens:
     """The control tokens of a tokenizer (``None``: unknown): all added tokens, except plain words and spaces."""
 
-    def __init__(self, tokenizer: Any = None) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase | None" = None) -> None:
         self._tokenizer = tokenizer
         self._ids: set[int] = set()
         self._pattern = _LOOKS_LIKE_ONE
@@ -45,6 +48,7 @@ class ControlTokens:
         return text
 
     def _break_up_tokens(self, text: str) -> str:
+        assert self._tokenizer is not None
         encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         spans = [
             span
@@ -63,7 +67,7 @@ def _split(token: str) -> str:
     return f"{token[:1]} {token[1:]}" if len(token) > 1 else " "
 
 
-def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+def end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
     """Return the tokens that end a response, from the model's generation settings and its tokenizer."""
     generation = getattr(model, "generation_config", None)  # a classifier has none
     eos = generation.eos_token_id if generation is not None else None

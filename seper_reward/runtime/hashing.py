@@ -5,12 +5,15 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from seper_reward.runtime.control_tokens import end_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _DIGITS = 16  # hexadecimal digits of a model's hash
 _PROBE = "Who runs Élan's mill?\n 1,990 geese. "  # shows normalization, merges, and tokens at the ends
@@ -48,7 +51,7 @@ def weights_hash(model: nn.Module) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def identity_hash(model: Any, tokenizer: Any) -> str:
+def identity_hash(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:
     """Return a hash over everything that decides a model's output: weights, configuration, tokenizer, end tokens."""
     # the path and transformers' version are left out: they do not change the model
     left_out = ("_name_or_path", "transformers_version")
@@ -56,7 +59,7 @@ def identity_hash(model: Any, tokenizer: Any) -> str:
     return hash_with_tokenizer([weights_hash(model), settings, sorted(end_tokens(model, tokenizer))], tokenizer)
 
 
-def hash_with_tokenizer(parts: list[Any], tokenizer: Any) -> str:
+def hash_with_tokenizer(parts: list[Any], tokenizer: "PreTrainedTokenizerBase") -> str:
     """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text."""
     # static embeddings have a tokenizer of the library ``tokenizers``
     probe = tokenizer(_PROBE).input_ids if callable(tokenizer) else tokenizer.encode(_PROBE).ids

@@ -6,13 +6,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
 
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.json_files import read_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 EMBEDDED = "embedded"
 _ZERO = "_hf_deepspeed_config_weak_ref"  # transformers' reference to DeepSpeed's configuration
@@ -23,8 +26,8 @@ ENCODER_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"  # the same weights on
 class LoadedModel(NamedTuple):
     """A model in eval mode, its tokenizer, and its name (with the revision, if pinned)."""
 
-    model: Any
-    tokenizer: Any
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
     name: str
 
 
@@ -121,7 +124,7 @@ def loaded_whole() -> Iterator[None]:
         setattr(deepspeed, _ZERO, configured)
 
 
-def merge_adapter(model: Any, adapter: Path) -> Any:
+def merge_adapter(model: "PreTrainedModel", adapter: Path) -> Any:
     """Merge an adapter of PEFT into a model, which should be in fp32 and may be cast afterwards."""
     from peft import PeftModel
 
@@ -133,7 +136,13 @@ def merge_adapter(model: Any, adapter: Path) -> Any:
             raise ValueError(f"{adapter}: the adapter cannot be merged into its model: {error}") from error
 
 
-def ready(model: Any, tokenizer: Any, name: str, revision: str | None, device: torch.device) -> LoadedModel:
+def ready(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    name: str,
+    revision: str | None,
+    device: torch.device,
+) -> LoadedModel:
     """Put a model on its device, in eval mode and without gradients."""
     model = model.to(device).eval().requires_grad_(False)
     return LoadedModel(model, tokenizer, f"{name}@{revision}" if revision else name)

@@ -1,7 +1,7 @@
 """A trained reranker as labeler, for distillation into a bi-encoder (arXiv:2010.02666)."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -10,6 +10,9 @@ from seper_reward.runtime.hashing import hash_with_tokenizer, weights_hash
 from seper_reward.runtime.imports import need
 from seper_reward.types import LabeledQuery, Query
 
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
 
 class CrossEncoderLabeler(PassageLabeler):
     """Labels a passage by the logit of a ``CrossEncoder`` with one output; 0 has no meaning, and errors are 0."""
@@ -17,7 +20,7 @@ class CrossEncoderLabeler(PassageLabeler):
     name = "cross_encoder"
     needs_answers = False
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "CrossEncoder") -> None:
         self._model = model
 
     @classmethod

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -43,6 +43,9 @@ from seper_reward.runtime.pretrained import LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Responses, UnscorableError, attempt
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 _EXPECTED = 8192  # maximum number of prefetched responses
 
 
@@ -69,7 +72,7 @@ class EngineSampler(Sampler):
 
     backend = "engine"
 
-    def __init__(self, engine: EngineOptions, tokenizer: Any, **sampling: Any) -> None:
+    def __init__(self, engine: EngineOptions, tokenizer: "PreTrainedTokenizerBase", **sampling: Any) -> None:
         self.tokenizer, self.options = tokenizer, SamplingOptions(**sampling)
         self._pool = ServerPool(engine)
         self.name, self.prompts_ahead = self._pool.model, self._pool.capacity
@@ -153,7 +156,7 @@ class EngineSampler(Sampler):
     def _ends(self) -> ResponseEnds:
         return ResponseEnds(self.tokenizer, self.options, end_tokens(None, self.tokenizer), len(self.tokenizer))
 
-    def reading_with(self, model: Any) -> ResponseSampler:
+    def reading_with(self, model: "PreTrainedModel") -> ResponseSampler:
         """Return a checked sampler with the same options in process, on a model with the same tokenizer."""
         return ResponseSampler.checked_like(self, model)
 

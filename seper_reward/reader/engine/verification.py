@@ -2,18 +2,23 @@
 
 import itertools
 import statistics
-from typing import Any
+from typing import TYPE_CHECKING
 
 from seper_reward.options import SamplingOptions
 from seper_reward.reader.engine.completions import completion_request, forced, read_completions
 from seper_reward.reader.engine.servers import Server
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 PROBE = "Question: Who wrote „Hamlet“ – and when, 1599?\nAnswer:"
 # mean difference in nats; bf16 differs by some hundredths, log-probabilities at temperature 2 by several nats
 _TOLERANCE = 0.25
 
 
-async def verify(server: Server, model: str, options: SamplingOptions, tokenizer: Any) -> tuple[bool, bool]:
+async def verify(
+    server: Server, model: str, options: SamplingOptions, tokenizer: "PreTrainedTokenizerBase"
+) -> tuple[bool, bool]:
     """Send a test request to a server; return whether it gives token ids, and log-probabilities of prompts.
 
     Sampled log-probabilities are compared with teacher-forced ones at temperature 2, where those of the tempered

@@ -5,7 +5,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from seper_reward.reader.in_process.scored_tokens import Place, forward, places_
 from seper_reward.reader.tokens import GivenResponse
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # share of the longest prompt: sharing a shorter common prefix costs more than it saves, as it needs an attention mask
 _WORTH_SHARING = 0.125
@@ -45,7 +48,7 @@ class Decoder(Protocol):
         """Append the newest token of each row; the rows are the unfinished responses."""
 
 
-def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decoder:
+def make_decoder(model: "PreTrainedModel", pad_id: int, layout: Layout, samples: int) -> Decoder:
     """Return the decoder of a layout.
 
     ``tree`` has one line of the cache per prompt, and samples as parallel queries of it, one query for equal ones.
@@ -62,7 +65,7 @@ def make_decoder(model: Any, pad_id: int, layout: Layout, samples: int) -> Decod
 class TreeDecoder:
     """A decoder with one line of the cache per prompt, which contains the tree of the prompt's responses."""
 
-    def __init__(self, model: Any, pad_id: int, samples: int) -> None:
+    def __init__(self, model: "PreTrainedModel", pad_id: int, samples: int) -> None:
         self._model, self._pad_id, self._samples = model, pad_id, samples
         self._cache, self._cache_argument = new_cache(model), cache_argument(model) or ""
         self._lines: list[int] = []  # the prompt of each line
@@ -190,7 +193,7 @@ class TreeDecoder:
 class LineDecoder:
     """A decoder with one line of the cache per sample, for models that do not support arbitrary attention masks."""
 
-    def __init__(self, model: Any, pad_id: int, samples: int, *, share: bool) -> None:
+    def __init__(self, model: "PreTrainedModel", pad_id: int, samples: int, *, share: bool) -> None:
         self._model, self._pad_id, self._samples, self._share = model, pad_id, samples, share
         self._cache, self._cache_argument = new_cache(model), cache_argument(model) or ""
         self._can_drop = has_lines(self._cache)
@@ -253,7 +256,7 @@ class LineDecoder:
 class RereadDecoder:
     """A decoder without cache or padding, which computes one prompt with its responses again for each token."""
 
-    def __init__(self, model: Any, samples: int) -> None:
+    def __init__(self, model: "PreTrainedModel", samples: int) -> None:
         self._model, self._samples = model, samples
         self._prompts: Sequence[Sequence[int]] = []
 

@@ -1,12 +1,15 @@
 """Layouts: sharing of a prompt's computation among its samples, as far as a model's cache and attention allow."""
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seper_reward.options import Layout
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def choose_layout(model: Any) -> Layout:
+
+def choose_layout(model: "PreTrainedModel") -> Layout:
     """Choose the cheapest layout that is correct for a causal language model.
 
     ``tree`` needs attention that depends only on mask and positions, and so can skip other samples' slots; ALiBi and
@@ -27,7 +30,7 @@ def choose_layout(model: Any) -> Layout:
     return "repeat" if has_lines(cache) and not getattr(model, "_is_stateful", False) else "alone"
 
 
-def new_cache(model: Any) -> Any:
+def new_cache(model: "PreTrainedModel") -> Any:
     """Return an empty cache of the model's type."""
     from transformers import DynamicCache
 
@@ -43,13 +46,13 @@ def has_lines(cache: Any) -> bool:
     return bool(kinds) and kinds <= {DynamicLayer, DynamicSlidingWindowLayer}
 
 
-def cache_argument(model: Any) -> str | None:
+def cache_argument(model: "PreTrainedModel") -> str | None:
     """Return the name of the cache argument: ``cache`` since transformers 5.24, ``cache_params`` for Mamba."""
     parameters = inspect.signature(model.forward).parameters
     return next((name for name in ("cache", "past_key_values", "cache_params") if name in parameters), None)
 
 
-def window_of(model: Any) -> int | None:
+def window_of(model: "PreTrainedModel") -> int | None:
     """Return the length of the model's window in tokens, ``None`` if its configuration sets no limit."""
     try:
         window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -58,7 +61,7 @@ def window_of(model: Any) -> int | None:
     return window if window and window > 0 else None
 
 
-def _has_long_rope(model: Any) -> bool:
+def _has_long_rope(model: "PreTrainedModel") -> bool:
     """Return whether the longest row of a call decides the rotary factors of all (Phi-3 and Phi-4-mini)."""
     rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [each for each in rope.values() if isinstance(each, dict)]

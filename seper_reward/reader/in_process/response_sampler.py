@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -36,6 +36,9 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError, attempt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 ALGORITHM = 6  # version of the sampling algorithm and of stored responses, part of cache keys
 _BATCH_TOKENS, _CPU_BATCH_TOKENS = 131_072, 32_768  # default numbers of tokens in the key-value cache
@@ -74,8 +77,8 @@ class ResponseSampler(Sampler):
 
     def __init__(
         self,
-        model: Any,
-        tokenizer: Any,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
         *,
         name: str = "reader",
         options: ReaderOptions = ReaderOptions(),
@@ -192,13 +195,13 @@ class ResponseSampler(Sampler):
         return [found[pair] for pair in zip(prompts, texts, strict=True)]
 
     @classmethod
-    def checked_like(cls, sampler: Sampler, model: Any) -> "ResponseSampler":
+    def checked_like(cls, sampler: Sampler, model: "PreTrainedModel") -> "ResponseSampler":
         """Return a checked sampler with a sampler's options in this process, on a model with the same tokenizer."""
         own = cls(model, sampler.tokenizer, name=sampler.name, **vars(sampler.options))
         own.check()
         return own
 
-    def reading_with(self, model: Any) -> "ResponseSampler":
+    def reading_with(self, model: "PreTrainedModel") -> "ResponseSampler":
         """Return the same sampler on another model with the same tokenizer, once it has passed ``check``."""
         other = copy.copy(self)
         other.__dict__.pop("weights_hash", None)

@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ from seper_reward.reader.tokens import GivenResponse, ResponseEnds
 from seper_reward.runtime.control_tokens import end_tokens as reader_end_tokens
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Leaf, Responses, UnscorableError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _LEAF_ROWS = 128  # tokens of given responses whose log-softmax is computed at once: a row has the vocabulary's size
 
@@ -47,8 +50,8 @@ class RowWriter:
 
     def __init__(
         self,
-        model: Any,
-        tokenizer: Any,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
         name: str,
         options: SamplingOptions,
         end_tokens: Collection[int] | None = None,

@@ -3,10 +3,13 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _ROWS = 128  # tokens whose log-softmax is computed at once: a row has as many numbers as the vocabulary
 
@@ -26,7 +29,7 @@ def places_of(prompts: Sequence[Sequence[int]], spans: Sequence[range]) -> list[
 
 
 def forward(
-    model: Any, *, ends: Sequence[int] | None = None, places: Sequence[Place] = (), **inputs: Any
+    model: "PreTrainedModel", *, ends: Sequence[int] | None = None, places: Sequence[Place] = (), **inputs: Any
 ) -> tuple[Tensor, list[float]]:
     """Call the model once; return its logits, and the natural-log probability of the token of each place.
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from seper_reward.options import Layout
 from seper_reward.reader.in_process.teacher_forcing import forced_log_probs
 from seper_reward.runtime.inference import inference
 from seper_reward.types import Responses, UnscorableError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PROBES = (
     "Question: Who wrote Hamlet?\nAnswer:",
@@ -43,7 +46,7 @@ def greatest_difference(found: Sequence[Tensor], expected: Sequence[Tensor]) -> 
 
 @inference()
 def decoding_problem(
-    model: Any,
+    model: "PreTrainedModel",
     name: str,
     layout: Layout,
     pad_id: int,
@@ -74,7 +77,9 @@ def decoding_problem(
     )
 
 
-def _plain_log_probs(model: Any, prompt: Sequence[int], responses: Sequence[Sequence[int]]) -> list[Tensor]:
+def _plain_log_probs(
+    model: "PreTrainedModel", prompt: Sequence[int], responses: Sequence[Sequence[int]]
+) -> list[Tensor]:
     ids = torch.tensor([[*prompt, *token_ids] for token_ids in responses], device=model.device)
     log_probs = model(input_ids=ids).logits[:, len(prompt) - 1 : -1].float().log_softmax(-1)
     return list(log_probs.gather(-1, ids[:, len(prompt) :, None])[..., 0].cpu())

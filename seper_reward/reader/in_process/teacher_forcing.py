@@ -3,7 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,10 +12,16 @@ from seper_reward.options import Layout
 from seper_reward.reader.in_process.decoding import TreeDecoder, left_pad
 from seper_reward.runtime.inference import inference
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 @inference()
 def forced_log_probs(
-    model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
+    model: "PreTrainedModel",
+    lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]],
+    pad_id: int,
+    layout: Layout,
 ) -> list[list[Tensor]]:
     """Return ``(T,)`` log-probabilities at temperature 1 per continuation; see ``forced_logits``."""
     targets = [tokens for _, continuations in lines for tokens in continuations]
@@ -30,7 +36,10 @@ def forced_log_probs(
 
 @inference()
 def forced_logits(
-    model: Any, lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]], pad_id: int, layout: Layout
+    model: "PreTrainedModel",
+    lines: Sequence[tuple[Sequence[int], Sequence[Sequence[int]]]],
+    pad_id: int,
+    layout: Layout,
 ) -> list[list[Tensor]]:
     """Return the logits ``(T + 1, V)`` of each token of given continuations of prompts, and of the token after them.
 
@@ -48,7 +57,9 @@ def forced_logits(
     return [list(itertools.islice(logits, len(continuations))) for _, continuations in lines]
 
 
-def _one_by_one(model: Any, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int) -> list[Tensor]:
+def _one_by_one(
+    model: "PreTrainedModel", pairs: Sequence[tuple[Sequence[int], Sequence[int]]], pad_id: int
+) -> list[Tensor]:
     ids = [[*prompt, *tokens] for prompt, tokens in pairs]
     input_ids, mask = (tensor.to(model.device) for tensor in left_pad(ids, pad_id))
     # with left padding, all continuations are at the end
