@@ -1,5 +1,6 @@
 """Label how much each passage helps to answer its question."""
 
+import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -95,6 +96,7 @@ def _label(
     with Run(report_to, "label", {**settings, "provenance": run.provenance}, run.folder) as tracked:
         cache = labeler.scorer.cache if labeler.scorer is not None else None
         tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
+        gc.freeze()  # collections otherwise look through the objects of all libraries
         with profiling() as profile:
             summary = run.run(strict=config.strict, on_label=tracker.progress)
         if main_process and report_to != "none":

@@ -33,9 +33,12 @@ def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
 
 
 def _components(linked: Tensor) -> Tensor:
-    from scipy.sparse.csgraph import connected_components
-
-    return torch.from_numpy(connected_components(linked.cpu().numpy())[1]).to(linked.device, torch.long)
+    reached = linked
+    while not torch.equal(wider := (reached.float() @ reached.float()) > 0, reached):
+        reached = wider
+    first = torch.tensor([row.index(True) for row in reached.tolist()], dtype=torch.long)  # members of the clusters
+    ids: Tensor = torch.unique(first, return_inverse=True)[1]
+    return ids.to(linked.device)
 
 
 def _complete(linked: Tensor) -> Tensor:

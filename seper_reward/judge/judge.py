@@ -4,6 +4,7 @@ A rule never calls two texts equal after deleting something that distinguishes a
 parser has read both texts, or if the text lacks a digit or sign of the answer. All else is the model's.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -111,6 +112,30 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
         return True
     if not premise.strip() or not hypothesis.strip():
         return False
+    by_values = bool(signs(premise)) or not _is_words(hypothesis)
+    claim = _by_values(question, premise, hypothesis) if by_values else in_digits(premise)
+    if isinstance(claim, bool):
+        return claim
+    if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
+        if model.name not in _WARNED:
+            _WARNED.add(model.name)
+            say_once(
+                f"the entailment model {model.name} has no words of the script of {unread[0][:40]!r}, so such answers "
+                "count only if they are equal; use judge='reader' for a language that the reader reads, or a "
+                "multilingual model"
+            )
+        return False
+    return Pair(question, claim, in_digits(hypothesis))
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_words(text: str) -> bool:
+    """Return whether a text has neither digits nor signs, which a premise could lack or contradict."""
+    return not (re.search(r"\d", in_digits(text)) or signs(text) or signs(in_digits(text)))
+
+
+def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
+    """Return what values and signs decide, or the premise in which equal values have the hypothesis's spelling."""
     wanted, stated, asked = values_in(hypothesis), values_in(premise), values_in(question)
     value, whole = whole_value(hypothesis), whole_value(premise)
     if not (value and whole):
@@ -143,16 +168,7 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     digits = Counter(_DIGITS.findall(needed))
     if all(digits - Counter(_DIGITS.findall(text)) for text in shown) or signs(needed) - signs(claim):
         return False
-    if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
-        if model.name not in _WARNED:
-            _WARNED.add(model.name)
-            say_once(
-                f"the entailment model {model.name} has no words of the script of {unread[0][:40]!r}, so such answers "
-                "count only if they are equal; use judge='reader' for a language that the reader reads, or a "
-                "multilingual model"
-            )
-        return False
-    return Pair(question, claim, in_digits(hypothesis))
+    return claim
 
 
 def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from seper_reward.options import Baseline, check_choice, check_least, check_template
 from seper_reward.reader.chat import ChatTemplate
-from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.runtime.control_tokens import ControlTokens, token_ids
 from seper_reward.types import Passage, UnscorableError
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ class PromptBuilder:
     def response_texts(self, answers: Sequence[str]) -> list[str]:
         """Return answers as continuations of a prompt: each once, and only answers with a token."""
         texts = map(self.response_text, dict.fromkeys(answers))
-        return [text for text in texts if self._tokenizer(text, add_special_tokens=False).input_ids]
+        return [text for text in texts if token_ids(self._tokenizer, text)]
 
     def _render(self, question: str, passages: Sequence[str]) -> str:
         style = self.style
@@ -265,7 +265,7 @@ class PromptBuilder:
         return Prompt(text, tokenizer(text, add_special_tokens=False, return_offsets_mapping=tokenizer.is_fast))
 
     def _count(self, text: str) -> int:
-        return len(self._tokenizer(text, add_special_tokens=False).input_ids)
+        return len(token_ids(self._tokenizer, text))
 
     def _cut(self, text: str, tokens: int) -> str:
         if not self._tokenizer.is_fast:

@@ -120,7 +120,7 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
     label(scorer, queries[:1], block)
     if scorer.cache or "rollouts" in shape:  # what rollouts answer, and what is read from the cache below
         responses = scorer.responses(queries[1:])
-    for each in (equality, values):  # what an earlier shape has left
+    for each in (equality, values, seper_reward.judge.judge):  # what an earlier shape has left
         for function in vars(each).values():
             if hasattr(function, "cache_clear") and function is not values._registry:
                 function.cache_clear()

@@ -236,3 +236,14 @@ def test_a_script_is_read_if_the_vocabulary_has_its_words():
         assert scorer.reads(text), text
     for text in ("서울", "กรุงเทพ", "東京", "Zürich 東京", "🙂"):
         assert not scorer.reads(text), text
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_columns_are_padded_as_by_the_tokenizer(side):
+    scorer = EntailmentScorer.from_pretrained(options=LoadOptions(device="cpu"))
+    scorer._tokenizer.padding_side = side
+    columns = scorer.encode([Pair("Who?", "Ida Voss", "Ida"), Pair("Where was the old mill?", "in Hallow", "Osk")])
+    wanted = scorer._tokenizer.pad({name: list(rows) for name, rows in columns.items()}, return_tensors="np")
+    found = scorer._padded(columns)
+    assert found.keys() == wanted.keys()
+    assert all((found[name] == wanted[name]).all() for name in found)
