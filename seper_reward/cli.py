@@ -18,7 +18,7 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import seper_reward.options as options
 from seper_reward.runtime.parser import parse_options
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(name: str, command: Command, arguments: list[str]) -> str:
     """Parse the options of a command, import its module and run it; return the next command for the user."""
-    given: Any = arguments
+    given: object = arguments
     if command.options is not None:
         (given,) = parse_options((getattr(options, command.options),), arguments, f"seper-reward {name}")
     following: str = import_module(command.module).command(given)

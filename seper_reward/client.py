@@ -107,7 +107,7 @@ class SePerClient:
         asked = Asked(question, aliases, tuple(map(tuple, passage_sets)))
         return list(unwrap(self.measure([asked])[0]).beliefs)
 
-    def utilities(self, queries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | UnscorableError]:
+    def utilities(self, queries: Sequence[Mapping[str, object]]) -> list[dict[str, Any] | UnscorableError]:
         """Measure the change of the belief in each query's answer by passages or sets of passages.
 
         Args:
@@ -120,7 +120,7 @@ class SePerClient:
         parts = _parts(queries, _json_tokens)
         return [each for part in parts for each in _results(self.post("/utilities", {"queries": part}))]
 
-    def post(self, path: str, body: Any) -> Any:
+    def post(self, path: str, body: object) -> Any:
         """Send a JSON body, with retries, and return the JSON of the response; errors are those of ``measure``."""
         call = _Call(self, path, body)
         while True:
@@ -137,7 +137,7 @@ class SePerClient:
 class _Call:
     """One call: the attempts so far, and the time that is left."""
 
-    def __init__(self, client: SePerClient, path: str, body: Any) -> None:
+    def __init__(self, client: SePerClient, path: str, body: object) -> None:
         self._client, self._path = client, path
         self._content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         self._end = time.monotonic() + client.timeout
@@ -231,7 +231,7 @@ def _json_tokens(query: Mapping[str, Any]) -> int:
     return (len(json.dumps(query)) + sets * len(str(query.get("question", "")))) // _LETTERS + sets
 
 
-def _asked_body(asked: Sequence[Asked]) -> dict[str, Any]:
+def _asked_body(asked: Sequence[Asked]) -> dict[str, object]:
     return {
         "asked": [
             {
@@ -251,7 +251,7 @@ def _results(answer: Mapping[str, Any]) -> list[Any]:
     return [UnscorableError(reason) if result is None else result for result, reason in pairs]
 
 
-def _measured(answer: Mapping[str, Any]) -> list[Measured | UnscorableError]:
+def _measured(answer: Mapping[str, object]) -> list[Measured | UnscorableError]:
     return [
         result
         if isinstance(result, UnscorableError)

@@ -119,7 +119,7 @@ class SePerScorer:
         reader_options: ReaderOptions = ReaderOptions(),
         judge_options: LoadOptions = LoadOptions(),
         engine: EngineOptions | Sequence[str] = (),
-        **sampling: Any,
+        **sampling: object,
     ) -> "SePerScorer":
         """Load both models by name: ``"embedded"``, ``"plain"`` (reader only), a hub id (``ID@REVISION``) or a folder.
 
@@ -203,7 +203,7 @@ class SePerScorer:
         on_cpu = device is not None and device.type == "cpu"
         return 1 if on_cpu or self.sampler.prompts_ahead else 128
 
-    def utilities(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[list[Utility]]:
+    def utilities(self, queries: Sequence[Query | Mapping[str, object]]) -> list[list[Utility]]:
         """Measure ΔSePer of each single passage of each query (arXiv:2503.01478, eq. 11).
 
         Args:
@@ -312,7 +312,7 @@ class SePerScorer:
         """Return the same scorer with another form of the baseline, the prompt without a passage."""
         return self._with(self.reader.with_style(replace(self.reader.prompts.style, baseline=baseline)))
 
-    def with_sampling(self, **changes: Any) -> "SePerScorer":
+    def with_sampling(self, **changes: object) -> "SePerScorer":
         """Return the same scorer with other ``SamplingOptions``, such as another ``seed``."""
         return self._with(self.reader.with_sampling(**changes))
 

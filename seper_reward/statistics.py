@@ -35,7 +35,7 @@ class Statistic:
 
 
 def interval_over_questions(
-    statistic: Callable[[np.ndarray], Any], questions: int, *, resamples: int = 9999, vectorized: bool = False
+    statistic: Callable[[np.ndarray], object], questions: int, *, resamples: int = 9999, vectorized: bool = False
 ) -> list[float] | None:
     """Return the 95 % percentile bootstrap interval of a statistic, over resamples of whole questions.
 
@@ -171,7 +171,7 @@ class PooledPearson:
             return None
         return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
 
-    def described(self, statistic: Callable[[np.ndarray], Any]) -> Statistic:
+    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
         """Return a statistic over all questions, a function of question numbers."""
         return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
@@ -233,7 +233,7 @@ class PooledAuc:
         wins, pairs = (each.diagonal() for each in self._pairs(name, None))
         return mean_over_questions(wins[pairs > 0] / pairs[pairs > 0])
 
-    def described(self, statistic: Callable[[np.ndarray], Any]) -> Statistic:
+    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
         """Return a statistic over all questions, a function of question numbers."""
         return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 

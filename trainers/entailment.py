@@ -82,7 +82,7 @@ def read_pairs(path: str | Path) -> list[LabeledPair]:
     return pairs
 
 
-def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+def three_way_loss(outputs: Any, labels: torch.Tensor, num_items_in_batch: object = None) -> torch.Tensor:
     """Return the mean cross-entropy over pairs, in nats; ``logits`` are ``(B, 3)``, and labels ``(B,)``."""
     log_probs = outputs["logits"].float().log_softmax(-1)  # (B, 3)
     # for the label NOT_ENTAILMENT, neutral and contradiction are one class

@@ -1,7 +1,7 @@
 """Models that recipes train: LoRA adapters and bi-encoders."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peft import LoraConfig, TaskType
 from sentence_transformers import SentenceTransformer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MERGED = "merged"  # in a run's folder: the trained model, if PEFT alone cannot load its adapter
 
 
-def new_lora(task: TaskType, r: int, **more: Any) -> LoraConfig:
+def new_lora(task: TaskType, r: int, **more: object) -> LoraConfig:
     """Return the LoRA settings of all recipes, all linear layers, scaled by 2; further fields override them."""
     return LoraConfig(**{"task_type": task, "r": r, "lora_alpha": 2 * r, "target_modules": "all-linear", **more})
 

@@ -242,7 +242,7 @@ def learn(
         reward.attach(trainer)
     played: dict[str, list[Episode | None]] = {}
 
-    def measure(policy: str) -> dict[str, dict[str, Any]]:
+    def measure(policy: str) -> dict[str, dict[str, object]]:
         played[policy] = play(trainer, reward, questions.test, closed_book)
         results = compare_policies({**played, **rules}, thresholds, policy)
         values = ((f"{name}/{key}", value) for name, row in results.items() for key, value in row.items())

@@ -268,12 +268,12 @@ def _likeliest(belief: Belief, right: bool = False) -> str | None:
     return belief.responses[max(places, key=belief.weights.__getitem__)] if places else None
 
 
-def _answer(text: str) -> dict[str, Any]:
+def _answer(text: str) -> dict[str, object]:
     return {"role": "assistant", "content": text}
 
 
 def row_of(
-    tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, Any]], reply: dict[str, Any], kind: str
+    tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, object]], reply: dict[str, Any], kind: str
 ) -> dict[str, Any]:
     """Return a ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
     prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from datasets import Dataset
@@ -54,7 +53,7 @@ class RerankerArguments(ThisMachine, RerankerDefaults, CrossEncoderTrainingArgum
 def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncoder:
     """Load a cross-encoder with one score per pair, cut to ``pair_tokens``; ``"embedded"`` has a new head."""
     device = "cpu" if no_accelerator() else None
-    options: dict[str, Any] = {"num_labels": 1, "device": device, "max_length": pair_tokens}
+    options: dict[str, object] = {"num_labels": 1, "device": device, "max_length": pair_tokens}
     if name != EMBEDDED:
         return CrossEncoder(name, **options)
     entailment = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))

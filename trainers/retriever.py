@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from datasets import Dataset
 from sentence_transformers import (
@@ -87,7 +86,7 @@ def train_rounds(
     arguments: RetrieverArguments,
     pool: list[Query] | None = None,
     learn: Callable[..., list[dict[str, float]]] | None = None,
-    log: Callable[[Mapping[str, Any]], None] = lambda row: None,
+    log: Callable[[Mapping[str, object]], None] = lambda row: None,
 ) -> SentenceTransformer:
     """Run the unfinished rounds, the first with the candidates in ``pool`` if given; return the trained model.
 
@@ -119,7 +118,7 @@ def train_rounds(
     return model
 
 
-def _save_round(folder: Path, model: SentenceTransformer, done: Mapping[str, Any]) -> None:
+def _save_round(folder: Path, model: SentenceTransformer, done: Mapping[str, object]) -> None:
     model.save_pretrained(str(folder / "model"), create_model_card=False)
     write_json(folder / "round.json", done)
 

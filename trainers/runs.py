@@ -70,7 +70,7 @@ def tracked_run(config: Any, arguments: TrainingArguments, kind: str) -> Iterato
         yield run
 
 
-def claim_run(config: Any, arguments: TrainingArguments, incidental: Container[str], **decides: Any) -> None:
+def claim_run(config: Any, arguments: TrainingArguments, incidental: Container[str], **decides: object) -> None:
     """Write all that decides the result into the run's folder, or raise ``ValueError`` if it has other content."""
     given = {name: value for name, value in arguments.to_dict().items() if not name.startswith(_INCIDENTAL)}
     settings = {name: value for name, value in {**asdict(config), **given}.items() if name not in incidental}

@@ -418,7 +418,7 @@ def _step_result(rows: Sequence[Answered], place: int) -> StepResult:
     )
 
 
-def _trace_row(answered: Answered) -> dict[str, Any]:
+def _trace_row(answered: Answered) -> dict[str, object]:
     trace = answered.trace
     steps = [
         {"did": step.did, "query": step.query, "passages": [each.id for each in step.passages], "gain": rounded(gain)}

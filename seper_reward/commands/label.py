@@ -88,8 +88,8 @@ def _start_line(config: LabelOptions, questions: int, passages: int, finished: i
 
 
 def _label(
-    run: LabelRun, labeler: PassageLabeler, config: LabelOptions, settings: Mapping[str, Any]
-) -> dict[str, Any]:
+    run: LabelRun, labeler: PassageLabeler, config: LabelOptions, settings: Mapping[str, object]
+) -> dict[str, object]:
     """Finish a labelling run, and report the results to trackers and the user; return the summary."""
     main_process = process_state().is_main_process
     report_to = "none" if run.complete else config.report_to
@@ -108,7 +108,7 @@ def _label(
     return summary
 
 
-def after_labels(summary: Mapping[str, Any], folder: Path, labeler: str) -> str:
+def after_labels(summary: Mapping[str, object], folder: Path, labeler: str) -> str:
     """Return the next command for a label folder: a page if labels are of beliefs, else an export.
 
     Raises ``ValueError`` if no question has labels.

@@ -180,7 +180,7 @@ def as_answers(
     return tuple(spellings.values())
 
 
-def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers:
+def read_answers(row: Iterable[object], text: Callable[[object, str], str]) -> Answers:
     """Return the aliases of an answer in a row as a tuple, without missing ones (``is_missing``).
 
     ``text`` returns a value, given with its name for errors, as a text. Raises ``BadRowError`` if an alias is a list.
@@ -195,7 +195,7 @@ def read_answers(row: Iterable[Any], text: Callable[[Any, str], str]) -> Answers
     return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
 
 
-def is_list(value: Any) -> bool:
+def is_list(value: object) -> bool:
     """Return whether a value of a row is a list, an array or the like, not a text or an object."""
     return isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 

@@ -42,7 +42,7 @@ def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]
         raise BadRowError(f"expected a row of {layout} ({error!r}), got {shown(dict(row))}") from error
 
 
-def check_columns(rows: Sequence[Any], source: str, needed: Collection[str], columns: Columns) -> None:
+def check_columns(rows: Sequence[object], source: str, needed: Collection[str], columns: Columns) -> None:
     """Raise ``ValueError`` if all of the first rows lack a column of a needed field, or one that the user named."""
     objects = [plain(row) for row in rows if isinstance(row, Mapping)]
     listed = f"the columns {', '.join(dict.fromkeys(str(name) for row in objects for name in row))}"
@@ -83,13 +83,13 @@ def _has_object(row: Row, name: str, key: str) -> bool:
     return isinstance(row.get(name), Mapping) and key in row[name]
 
 
-def _squad(row: Row) -> dict[str, Any]:
+def _squad(row: Row) -> dict[str, object]:
     passage = _marked_passage(row["context"], True, row.get("title"))
     own = _without(row, "answers", "context", "title")
     return {**own, "answers": _texts(row["answers"]["text"]), "passages": [passage]}
 
 
-def _hotpotqa(row: Row) -> dict[str, Any]:
+def _hotpotqa(row: Row) -> dict[str, object]:
     facts, context = row["supporting_facts"], row["context"]
     supporting = set(facts["title"] if isinstance(facts, Mapping) else (title for title, _ in facts))
     if isinstance(context, Mapping):  # on the hub; files have pairs
@@ -102,7 +102,7 @@ def _hotpotqa(row: Row) -> dict[str, Any]:
     return {**own, "answers": row["answer"], "passages": passages}
 
 
-def _ms_marco(row: Row) -> dict[str, Any]:
+def _ms_marco(row: Row) -> dict[str, object]:
     marked = zip(row["passages"]["passage_text"], row["passages"]["is_selected"], strict=True)
     return {
         **_without(row, "query", "query_id"),
@@ -113,7 +113,7 @@ def _ms_marco(row: Row) -> dict[str, Any]:
     }
 
 
-def _beir(row: Row) -> dict[str, Any]:
+def _beir(row: Row) -> dict[str, object]:
     metadata = row.get("metadata")
     sources = [row, metadata] if isinstance(metadata, Mapping) else [row]
     answers = [source[name] for source in sources for name in ("answers", "answer") if source.get(name) is not None]
@@ -135,15 +135,15 @@ _LAYOUTS: Mapping[str, tuple[Callable[[Row], bool], Callable[[Row], dict[str, An
 }
 
 
-def _without(row: Row, *columns: str) -> dict[str, Any]:
+def _without(row: Row, *columns: str) -> dict[str, object]:
     return {name: value for name, value in row.items() if name not in columns}
 
 
-def _texts(value: Any) -> list[Any]:
+def _texts(value: Any) -> list[object]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _marked_passage(text: Any, relevant: bool, title: Any = "") -> dict[str, Any]:
+def _marked_passage(text: object, relevant: bool, title: object = "") -> dict[str, object]:
     return {"title": title, "text": text, "relevant": relevant}
 
 
@@ -151,7 +151,7 @@ def _paths(columns: Columns) -> dict[str, tuple[str, ...]]:
     return {name: (each,) if isinstance(each, str) else tuple(each) for name, each in columns.items()}
 
 
-def _joined(values: Sequence[Any]) -> Any:
+def _joined(values: Sequence[object]) -> object:
     """Return the value of one column, or those of several as one list."""
     if len(values) == 1:
         return values[0]
@@ -159,7 +159,7 @@ def _joined(values: Sequence[Any]) -> Any:
     return [each for each in itertools.chain.from_iterable(lists) if not is_missing(each)]
 
 
-def _has(value: Any, path: str) -> bool:
+def _has(value: object, path: str) -> bool:
     """Return whether there may be a value at a dotted path: whether none of its names is unknown."""
     if isinstance(value, list):
         return not value or any(_has(item, path) for item in value)
@@ -169,7 +169,7 @@ def _has(value: Any, path: str) -> bool:
     return path in value or (bool(rest) and name in value and _has(value[name], rest))
 
 
-def _value_at(value: Any, path: str) -> Any:
+def _value_at(value: object, path: str) -> object:
     """Return the value at a dotted path; ``None`` if there is none."""
     if isinstance(value, list):
         return [_value_at(item, path) for item in value]

@@ -57,7 +57,7 @@ class Input:
 
 
 def read_queries(
-    source: str | Path | Iterable[Any],
+    source: str | Path | Iterable[object],
     corpus: Mapping[str, Passage] | None = None,
     options: InputOptions = InputOptions(),
     *,
@@ -213,7 +213,7 @@ def _passages(
     return passages
 
 
-def _passage(value: Any, position: int, corpus: Mapping[str, Passage] | None) -> Passage:
+def _passage(value: object, position: int, corpus: Mapping[str, Passage] | None) -> Passage:
     name = f"passages[{position}]"
     if not isinstance(value, Mapping):
         if is_list(value):
@@ -243,7 +243,7 @@ def _numbered(passage: Passage, position: int, corpus: Mapping[str, Passage] | N
     return replace(passage, id=content_key(position, passage.title, passage.text)[:16] if clashes else str(position))
 
 
-def _identifier(value: Any, name: str) -> str:
+def _identifier(value: object, name: str) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # columns with missing values turn 7 into 7.0
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -251,7 +251,7 @@ def _identifier(value: Any, name: str) -> str:
     return encodable(str(value), name)
 
 
-def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dict[str, Any]:
+def _metadata(row: Mapping[str, Any], ours: set[str | None], prefix: str) -> dict[str, object]:
     """Return the other fields of a row, which must be writable as strict JSON in UTF-8."""
     metadata = {key: value for key, value in row.items() if key not in ours}
     if isinstance(metadata.get(METADATA), Mapping):  # as in label rows

@@ -41,7 +41,7 @@ class BrokenRow:
     text: str
 
 
-def read_rows(source: str | Path | Iterable[Any]) -> Iterator[tuple[str, Any]]:
+def read_rows(source: str | Path | Iterable[object]) -> Iterator[tuple[str, Any]]:
     """Yield ``(where, row)`` of a file, a dataset (``open_dataset``) or an iterable; ``BrokenRow`` for a wrong line.
 
     Raises ``OSError`` if the source cannot be read, ``ValueError`` if the format is unknown, or the split is missing.
@@ -78,7 +78,7 @@ def read_valid_rows(path: str | Path) -> Iterator[tuple[str, Mapping[str, Any]]]
         yield where, row
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     r"""Return whether a value stands for none: ``None``, NaN, a text without a visible character, or ``"nan"``.
 
     >>> [is_missing(value) for value in (None, float("nan"), " ", "\u200b", "NULL", "none", "?", 0)]
@@ -89,7 +89,7 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def is_empty_passage(value: Any) -> bool:
+def is_empty_passage(value: object) -> bool:
     """Return whether a value of ``passages`` has an empty text, and no id that stands for a text of a corpus."""
     if not isinstance(value, Mapping):
         return is_missing(value)
@@ -97,12 +97,12 @@ def is_empty_passage(value: Any) -> bool:
     return "text" in value and not has_id and is_missing(value["text"]) and is_missing(value.get("title"))
 
 
-def id_field_of(row: Mapping[str, Any], names: Sequence[str]) -> str | None:
+def id_field_of(row: Mapping[str, object], names: Sequence[str]) -> str | None:
     """Return the first name whose field is not empty."""
     return next((name for name in names if not is_missing(row.get(name))), None)
 
 
-def as_text(value: Any, name: str) -> str:
+def as_text(value: object, name: str) -> str:
     """Return a text or a number as a stripped text.
 
     >>> as_text(" Ida ", "answers[0]"), as_text(1912.0, "answers[0]"), as_text(0.5, "answers[0]")
@@ -128,7 +128,7 @@ def encodable(text: str, name: str) -> str:
     return text
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value with arrays as lists and NaN as ``None``, as rows of pandas and numpy need."""
     if isinstance(value, Mapping):
         return {name: plain(each) for name, each in value.items()}
@@ -140,7 +140,7 @@ def plain(value: Any) -> Any:
     return None if is_none else value
 
 
-def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
+def _json_rows(path: Path) -> Iterator[tuple[str, object]]:
     with open_bytes(path) as lines, _gzip_errors(path):
         text = lines.read()
     try:
@@ -164,7 +164,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Any]]:
     yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, 1))
 
 
-def _squad_rows(document: Mapping[str, Any]) -> list[Any]:
+def _squad_rows(document: Mapping[str, object]) -> list[object]:
     """Return the questions of SQuAD's own JSON file as rows of the hub; no rows for other documents."""
     articles = document.get("data")
     if not isinstance(articles, list) or not all("paragraphs" in article for article in articles):
@@ -183,13 +183,13 @@ def _squad_rows(document: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+def _json_lines(path: Path) -> Iterator[tuple[str, object]]:
     with open_bytes(path) as lines:
         for number, line in enumerate(_whole_lines(lines, path), 1):
             if not line.strip():
                 continue
             start = line[:200].decode("utf-8", "replace")
-            row: Any
+            row: object
             try:
                 if len(line) > _MOST_BYTES:
                     raise ValueError(f"more than {_MOST_BYTES} bytes")
@@ -203,7 +203,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"{path}, line {number}", row
 
 
-def _from_cells(row: Mapping[str, Any]) -> Mapping[str, Any] | BrokenRow:
+def _from_cells(row: Mapping[str, object]) -> Mapping[str, object] | BrokenRow:
     """Return a row of a table with the lists and objects that its cells state as texts."""
     start = ",".join(map(str, row.values()))[:200]
     if row.get(NO_COLUMN) is not None:
@@ -237,13 +237,13 @@ def cell_value(cell: str) -> Any:
     return value
 
 
-def stated_list(value: Any) -> Any:
+def stated_list(value: object) -> Any:
     """Parse a list of texts, or of lists of them, that is written as one text, as in PopQA; return other values."""
     found = cell_value(value) if isinstance(value, str) else None
     return found if _has_texts_only(found) else value
 
 
-def _has_texts_only(value: Any) -> bool:
+def _has_texts_only(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) or _has_texts_only(each) for each in value)
 
 
@@ -267,7 +267,7 @@ def _gzip_errors(path: Path) -> Iterator[None]:
         raise OSError(f"{path}: expected gzip ({error}); rename it or copy it again") from error
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value for an error message: with its type, and cut after 80 characters."""
     text = "nothing" if value is None else f"{value!r} ({type(value).__name__})"
     return text if len(text) <= 80 else text[:80] + "…"

@@ -87,7 +87,7 @@ def open_dataset(source: str) -> Iterable[Any]:
 
     name, _, split = (source, "", "") if Path(source).exists() else source.partition(":")
     saved = any((Path(name) / each).is_file() for each in SAVED)
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if not Path(name).is_dir():
         hub = _HUB_ID.fullmatch(source)
         if hub is None:
@@ -104,7 +104,7 @@ def open_dataset(source: str) -> Iterable[Any]:
         return choose_split(rows, name if saved else source, split)
     if saved and split:
         raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
-    found: Iterable[Any] = rows
+    found: Iterable[object] = rows
     return found
 
 

@@ -204,11 +204,11 @@ def _first(row: Mapping[str, object], names: Sequence[str]) -> Any:
     return None
 
 
-def _is_user_message(message: Any) -> bool:
+def _is_user_message(message: object) -> bool:
     return isinstance(message, Mapping) and message.get("role") == "user"
 
 
-def _last_question(prompt: Any) -> str | None:
+def _last_question(prompt: object) -> str | None:
     """Return the user's last message of a prompt, or the rest after the last ``Question:`` of a text."""
     if isinstance(prompt, list):
         said = [text_of(each) for each in prompt if _is_user_message(each)]

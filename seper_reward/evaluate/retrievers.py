@@ -208,7 +208,7 @@ def _answer_questions(
         yield _Question(query, own, row, right)
 
 
-def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, Any]:
+def _columns(name: str, k: int, rows: Sequence[_Question], relevant_from: int) -> dict[str, object]:
     """Return ``(Q,)`` values of each measure and of the accuracy; NaN for questions without a relevant passage."""
     lists = [row.lists[name][:k] for row in rows]
     gains = [gold_relevance(row.query) for row in rows]
@@ -240,7 +240,7 @@ def _retriever_row(name: str, k: int, columns: Mapping[str, Any]) -> RetrieverRo
     )
 
 
-def _orders(columns: Sequence[Mapping[str, Any]]) -> dict[str, Statistic]:
+def _orders(columns: Sequence[Mapping[str, object]]) -> dict[str, Statistic]:
     """Return by measure the correlation of the retrievers' order with their order by accuracy."""
     accuracy = np.stack([each["accuracy"] for each in columns])
     found = {}

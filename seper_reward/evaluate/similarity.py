@@ -34,7 +34,7 @@ class Encoder:
         # the first and the last token are BERT's special tokens
         return [bertscore_f1(*(tokens[texts[text]][1:-1].float().cpu() for text in pair)) for pair in pairs]
 
-    def _encode(self, pairs: Sequence[Pair], **options: Any) -> tuple[dict[str, int], Any]:
+    def _encode(self, pairs: Sequence[Pair], **options: object) -> tuple[dict[str, int], Any]:
         texts = sorted({text for pair in pairs for text in pair})
         place = {text: at for at, text in enumerate(texts)}
         return place, self._model.encode(texts, show_progress_bar=False, **options) if texts else []

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-def relative_win_ratios(right: np.ndarray, among: Any = True) -> np.ndarray:
+def relative_win_ratios(right: np.ndarray, among: ArrayLike = True) -> np.ndarray:
     """Return the share of each source's wrong answers that each other source answers right (eq. 1; 5 for one error).
 
     ``right`` is ``(R, Q)``: whether each source leads to the right answer, or avoids an error; ``among``, ``(R, Q)``,

@@ -331,7 +331,7 @@ def _registry() -> Any:
     return pint.UnitRegistry(cache_folder=":auto:")
 
 
-def _converted(number: float, step: float, kind: str, unit: Any) -> Reading:
+def _converted(number: float, step: float, kind: str, unit: object) -> Reading:
     if isinstance(unit, float):
         return Reading(kind, (number * unit,))
     base = _registry().Quantity(number, unit).to_base_units().magnitude

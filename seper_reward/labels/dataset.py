@@ -138,7 +138,7 @@ class Labeler:
 
 
 def _label_rows(
-    rows: Iterable[Any],
+    rows: Iterable[object],
     labeler: PassageLabeler,
     label_all: Callable[[PassageLabeler, list[Query]], Iterator[loop.Found]],
     columns: Columns,
@@ -148,11 +148,11 @@ def _label_rows(
     needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
     check_columns(list(itertools.islice(rows, _FIRST_ROWS)), "the dataset", needed, columns)
 
-    def parse(row: Any) -> Query:
+    def parse(row: object) -> Query:
         ours = as_ours(row, columns) if isinstance(row, Mapping) else row
         return as_query(ours, answers_needed=labeler.needs_answers)
 
-    def found(place: int, act: Callable[[], Any]) -> Any:
+    def found(place: int, act: Callable[[], object]) -> Any:
         value = attempt(act)
         if strict and isinstance(value, UnscorableError):
             raise type(value)(f"row {place}: {value}") from value

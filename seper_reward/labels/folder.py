@@ -77,7 +77,7 @@ class LabelFolder:
         if self._lock is not None:
             self._lock.close()
 
-    def claim(self, provenance: dict[str, Any], *, dry_run: bool) -> tuple[bool, set[str], dict[str, Any]]:
+    def claim(self, provenance: dict[str, object], *, dry_run: bool) -> tuple[bool, set[str], dict[str, Any]]:
         """Lock the folder (not for a ``dry_run``), and compare provenance.
 
         Returns whether all the work is done, else the finished blocks, and the folder's provenance. Raises
@@ -125,7 +125,7 @@ class LabelFolder:
             return False
         return True
 
-    def write(self, name: str, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, name: str, rows: Sequence[Mapping[str, object]], rejected: Sequence[Mapping[str, object]]) -> None:
         """Write a block, whole or not at all; rows must be strict JSON, without NaN."""
         sums = self._sums(rows)
         head = {
@@ -146,7 +146,7 @@ class LabelFolder:
             time.sleep(1)
         return lost
 
-    def publish(self, rejected: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def publish(self, rejected: Iterable[Mapping[str, object]]) -> dict[str, Any]:
         """Copy the rows of all blocks to the files of a finished run, ``summary.json`` last; return the summary."""
         sums: Sums = Counter()
         for name in self._names.labels:
@@ -181,7 +181,7 @@ class LabelFolder:
         rows = (row for file in label_files(self.path) for row in read_lines(file))
         return self._summary(self._sums(rows), written_hashes(self.path))
 
-    def _summary(self, sums: Sums, hashes: Mapping[str, Any]) -> dict[str, Any]:
+    def _summary(self, sums: Sums, hashes: Mapping[str, object]) -> dict[str, object]:
         rejected = sum(1 for _ in read_lines(self.path / REJECTED))
         summary = {"label": self._column, "margin": self._margin, **summary_of(sums, self._column, rejected)}
         if (self.path / PLACEBO).is_file():
@@ -216,7 +216,7 @@ class LabelFolder:
     def _file(self, name: str) -> Path:
         return self._progress / f"{name}.jsonl"
 
-    def _read(self, name: str) -> tuple[dict[str, Any], list[bytes]] | None:
+    def _read(self, name: str) -> tuple[dict[str, object], list[bytes]] | None:
         """Return the head and the rows of a block; ``None`` if it is absent or damaged."""
         path = self._file(name)
         if not path.is_file():
@@ -239,10 +239,10 @@ class LabelFolder:
     def _head(self, name: str) -> dict[str, Any]:
         with self._file(name).open("rb") as file:
             file.readline()
-            head: dict[str, Any] = json.loads(file.readline())
+            head: dict[str, object] = json.loads(file.readline())
         return head
 
-    def _sums(self, rows: Iterable[Mapping[str, Any]]) -> Sums:
+    def _sums(self, rows: Iterable[Mapping[str, object]]) -> Sums:
         return sum_labels((labeled_query(row, self._column) for row in rows), self._column, self._margin)
 
 

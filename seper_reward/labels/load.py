@@ -39,7 +39,7 @@ class Labels:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Labels":
+    def from_rows(cls, rows: Iterable[Mapping[str, object]]) -> "Labels":
         """Return the labels in the rows of a dataset, such as the result of ``label``."""
         return cls([without_none(row) for row in rows])
 
@@ -104,7 +104,7 @@ class Labels:
         from pandas import DataFrame
 
         of_passages = {name for row in self.rows for passage in row["passages"] for name in _plain(passage)}
-        table: list[dict[str, Any]] = []
+        table: list[dict[str, object]] = []
         for row in self.rows:
             question = {"id": row["id"], "question": row["question"], "answer": (row["answers"] or [""])[0]}
             for name, value in (_plain(row) | _plain(row.get("baseline", {}), "baseline_")).items():
@@ -137,7 +137,7 @@ def load_labels(source: str | Path) -> Labels:
     return Labels(rows if lines or str(source).endswith(LABELS) else list(map(without_none, rows)), *told)
 
 
-def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _plain(row: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     """Return the fields of a row, and of the input, that are numbers, texts or null."""
     others = {name: value for name, value in (row.get(METADATA) or {}).items() if name not in row}
     return {

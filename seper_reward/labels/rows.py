@@ -291,7 +291,7 @@ def _response_rows(belief: Belief) -> dict[str, object]:
     }
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: object) -> Any:
     """Round the floats in a JSON-able value; tuples become lists; ``UnscorableError`` for NaN and infinity."""
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -94,7 +94,7 @@ class LabelRun:
         labeler: PassageLabeler,
         queries: Sequence[Query],
         rejected: Sequence[Rejected] = (),
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
         block: int | None = None,
         margin: float = MARGIN,
         dry_run: bool = False,
@@ -164,8 +164,8 @@ class LabelRun:
         if not left:
             return
         taken: deque[int] = deque()
-        rows: list[Mapping[str, Any]] = []
-        rejected: list[Mapping[str, Any]] = []
+        rows: list[Mapping[str, object]] = []
+        rejected: list[Mapping[str, object]] = []
 
         def batches() -> Iterator[Sequence[Query]]:
             for at in left:
@@ -197,7 +197,7 @@ class LabelRun:
                 # assumes that all processes label at the same rate
                 bar.update(min(state.num_processes, total - bar.n))
 
-    def _publish(self) -> dict[str, Any]:
+    def _publish(self) -> dict[str, object]:
         lost = self._files.missing(_PATIENCE if process_state().num_processes > 1 else 0)
         works = (self._labelling, self._placebo)
         missing = [(work, work.blocks[at]) for work in works for at, name in enumerate(work.names) if name in lost]

@@ -67,7 +67,7 @@ def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float) -> S
 def summary_of(sums: Sums, column: str, rejected: int) -> dict[str, Any]:
     """Return the summary of counts and sums, see ``summarize``."""
 
-    def counted(*names: str) -> dict[str, Any]:
+    def counted(*names: str) -> dict[str, object]:
         return {name: sums[(name,)] for name in names}
 
     groups: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
@@ -84,7 +84,7 @@ def summary_of(sums: Sums, column: str, rejected: int) -> dict[str, Any]:
     }
 
 
-def _group(sums: Mapping[tuple[str, ...], float], column: str) -> dict[str, Any]:
+def _group(sums: Mapping[tuple[str, ...], float], column: str) -> dict[str, object]:
     counts = {role: sums["passages", role] for name, *roles in sorted(sums) if name == "passages" for role in roles}
     seper = {"baseline_seper": sums["baseline_seper",] / sums["baselines",]} if ("baselines",) in sums else {}
     return {
@@ -172,7 +172,7 @@ def _response_counts(labeled: LabeledQuery) -> dict[str, int]:
     }
 
 
-def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, Any]], bool]) -> bool:
+def _half(rows: Sequence[Mapping[str, Any]], condition: Callable[[Mapping[str, object]], bool]) -> bool:
     """Return whether at least half of the drawn responses meet a condition."""
     return bool(2 * sum(row["count"] for row in rows if condition(row)) >= sum(row["count"] for row in rows))
 

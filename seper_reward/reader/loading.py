@@ -211,7 +211,7 @@ def embedded_reader_folder() -> Path:
     return target
 
 
-def _config(source: str | Path, hub: dict[str, Any]) -> Any:
+def _config(source: str | Path, hub: dict[str, object]) -> object:
     """Return a model's configuration; ``None`` if it has none, like an adapter on the hub."""
     from transformers import AutoConfig
 
@@ -221,7 +221,7 @@ def _config(source: str | Path, hub: dict[str, Any]) -> Any:
         return None
 
 
-def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ...], dict[str, Any]]:
+def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ...], dict[str, object]]:
     """Return a reader's folder or hub id, its adapters, innermost first, and the hub's keyword arguments."""
     if name == PLAIN:
         return embedded_reader_folder(), (), {}

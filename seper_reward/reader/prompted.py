@@ -164,7 +164,7 @@ class PromptedReader:
                 wanted = [wanted[at] for at in self.cache.missing(keys)]
             self.sampler.expect(wanted)
 
-    def _keys(self, requests: Sequence[Request]) -> list[tuple[Any, ...]]:
+    def _keys(self, requests: Sequence[Request]) -> list[tuple[object, ...]]:
         sampling = self.sampling
         return [(sampling, each.prompt, each.question or None, *each.answers) for each in requests]
 

@@ -85,7 +85,7 @@ class Sampler(Protocol):
         special: int = self.tokenizer.num_special_tokens_to_add()
         return self.window - self.options.max_new_tokens - special
 
-    def encode(self, prompt: str, encoding: Any = None) -> list[int]:
+    def encode(self, prompt: str, encoding: object = None) -> list[int]:
         """Return the token ids of a prompt that leaves room for a whole response; see ``encode_prompt``."""
         return encode_prompt(self.tokenizer, prompt, self.window - self.options.max_new_tokens, encoding)
 

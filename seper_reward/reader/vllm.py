@@ -88,7 +88,7 @@ class VLLMSampler(Sampler):
         self._end_tokens = end_tokens(SimpleNamespace(generation_config=generation), tokenizer)
         self._ends = ResponseEnds(tokenizer, self.options, self._end_tokens, len(tokenizer))
         self._queued: dict[Request, _Queued | UnscorableError] = {}
-        self._done: dict[str, Any] = {}
+        self._done: dict[str, object] = {}
         self._lock = threading.RLock()  # threads of rewards share the queue
 
     @classmethod
@@ -97,7 +97,7 @@ class VLLMSampler(Sampler):
         reader: str,
         options: ReaderOptions = ReaderOptions(),
         engine: EngineOptions = EngineOptions(["vllm"]),
-        **sampling: Any,
+        **sampling: object,
     ) -> "VLLMSampler":
         """Load the reader into vLLM on this process's accelerators, with the errors of ``load_reader``."""
         vllm = need("vllm", "vllm")
@@ -190,12 +190,12 @@ class VLLMSampler(Sampler):
         params = [*readings[0], self._drawing(request.prompt, count, self.options.max_new_tokens), *readings[1]]
         return _Queued(ids, span, given, self._enqueue(prompts, params))
 
-    def _enqueue(self, prompts: Sequence[list[int]], params: Sequence[Any]) -> tuple[str, ...]:
+    def _enqueue(self, prompts: Sequence[list[int]], params: Sequence[object]) -> tuple[str, ...]:
         inputs = [{"prompt_token_ids": ids} for ids in prompts]
         names = self._llm.enqueue(inputs, list(params), use_tqdm=False) if inputs else []
         return tuple(name.partition("-")[0] for name in names)  # outputs have no random suffix
 
-    def _params(self, **given: Any) -> Any:
+    def _params(self, **given: object) -> object:
         return self._vllm.SamplingParams(
             **given, output_kind=self._vllm.sampling_params.RequestOutputKind.FINAL_ONLY, repetition_penalty=1.0
         )
@@ -204,7 +204,7 @@ class VLLMSampler(Sampler):
         """Return the tokens of a given response and an end; the row of the end has the likeliest tokens there."""
         return [*given.read, min(self._end_tokens, default=0)]
 
-    def _reading(self, likeliest: int = 0, use_cache: bool = True) -> Any:
+    def _reading(self, likeliest: int = 0, use_cache: bool = True) -> object:
         """Return parameters that read log-probabilities of a prompt's tokens, and of the likeliest at each place.
 
         They ask for none of the drawn token: vLLM would decode as many tokens for each token of all other requests.
@@ -218,7 +218,7 @@ class VLLMSampler(Sampler):
             detokenize=False,  # rows of cached tokens are noise, not tokens
         )
 
-    def _drawing(self, noise: str, count: int, longest: int) -> Any:
+    def _drawing(self, noise: str, count: int, longest: int) -> object:
         options = self.options
         return self._params(
             n=count,
@@ -262,12 +262,12 @@ class VLLMSampler(Sampler):
         text = self._ends.decode(row.tokens) if cut is None else cut
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
-    def _leaf(self, ids: list[int], given: GivenResponse, output: Any) -> Leaf:
+    def _leaf(self, ids: list[int], given: GivenResponse, output: object) -> Leaf:
         *rows, after = self._rows(ids, self._closed(given), output, _NEXT_TOKENS)
         log_probs = [row[token].logprob for row, token in zip(rows, given.read, strict=True)]
         return leaf_before(given, log_probs, {token: each.logprob for token, each in after.items()})
 
-    def _read(self, ids: list[int], tokens: Sequence[int], output: Any) -> list[float]:
+    def _read(self, ids: list[int], tokens: Sequence[int], output: object) -> list[float]:
         return [row[token].logprob for row, token in zip(self._rows(ids, tokens, output), tokens, strict=True)]
 
     def _rows(self, ids: list[int], tokens: Sequence[int], output: Any, likeliest: int = 0) -> list[dict[int, Any]]:

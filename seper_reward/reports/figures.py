@@ -74,7 +74,7 @@ def new_figure(width: float, height: float) -> Any:
     return need("matplotlib.figure", "figures").Figure(figsize=(width, height), layout="constrained")
 
 
-def legend_beside(axes: Any, **options: Any) -> None:
+def legend_beside(axes: Any, **options: object) -> None:
     """Put the legend of the last panel to the right of it, so it covers nothing."""
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), **options)
 

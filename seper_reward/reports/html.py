@@ -216,7 +216,7 @@ def _provenance(folder: Path, provenance: Mapping[str, object]) -> dict[str, obj
     }
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     """Return a setting as it is in the JSON file, texts without quotes."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -229,7 +229,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: dict[str, Callable[[Any], Any]] = {
+    filters: dict[str, Callable[[Any], object]] = {
         "signed": lambda value: f"{value:+.2f}".replace("-", "−"),
         "share": lambda value: f"{100 * value:.0f} %",
         "plain": lambda value: f"{value:g}".replace("-", "−"),

@@ -29,14 +29,14 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return _layout(header, rows, "github", "left")
 
 
-def measures_table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def measures_table(found: Mapping[str, Mapping[str, object]]) -> str:
     """Return a Markdown table with one row per number of the first name, and one column per name."""
     first = next(iter(found.values()))
     keys = [key for key, value in first.items() if value is None or center(value) is not None]
     return markdown_table(["", *found], [[key, *(cell(row.get(key)) for row in found.values())] for key in keys])
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """Return a value as text: a number with 3 decimals, ``{"mean", "sd"}`` as mean ± sd, ``None`` as a dash."""
     if value is None:
         return "–"
@@ -191,7 +191,7 @@ def _layout(header: Sequence[str], rows: Iterable[Sequence[object]], style: str,
     )
 
 
-def center(value: Any) -> float | None:
+def center(value: object) -> float | None:
     """Return a number, or the mean of ``{"mean", "sd"}``; ``None`` for other values."""
     if isinstance(value, Mapping):
         return value.get("mean")

@@ -41,7 +41,7 @@ class Run:
         self,
         report_to: str | Sequence[str],
         job_type: str,
-        config: Mapping[str, Any],
+        config: Mapping[str, object],
         folder: Path | None = None,
         name: str | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Run:
         if self._tracker is not None:
             self._tracker.tracker.finish(**({} if kind is None else {"exit_code": 1}))
 
-    def log(self, row: Mapping[str, Any]) -> None:
+    def log(self, row: Mapping[str, object]) -> None:
         """Log numbers; ``None`` is left out. W&B counts steps itself, also in resumed runs."""
         if self._tracker is not None:
             self._tracker.log({name: value for name, value in row.items() if value is not None})
@@ -89,7 +89,7 @@ class Run:
         if self._tracker is not None:
             self._tracker.log({f"histogram/{name}": self._wandb.Histogram(list(values))})
 
-    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def table(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Log rows with equal keys as a table; values other than numbers and texts are converted to text."""
         if self._tracker is not None and rows:
             kinds = (int, float, str, type(None))
@@ -105,12 +105,12 @@ class Run:
             plot(path)
             self._tracker.log({name: self._wandb.Image(str(path))})
 
-    def summary(self, values: Mapping[str, Any]) -> None:
+    def summary(self, values: Mapping[str, object]) -> None:
         """Set the run's summary."""
         if self._tracker is not None:
             self._tracker.tracker.summary.update(dict(values))
 
-    def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, Any] | None = None) -> None:
+    def artifact(self, name: str, kind: str, paths: Sequence[Path], about: Mapping[str, object] | None = None) -> None:
         """Log files and folders as one artifact, with ``kind`` as its type and ``about`` as its metadata."""
         if self._tracker is not None:
             artifact = self._wandb.Artifact(name, type=kind, metadata=dict(about or {}))
@@ -139,11 +139,11 @@ class LabelTracker:
             record |= {"cache/hits": self._cache.hits, "cache/misses": self._cache.misses}
         self._run.log(record)
 
-    def finish(self, summary: Mapping[str, Any], folder: Path) -> None:
+    def finish(self, summary: Mapping[str, object], folder: Path) -> None:
         """Log histograms, a table of examples with clusters, the summary and the files of the folder."""
         files, column = label_files(folder), self._column
         baselines, labels, gains = array("d"), array("d"), array("d")
-        examples: list[dict[str, Any]] = []
+        examples: list[dict[str, object]] = []
         for at, line in enumerate(row for file in files for row in read_lines(file)):
             row = labeled_query(line, column)
             baselines.extend([] if row.baseline_seper is None else [row.baseline_seper])
@@ -163,7 +163,7 @@ class LabelTracker:
         self._run.artifact("labels", "dataset", [*files, *(folder / name for name in names)], summary)
 
 
-def _example(labeled: LabeledQuery, place: int, column: str) -> dict[str, Any]:
+def _example(labeled: LabeledQuery, place: int, column: str) -> dict[str, object]:
     query, passage, fields = labeled.query, labeled.query.passages[place], labeled.details[place]
     example = {
         "id": query.id,

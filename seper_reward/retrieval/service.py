@@ -73,7 +73,7 @@ class SearchService:
             raise ConnectionError(f"{self.url} returned a response of another form: {error}") from error
 
 
-def passages_in(answer: Any) -> tuple[Passage, ...]:
+def passages_in(answer: object) -> tuple[Passage, ...]:
     """Return the passages with text in a service's JSON; raise ``ValueError`` for a form not in ``SearchService``.
 
     >>> passages_in({"results": [{"document": {"id": 7, "contents": "The mill burnt down."}, "score": 3.1}]})

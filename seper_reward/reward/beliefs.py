@@ -132,7 +132,7 @@ def merged(asked: Iterable[Asked]) -> list[Asked]:
     ]
 
 
-def _missing_part(asked: Asked, known: Mapping[Key, Any]) -> Asked:
+def _missing_part(asked: Asked, known: Mapping[Key, object]) -> Asked:
     missing = [context for key, context in zip(_keys(asked), asked.contexts, strict=True) if key not in known]
     return replace(asked, contexts=tuple(missing))
 

@@ -22,7 +22,7 @@ _LINE_BREAKS = re.compile(r"\s*[\n\r]\s*")
 class ExpectsTurns(Protocol):
     """A reward that can start to measure a rollout before it ends."""
 
-    def expect(self, question: Any, answers: Any, turns: Sequence[Turn] = ()) -> None:
+    def expect(self, question: object, answers: object, turns: Sequence[Turn] = ()) -> None:
         """Start to measure a question with the searches so far."""
 
 
@@ -45,7 +45,7 @@ class RetrievalEnvironment:
     ) -> None:
         self._retriever, self._top_k, self._max_turns, self._cut = retriever, top_k, max_turns, cut
         self._reward = reward
-        self._row: dict[str, Any] = {}
+        self._row: dict[str, object] = {}
         self.turns: list[Turn] = []
         self.failure: Exception | None = None
 
@@ -156,7 +156,7 @@ def prefetch_searches(trainer: "Trainer", retriever: "CachedRetriever") -> None:
             raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; prefetch_searches needs trl 1.16")
     generate = trainer._generate_single_turn
 
-    def announcing(prompt_ids: Sequence[list[int]], *args: Any, **options: Any) -> Any:
+    def announcing(prompt_ids: Sequence[list[int]], *args: object, **options: object) -> object:
         completion_ids, log_probs = generate(prompt_ids, *args, **options)
         for prompt, ids in zip(prompt_ids, completion_ids, strict=True):
             message = parse_response(trainer._tokenizer, ids, prefix=prompt, tools=trainer.tools) if ids else {}

@@ -53,7 +53,7 @@ class RewardLog:
         """Log the queries with their gains, and the belief before and after them, with the trainer's ``log_extra``."""
         alone = _is_alone(name, log)
         beliefs = [score.beliefs if score is not None else () for score in scores]
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[object]] = {
             "searches": list(map(_searches, rollouts, scores)),
             "belief": [" → ".join(map(describe_belief, (*row[:1], *row[1:][-1:]))) or None for row in beliefs],
         }
@@ -100,7 +100,7 @@ class RewardLog:
                 f"between the tags of passage_tag={passage_tag!r}"
             )
 
-    def warn_of_unread(self, completions: Sequence[Any], passage_tag: str | None) -> None:
+    def warn_of_unread(self, completions: Sequence[object], passage_tag: str | None) -> None:
         """Warn once if a completion seems to have results of searches that are not read."""
         if "unread" in self._warned:
             return

@@ -28,7 +28,7 @@ class PolicyReader:
             )
         self.weights = weights
         self._scorer, self._given = scorer, scorer is not None
-        self._trainer: Any = None
+        self._trainer: Trainer | None = None
         self._base: BaseWeights | None = None  # the base weights from before the first merge with the adapter
         self._lent: SePerScorer | None = None  # the scorer on the trainer's weights
         self._lent_as = ""  # how those weights were sharded

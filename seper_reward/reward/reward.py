@@ -108,18 +108,18 @@ class SePerReward:
 
     def __call__(
         self,
-        prompts: Sequence[Any] | None = None,
-        completions: Sequence[Any] | None = None,
+        prompts: Sequence[object] | None = None,
+        completions: Sequence[object] | None = None,
         *,
         question: Sequence[str | None] | None = None,
         answers: Sequence[Answers | None] | None = None,
-        passages: Sequence[Sequence[Any] | None] | None = None,
+        passages: Sequence[Sequence[object] | None] | None = None,
         environment: Sequence[str | None] | None = None,
-        environments: Sequence[Any] | None = None,
-        trainer_state: Any = None,
+        environments: Sequence[object] | None = None,
+        trainer_state: object = None,
         log_metric: Callable[[str, float], None] | None = None,
-        log_extra: Callable[[str, list[Any]], None] | None = None,
-        **_: Any,
+        log_extra: Callable[[str, list[object]], None] | None = None,
+        **_: object,
     ) -> list[float | None]:
         """Return one reward per completion; ``None`` if it cannot be scored, with the reason in ``failures``.
 
@@ -211,7 +211,7 @@ class SePerReward:
         self._beliefs.clear()
         self._reader.attach(trainer)
 
-    def _shares(self, trainer_state: Any) -> bool:
+    def _shares(self, trainer_state: object) -> bool:
         """Return whether all ranks of a trainer make this call, and have work to share."""
         return trainer_state is not None and not self._reader.remote
 
@@ -279,7 +279,7 @@ class AsyncSePerReward(SePerReward):
                 "with an engine; use SePerReward for a reader in this process"
             )
 
-    def _shares(self, trainer_state: Any) -> bool:
+    def _shares(self, trainer_state: object) -> bool:
         return False  # threads of several rewards would call the other ranks in any order
 
     async def __call__(self, *args: Any, **columns: Any) -> list[float | None]:  # type: ignore[override]

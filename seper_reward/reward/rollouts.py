@@ -86,9 +86,9 @@ class Score:
 def read_rollouts(
     question: Sequence[str | None] | None = None,
     answers: Sequence[Answers | None] | None = None,
-    completions: Sequence[Any] | None = None,
-    passages: Sequence[Sequence[Any] | None] | None = None,
-    environments: Sequence[Any] | None = None,
+    completions: Sequence[object] | None = None,
+    passages: Sequence[Sequence[object] | None] | None = None,
+    environments: Sequence[object] | None = None,
     passage_tag: str | None = None,
     others: Sequence[bool] | None = None,
     *,
@@ -143,7 +143,7 @@ def read_rollouts(
 
 
 def rows_of_others(
-    name: str | None, names: Sequence[str | None] | None, environments: Sequence[Any] | None
+    name: str | None, names: Sequence[str | None] | None, environments: Sequence[object] | None
 ) -> list[bool] | None:
     """Return which rows belong to another environment than the named one; ``None`` if there is no name to compare.
 
@@ -165,7 +165,7 @@ def rows_of_others(
     return None
 
 
-def _records(environment: Any) -> bool:
+def _records(environment: object) -> bool:
     """Return whether an environment records its searches."""
     return hasattr(environment, "turns")
 
@@ -176,7 +176,7 @@ def tagged_block(tag: str) -> re.Pattern[str]:
 
 
 def _rollout(
-    row: Sequence[Any], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
+    row: Sequence[object], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
 ) -> Rollout:
     question, answers, completion, environment, passages = row
     question = getattr(environment, "question", None) if question is None else question
@@ -227,7 +227,7 @@ def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
     return [part for message in messages for part in _split(message, block)]
 
 
-def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
+def _split(message: Any, block: re.Pattern[str]) -> Iterator[object]:
     content = message.get("content")
     if message.get("role") != "assistant" or not isinstance(content, str) or not block.search(content):
         yield message
@@ -239,7 +239,9 @@ def _split(message: Any, block: re.Pattern[str]) -> Iterator[Any]:
             yield {"role": "assistant", "content": text}
 
 
-def _searches(messages: Sequence[Any], environment: Any, tools: SearchTools) -> tuple[list[list[Result]], list[int]]:
+def _searches(
+    messages: Sequence[Any], environment: object, tools: SearchTools
+) -> tuple[list[list[Result]], list[int]]:
     """Return the searches before and after each message of the policy, and the number of failed calls."""
     results = read_results(messages)
     if environment is not None:  # TRL writes its errors in one form, and passages may begin like others
@@ -278,7 +280,7 @@ def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> t
     return tuple(Turn(each.query, read_tool_message(each.text)) for each in found or ())
 
 
-def _passage(value: Any, name: str) -> Passage:
+def _passage(value: object, name: str) -> Passage:
     if isinstance(value, Passage):
         return value
     if isinstance(value, Mapping):

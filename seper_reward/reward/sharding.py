@@ -48,7 +48,7 @@ def whole_policy(trainer: "Trainer") -> Iterator[tuple[Any, str]]:
 
 
 @contextmanager
-def _whole_fsdp1(root: Any, wrappers: list[Any]) -> Iterator[None]:
+def _whole_fsdp1(root: object, wrappers: list[Any]) -> Iterator[None]:
     summon = type(wrappers[0]).summon_full_params
     with summon(root, writeback=False), ExitStack() as stack:
         for wrapper in wrappers:  # FSDP refuses a forward pass in this state, but its module does not
@@ -137,12 +137,12 @@ def _adapted(policy: "PreTrainedModel") -> list[Any]:
     ]
 
 
-def _on_host(weight: Any) -> Any:
+def _on_host(weight: Any) -> object:
     # copy=True: weights on the CPU would otherwise not be copied
     return weight.detach().to("cpu", copy=True)
 
 
-def _fill(weights: list[Any], values: list[Any]) -> None:
+def _fill(weights: list[Any], values: list[object]) -> None:
     import torch
 
     with torch.no_grad():

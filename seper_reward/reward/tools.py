@@ -121,7 +121,7 @@ def counted(seen: Mapping[str, int], tools: Iterable[str] = ()) -> str:
     return ", ".join(f"{tool} ({count})" for tool, count in sorted(numbers.items(), key=lambda each: -each[1]))
 
 
-def as_messages(completion: Iterable[Any]) -> list[Any]:
+def as_messages(completion: Iterable[object]) -> list[Any]:
     """Return a completion as messages: items of OpenAI's Responses API (NeMo Gym) are converted, messages are kept.
 
     >>> as_messages([{"type": "function_call", "call_id": "1", "name": "search", "arguments": "{}"}])
@@ -134,7 +134,7 @@ def as_messages(completion: Iterable[Any]) -> list[Any]:
     return [message for each in completion if not _is_of_type(each, "reasoning") for message in _as_message(each)]
 
 
-def _as_message(item: Any) -> list[Any]:
+def _as_message(item: Any) -> list[object]:
     if _is_of_type(item, "function_call"):
         call = {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments")}
         return [{"role": "assistant", "tool_calls": [call]}]
@@ -145,11 +145,11 @@ def _as_message(item: Any) -> list[Any]:
     return [item]
 
 
-def _is_of_type(item: Any, name: str) -> bool:
+def _is_of_type(item: object, name: str) -> bool:
     return isinstance(item, Mapping) and "role" not in item and item.get("type") == name
 
 
-def read_results(messages: Iterable[Any]) -> list[list[Result]]:
+def read_results(messages: Iterable[object]) -> list[list[Result]]:
     """Return the results of tools before the policy's first message, and after each message of the policy.
 
     A result without a name is matched to the call with its id, else to the next call of the policy's last message.
@@ -200,7 +200,7 @@ def unread_results(completion: Any, passage_tag: str | None) -> str | None:
     return None
 
 
-def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
+def read_calls(message: Mapping[str, object]) -> Iterator[Call]:
     """Yield the calls of a policy's message, in the formats of OpenAI and of verifiers, also as JSON texts."""
     calls = unpacked(message.get("tool_calls"))
     for call in map(unpacked, calls if isinstance(calls, Sequence) and not isinstance(calls, str) else ()):
@@ -214,7 +214,7 @@ def read_calls(message: Mapping[str, Any]) -> Iterator[Call]:
         yield Call(name if isinstance(name, str) else None, None if own is None else str(own), query)
 
 
-def text_of(message: Mapping[str, Any]) -> str:
+def text_of(message: Mapping[str, object]) -> str:
     """Return the text of a message, also if its content is a list of blocks ``{type: "text", text}``."""
     content = message.get("content") or ""
     if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
@@ -222,7 +222,7 @@ def text_of(message: Mapping[str, Any]) -> str:
     return str(content)
 
 
-def unpacked(value: Any) -> Any:
+def unpacked(value: object) -> Any:
     """Parse a text that is JSON, since tables store lists as JSON; return other values unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
@@ -232,7 +232,7 @@ def unpacked(value: Any) -> Any:
     return value
 
 
-def _is_error(message: Mapping[str, Any]) -> bool:
+def _is_error(message: Mapping[str, object]) -> bool:
     """Return whether a tool's message is an error, by a field of the message or its JSON, or by its first words."""
     text = text_of(message).strip()
     content = unpacked(text) if text.startswith("{") else None
@@ -245,7 +245,7 @@ def _is_error(message: Mapping[str, Any]) -> bool:
     return bool(_ERROR.match(text))
 
 
-def _is_only_error(content: Mapping[str, Any]) -> bool:
+def _is_only_error(content: Mapping[str, object]) -> bool:
     """Return whether an object has errors and no content, as ``{"detail": "no such index"}``."""
     return bool(content.get("errors") or content.get("detail")) and not any(
         value for name, value in content.items() if name not in _ERROR_FIELDS

@@ -41,7 +41,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         RuntimeError: This release of TRL lacks a method that this class overrides.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         for name in ("_calculate_rewards", "_generate_and_score_completions"):
             if not hasattr(GRPOTrainer, name):
                 raise RuntimeError(f"this release of TRL has no GRPOTrainer.{name}; credit per turn needs trl 1.16")
@@ -52,14 +52,14 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         weights = [reward.weights for reward in self._credited.values()]
         refuse_credit(weights, self)
 
-    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
+    def _calculate_rewards(self, *args: object, **kwargs: object) -> Tensor:
         self._gathered_rewards = super()._calculate_rewards(*args, **kwargs)
         return self._gathered_rewards
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: object) -> dict[str, object]:
         with ExitStack() as stack:
             records = {at: stack.enter_context(reward.recording()) for at, reward in self._credited.items()}
-            batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+            batch: dict[str, object] = super()._generate_and_score_completions(inputs)
         batch["advantages"] = self._token_advantages(batch, records)
         return batch
 
@@ -103,7 +103,7 @@ class TurnCreditGRPOTrainer(GRPOTrainer):
         return messages
 
 
-def refuse_credit(weights: Sequence[RewardWeights], arguments: Any) -> None:
+def refuse_credit(weights: Sequence[RewardWeights], arguments: object) -> None:
     """Raise ``ValueError`` if settings of ``TurnCreditGRPOTrainer`` conflict with weights or TRL's arguments."""
     if not weights:
         raise ValueError("reward_funcs must contain a SePerReward, got none; add one, or use GRPOTrainer")

@@ -60,7 +60,7 @@ class Cache:
                 f"cache={self._path!r} is not a cache file of this version; delete it or name another path"
             )
 
-    def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[Any]]) -> list[Any]:
+    def through(self, keys: Sequence[str], compute: Callable[[list[int]], Sequence[object]]) -> list[Any]:
         """Return the values of ``keys`` (``content_keys``); ``compute`` returns those at the missing positions.
 
         An exception in place of a value is returned and not stored.
@@ -142,7 +142,7 @@ def trainer_cache(output_dir: Path) -> str:
     return str(path)
 
 
-def _checksum(key: str, value: Any) -> str:
+def _checksum(key: str, value: object) -> str:
     return hashlib.sha256(f"{key} {value}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -154,7 +154,7 @@ class HasWeights(Protocol):
         """Hash over all parts of the model that decide an answer."""
 
 
-def content_keys(kind: str, model: HasWeights, asked: Sequence[tuple[Any, ...]]) -> list[str]:
+def content_keys(kind: str, model: HasWeights, asked: Sequence[tuple[object, ...]]) -> list[str]:
     """Return a cache key for each input of a model, given as JSON-able parts."""
     return [content_key(kind, model.weights_hash, *parts) for parts in asked]
 
@@ -163,8 +163,8 @@ def answers_through(
     cache: Cache | None,
     kind: str,
     model: HasWeights,
-    asked: Sequence[tuple[Any, ...]],
-    compute: Callable[[list[int]], Sequence[Any]],
+    asked: Sequence[tuple[object, ...]],
+    compute: Callable[[list[int]], Sequence[object]],
     record: type | None = None,
 ) -> list[Any]:
     """Return a model's answer to each input, from the cache if there is one.
@@ -177,7 +177,7 @@ def answers_through(
     if cache is None:
         return list(compute(list(range(len(asked)))))
 
-    def stored(missing: list[int]) -> Sequence[Any]:
+    def stored(missing: list[int]) -> Sequence[object]:
         found = compute(missing)
         return found if record is None else [row if isinstance(row, Exception) else to_json(row) for row in found]
 

@@ -4,14 +4,13 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from seper_reward.runtime.json_files import write_text
 
 ENDINGS = {".csv": ",", ".tsv": "\t"}
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows as a table with the columns of all rows, tab-separated for .tsv; ``None`` is an empty cell."""
     for row in rows:
         for name, value in row.items():

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ _PROBE = "Who runs Élan's mill?\n 1,990 geese. "  # shows normalization, merges
 _WRAPPERS = re.compile(r"_fsdp_wrapped_module\.|_checkpoint_wrapped_module\.")  # in FSDP1's parameter names
 
 
-def content_key(*parts: Any) -> str:
+def content_key(*parts: object) -> str:
     """Return a SHA-256 hash of JSON-able parts, 64 hexadecimal digits; other values count by their text."""
     text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -59,7 +59,7 @@ def identity_hash(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
     return hash_with_tokenizer([weights_hash(model), settings, sorted(end_tokens(model, tokenizer))], tokenizer)
 
 
-def hash_with_tokenizer(parts: list[Any], tokenizer: "PreTrainedTokenizerBase") -> str:
+def hash_with_tokenizer(parts: list[object], tokenizer: "PreTrainedTokenizerBase") -> str:
     """Return a hash over JSON-able parts, the tokenizer's vocabulary and chat template, and the tokens of a text."""
     # static embeddings have a tokenizer of the library ``tokenizers``
     probe = tokenizer(_PROBE).input_ids if callable(tokenizer) else tokenizer.encode(_PROBE).ids

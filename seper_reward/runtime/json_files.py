@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 
-def json_line(row: Any, **options: Any) -> str:
+def json_line(row: object, **options: Any) -> str:
     """Return a value as JSON with a line break; ``options`` are passed to ``json.dumps``."""
     text = json.dumps(row, ensure_ascii=False, **options) + "\n"
     if text.isascii() or not re.search("[\ud800-\udfff]", text):
@@ -17,7 +17,7 @@ def json_line(row: Any, **options: Any) -> str:
     return json.dumps(row, **options) + "\n"  # half a surrogate pair cannot be written as UTF-8
 
 
-def without_nan(value: Any) -> Any:
+def without_nan(value: object) -> Any:
     """Return a value for strict JSON: NaN, infinities and values of other types become texts."""
     return json.loads(json.dumps(value, default=str), parse_constant=str)
 
@@ -53,12 +53,12 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def write_lines(path: Path, rows: Iterable[Any], **options: Any) -> None:
+def write_lines(path: Path, rows: Iterable[Any], **options: object) -> None:
     """Write rows as JSON lines; ``options`` are passed to ``json.dumps``."""
     write_chunks(path, (json_line(row, **options).encode() for row in rows))
 
 
-def write_json(path: Path, value: Any, **options: Any) -> None:
+def write_json(path: Path, value: object, **options: object) -> None:
     """Write a value as indented JSON; ``options`` are passed to ``json.dumps``."""
     write_text(path, json_line(value, indent=2, **options))
 
@@ -74,7 +74,7 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _parsed(text: bytes, where: str) -> Any:
+def _parsed(text: bytes, where: str) -> object:
     try:
         return json.loads(text.decode())
     except (ValueError, RecursionError) as error:

@@ -28,14 +28,14 @@ def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     scratch.replace(path)
 
 
-def without_none(value: Any) -> Any:
+def without_none(value: object) -> Any:
     """Return a value without fields that are ``None``, such as those added by ``as_dataset``."""
     if isinstance(value, Mapping):
         return {name: without_none(each) for name, each in value.items() if each is not None}
     return [without_none(each) for each in value] if isinstance(value, list) else value
 
 
-def _column(name: str, values: list[Any]) -> "Dataset":
+def _column(name: str, values: list[object]) -> "Dataset":
     import pyarrow
     from datasets import Dataset
 
@@ -45,7 +45,7 @@ def _column(name: str, values: list[Any]) -> "Dataset":
         return Dataset.from_dict({name: values}, on_mixed_types="use_json")
 
 
-def _without_empty(value: Any) -> Any:
+def _without_empty(value: object) -> object:
     if isinstance(value, Mapping):
         return {name: _without_empty(each) for name, each in value.items()} or None
     return [_without_empty(each) for each in value] if isinstance(value, list) else value

@@ -43,7 +43,7 @@ class Profile:
             self._fold()
             return dict(self._device_seconds)
 
-    def add(self, stage: str, seconds: float, tokens: int = 0, events: tuple[Any, Any] | None = None) -> None:
+    def add(self, stage: str, seconds: float, tokens: int = 0, events: tuple[object, object] | None = None) -> None:
         """Add seconds and tokens to a stage, and the events of its start and end on an accelerator."""
         with self._lock:
             self.seconds[stage] += seconds
@@ -124,7 +124,7 @@ def _measured(profiles: Sequence[Profile], stage: str, tokens: int) -> Iterator[
                 stack[-1] += spent
 
 
-def _event() -> Any:
+def _event() -> object:
     """Return an event behind all work that the accelerator has queued; ``None`` without one."""
     torch = sys.modules.get("torch")  # clients run without torch
     if torch is None or not torch.accelerator.is_available():

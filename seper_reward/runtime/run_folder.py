@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from seper_reward.runtime.json_files import read_json, write_json
 
@@ -28,7 +28,11 @@ def lock_folder(folder: Path) -> IO[str]:
 
 
 def claim_settings(
-    path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
+    path: Path,
+    settings: Mapping[str, object],
+    decides: Sequence[str] = (),
+    *,
+    holds: str = "a run with other settings",
 ) -> None:
     """Write JSON-able settings into a run's folder, or raise ``ValueError`` if the folder has other settings.
 
@@ -41,7 +45,11 @@ def claim_settings(
 
 
 def check_settings(
-    path: Path, settings: Mapping[str, Any], decides: Sequence[str] = (), *, holds: str = "a run with other settings"
+    path: Path,
+    settings: Mapping[str, object],
+    decides: Sequence[str] = (),
+    *,
+    holds: str = "a run with other settings",
 ) -> None:
     """Raise if the folder has other settings, like ``claim_settings``, without writing."""
     settings, before = json.loads(json.dumps(settings, default=str)), read_json(path)
@@ -57,7 +65,7 @@ def check_settings(
         )
 
 
-def _differences(before: Any, after: Any, name: str) -> list[str]:
+def _differences(before: object, after: object, name: str) -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
         return [
             line
@@ -69,5 +77,5 @@ def _differences(before: Any, after: Any, name: str) -> list[str]:
     return [f"other {name}" if _is_hash(before) and _is_hash(after) else f"{name} was {before!r}, is {after!r}"]
 
 
-def _is_hash(value: Any) -> bool:
+def _is_hash(value: object) -> bool:
     return isinstance(value, str) and bool(re.fullmatch("[0-9a-f]{16,64}", value))

@@ -122,7 +122,7 @@ def build_app(
     return app
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return the beginning of a value, or its type if it is nested too deeply to be printed."""
     try:
         return shown(value)
@@ -130,11 +130,11 @@ def _shown(value: Any) -> str:
         return f"a deep {type(value).__name__}"
 
 
-def _results(results: Sequence[Any], found: Sequence[Measured | str]) -> JSONResponse:
+def _results(results: Sequence[object], found: Sequence[Measured | str]) -> JSONResponse:
     return JSONResponse({"results": results, "reasons": [each if isinstance(each, str) else None for each in found]})
 
 
-def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, Any] | None:
+def _utilities(query: QueryBody, measured: Measured | str) -> dict[str, object] | None:
     if isinstance(measured, str):
         return None
     baseline, *beliefs = measured.beliefs

@@ -57,7 +57,7 @@ class RequestGuard:
         self._expected = None if token is None else token.encode()
 
     async def __call__(
-        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+        self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[object], Awaitable[None]]
     ) -> None:
         """Pass a request to the app, or refuse it."""
         if scope["type"] != "http":
@@ -67,7 +67,7 @@ class RequestGuard:
         headers = dict(scope["headers"])
         received, more = 0, True
 
-        async def bounded() -> Any:
+        async def bounded() -> object:
             nonlocal received, more
             left = start + _BODY_SECONDS - time.perf_counter() if more else None  # no limit after the body
             try:

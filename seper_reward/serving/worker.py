@@ -68,7 +68,7 @@ class Worker:
         self.closed = False  # whether it has stopped accepting questions
         self._changed = threading.Condition()
         self._beliefs = BeliefMemory(memory)
-        loaded: Future[tuple[dict[str, Any], int]] = Future()
+        loaded: Future[tuple[dict[str, object], int]] = Future()
         self._thread = threading.Thread(target=self._run, args=(load, loaded), name="scorer", daemon=True)
         self._thread.start()
         self.about, self.window = loaded.result()

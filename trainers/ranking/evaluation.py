@@ -85,7 +85,7 @@ def measure_rankings(
     return measures
 
 
-def changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def changes(before: Sequence[Mapping[str, object]], after: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Count questions by their change of SePer, from rows of ``downstream``; a change of at most 0.05 is a tie."""
     pairs = [(old["seper"], new["seper"]) for old, new in zip(before, after, strict=True)]
     differences = [new - old for old, new in pairs if old is not None and new is not None]

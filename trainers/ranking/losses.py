@@ -94,7 +94,7 @@ class ListCollator(SentenceTransformerDataCollator):
             "query": [row["query"] for row in features],
             "passages": [text for row in features for text in row["passages"]],
         }
-        batch: dict[str, Any] = {}
+        batch: dict[str, object] = {}
         prompts = self._resolve_prompts(batch) or {}
         for name, texts in columns.items():
             task = "query" if name == "query" else "document"  # the route of a model with two encoders

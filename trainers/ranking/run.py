@@ -139,7 +139,7 @@ def publish(
     tracked: Run,
     model: Any,
     rankings: tuple[Rankings, Rankings],
-    more: Mapping[str, Any],
+    more: Mapping[str, object],
     *,
     name: str,
     labels: str,

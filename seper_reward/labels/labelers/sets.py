@@ -20,7 +20,7 @@ class SetLabeler(PassageLabeler):
     one.
     """
 
-    def __init__(self, singles: ReaderLabeler[Any], options: SetOptions) -> None:
+    def __init__(self, singles: ReaderLabeler[object], options: SetOptions) -> None:
         self.singles, self.options = singles, options
         self.name, self.scorer = singles.name, singles.scorer
         self.samples, self.needs_answers = singles.samples, singles.needs_answers
@@ -39,9 +39,9 @@ class SetLabeler(PassageLabeler):
 class _SetsOf:
     """The sets of one question's passages and their measures."""
 
-    def __init__(self, query: Query, labeler: ReaderLabeler[Any]) -> None:
+    def __init__(self, query: Query, labeler: ReaderLabeler[object]) -> None:
         self._query, self._labeler = query, labeler
-        self._readings: dict[Context, Any] = {}
+        self._readings: dict[Context, object] = {}
         self._utilities: dict[Context, Estimate] = {}  # of each context, over no passage
         self._orders: dict[frozenset[int], Context] = {}  # the order in which a set was measured
 
@@ -68,7 +68,7 @@ class _SetsOf:
             },
         )
 
-    def _measure(self, groups: Iterable[Sequence[Context]]) -> Generator[list[Asked], list[list[Any]], None]:
+    def _measure(self, groups: Iterable[Sequence[Context]]) -> Generator[list[Asked], list[list[object]], None]:
         """Measure the sets of each group that were not measured before in any order."""
         new: list[list[Context]] = []
         for group in groups:

@@ -84,7 +84,7 @@ def whole() -> Iterator[None]:
         raise UnscorableError(f"engine gave half an answer: {type(error).__name__} {error}") from error
 
 
-def read_completions(answer: Mapping[str, Any], count: int) -> list[Completion]:
+def read_completions(answer: Mapping[str, object], count: int) -> list[Completion]:
     """Return the ``count`` completions of an answer; ``UnscorableError`` if anything is missing."""
     with whole():
         completions = list(map(_read, _choices(answer)))
@@ -94,7 +94,7 @@ def read_completions(answer: Mapping[str, Any], count: int) -> list[Completion]:
 
 
 async def forced(
-    complete: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+    complete: Callable[[dict[str, object]], Awaitable[dict[str, object]]],
     model: str,
     prompt: list[int],
     given: Sequence[Sequence[int]],
@@ -109,7 +109,7 @@ async def forced(
         return [_forced(choice, len(prompt), tokens) for choice, tokens in zip(_choices(answer), given, strict=True)]
 
 
-def _choices(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _choices(answer: Mapping[str, Any]) -> list[Mapping[str, object]]:
     return sorted(answer["choices"], key=lambda row: row["index"])  # servers send them in any order
 
 

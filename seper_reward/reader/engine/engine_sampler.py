@@ -227,7 +227,7 @@ def load_sampler(
     *,
     options: ReaderOptions = ReaderOptions(),
     engine: EngineOptions = EngineOptions(),
-    **sampling: Any,
+    **sampling: object,
 ) -> Sampler:
     """Load the reader's sampler: on servers if the engine has URLs, by vLLM in this process if it is ``["vllm"]``.
 

@@ -74,7 +74,7 @@ class Server:
         """Return the canary's reading of a model; errors are those of ``complete``."""
         return read_canary(await self._send(canary_request(model)))
 
-    async def _send(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _send(self, request: dict[str, object]) -> dict[str, object]:
         self.in_flight += 1
         self._requests += 1
         try:
@@ -185,11 +185,11 @@ class ServerPool:
         """What the canary read at the start; ``None`` if the servers return no log-probabilities of a greedy token."""
         return next((each.reference for each in self.servers if each.reference is not None), None)
 
-    def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+    def start(self, work: Coroutine[object, object, T]) -> "Future[T]":
         """Run a coroutine in the pool's thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def complete(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def complete(self, request: dict[str, object]) -> dict[str, Any]:
         """Send a completion request to the least busy server; if it fails, try the next ones.
 
         Raises the errors of ``Server.complete``; ``ConnectionError`` if no server answered.
@@ -208,7 +208,7 @@ class ServerPool:
         )
 
 
-def is_adapter(row: Mapping[str, Any]) -> bool:
+def is_adapter(row: Mapping[str, object]) -> bool:
     """Return whether a row of ``/v1/models`` is a LoRA adapter of another model."""
     return bool(row.get("parent")) or str(row["id"]).startswith(_POLICY)
 

@@ -118,7 +118,7 @@ class TreeDecoder:
 
     def _read(
         self, prompts: Sequence[Sequence[int]], common: int, head: Any, places: Sequence[Place]
-    ) -> tuple[Tensor, Any, list[float]]:
+    ) -> tuple[Tensor, object, list[float]]:
         """Return the logits after the prompts, ``(L, V)``, the cache, and the log-probabilities of scored tokens."""
         cache = new_cache(self._model)
         if head is not None:
@@ -320,7 +320,7 @@ def _assign(scored: Sequence[list[float]], places: Sequence[Place], found: Seque
         scored[place.line].append(log_prob)
 
 
-def _stacked(caches: Sequence[Any]) -> Any:
+def _stacked(caches: Sequence[Any]) -> object:
     """Move the lines of all caches into the first one, with padding after shorter lines; empties the other caches."""
     for layers in zip(*(cache.layers for cache in caches), strict=True):
         slots = max(layer.keys.shape[2] for layer in layers)

@@ -100,7 +100,7 @@ class ResponseSampler(Sampler):
 
     @classmethod
     def from_pretrained(
-        cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: Any
+        cls, reader: str | LoadedModel = EMBEDDED, options: ReaderOptions = ReaderOptions(), **sampling: object
     ) -> "ResponseSampler":
         """Load the reader unless it is already loaded, create its sampler, and ``check`` it.
 

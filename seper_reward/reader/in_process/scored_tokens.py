@@ -29,7 +29,7 @@ def places_of(prompts: Sequence[Sequence[int]], spans: Sequence[range]) -> list[
 
 
 def forward(
-    model: "PreTrainedModel", *, ends: Sequence[int] | None = None, places: Sequence[Place] = (), **inputs: Any
+    model: "PreTrainedModel", *, ends: Sequence[int] | None = None, places: Sequence[Place] = (), **inputs: object
 ) -> tuple[Tensor, list[float]]:
     """Call the model once; return its logits, and the natural-log probability of the token of each place.
 
@@ -44,13 +44,13 @@ def forward(
     lines, positions = [each.line for each in places], [each.position for each in places]
     every, thread = range(len(ends)), threading.get_ident()  # other threads may call the model at the same time
 
-    def choose(_: Any, states: tuple[Tensor]) -> tuple[Tensor] | None:
+    def choose(_: object, states: tuple[Tensor]) -> tuple[Tensor] | None:
         if threading.get_ident() != thread:
             return None
         hidden.append(states[0][lines, positions])
         return (states[0][every, ends][:, None],)
 
-    def append(layer: Any, _: Any, logits: Tensor) -> Tensor | None:
+    def append(layer: Any, _: object, logits: Tensor) -> Tensor | None:
         nonlocal called
         if threading.get_ident() != thread:
             return None
