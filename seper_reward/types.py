@@ -208,6 +208,8 @@ class Responses:
 
     def and_leaves(self, leaves: Sequence[Leaf]) -> Responses:
         """Return the responses with known leaves appended, each with its whole log-probability as a single token's."""
+        if not leaves:
+            return self
         import torch
 
         return replace(

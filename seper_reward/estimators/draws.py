@@ -6,6 +6,7 @@ supports the answer has to be estimated, from the draws nearest to it.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -161,5 +162,6 @@ def _distinct(keys: Sequence[object]) -> tuple[list[int], Tensor, Tensor]:
     """Return the first position of each distinct key, each key's index among the distinct ones, and their counts."""
     numbers: dict[object, int] = {}
     number = [numbers.setdefault(key, len(numbers)) for key in keys]
-    counts = torch.bincount(torch.tensor(number), minlength=len(numbers))
-    return [number.index(one) for one in range(len(numbers))], torch.tensor(number), counts
+    first = {one: place for place, one in reversed(list(enumerate(number)))}
+    places = [first[one] for one in numbers.values()]
+    return places, torch.tensor(number), torch.tensor(list(Counter(number).values()))

@@ -165,10 +165,14 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
             needed = f"{needed[: each.start]} {needed[each.end :]}"
     # Henry the Eighth is Henry VIII, but the second is not two
     shown = [claim] if value else [claim, _ORDINAL.sub("", claim)]
-    digits = Counter(_DIGITS.findall(needed))
-    if all(digits - Counter(_DIGITS.findall(text)) for text in shown) or signs(needed) - signs(claim):
+    if all(_digits(needed) - _digits(text) for text in shown) or (signs(needed) and signs(needed) - signs(claim)):
         return False
     return claim
+
+
+@functools.lru_cache(maxsize=65536)
+def _digits(text: str) -> Counter[str]:
+    return Counter(_DIGITS.findall(text))
 
 
 def _spelled(premise: str, stated: Sequence[Value], hypothesis: str, wanted: Sequence[Value]) -> str:

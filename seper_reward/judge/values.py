@@ -48,6 +48,9 @@ _MONTH = (
 _TAIL = re.compile(r"[\s-]?(?P<unit>°?\s?[^\W\d_]+(?:[ /^](?:[^\W\d_]+|[23](?!\d)))*|[%€$£¥₹¢²³])")
 
 
+_COMPARABLE = {("number", "amount"), ("amount", "number")}
+
+
 class Reading(NamedTuple):
     """One way to read a value: numbers of a kind, which are comparable with others of this kind only.
 
@@ -60,7 +63,7 @@ class Reading(NamedTuple):
 
     def same_kind(self, other: "Reading") -> bool:
         """Return whether two readings are comparable: 85 may be 85 kg, but 85 kg are no 85 metres."""
-        return self.kind == other.kind != "amount" or {self.kind, other.kind} == {"number", "amount"}
+        return self.kind == other.kind != "amount" or (self.kind, other.kind) in _COMPARABLE
 
     def entails(self, other: "Reading") -> bool:
         """Return whether this reading is the other one, or a date within it."""

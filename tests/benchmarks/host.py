@@ -3,10 +3,12 @@
     python -m tests.benchmarks.host --json host.json
 
 The host decides how many contexts per second one process can label if the accelerator costs nothing. Seconds are the
-processor's, of this thread. With ``--recorded`` the responses of the reader come from a cache, which is filled first.
+processor's, of this thread. With ``--recorded`` the responses of the reader come from a cache, which is filled first;
+reading it does not count as the host's.
 """
 
 import functools
+import gc
 import json
 import tempfile
 import time
@@ -30,6 +32,7 @@ from seper_reward.judge.judge import Judge
 from seper_reward.labels import rows
 from seper_reward.labels.labelers.delta_seper import DeltaSePerLabeler
 from seper_reward.options import LoadOptions, ReaderOptions
+from seper_reward.reader import prompted
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.prompts import PromptBuilder
 from seper_reward.types import unwrap
@@ -39,6 +42,7 @@ from tests.tiny_models import make_entailment, make_reader
 #: Stages of the host, and of the models.
 PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
     "prompts": ((PromptBuilder, "fit"),),
+    "cache": ((prompted, "answers_through"),),
     "reader": ((ResponseSampler, "sample"),),
     "rules": ((seper_reward.judge.judge, "decide"),),
     "judge": ((EntailmentScorer, "probs"),),
@@ -46,7 +50,8 @@ PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
     "lengths": ((rows, "passage_lengths"),),
     "rows": ((rows, "label_row"),),
 }
-MODELS = "models"
+#: Stages that are not the host's own: a run that samples does not read the responses from a cache.
+OTHERS = ("cache", "models")
 SHAPES = {
     "default": {},
     **{f"passages {count}": {"passages": count} for count in (1, 20)},
@@ -93,7 +98,7 @@ def stages(scorer: Any) -> Iterator[Stages]:
             for owner, name in places:
                 stack.enter_context(mock.patch.object(owner, name, found.timed(stage, getattr(owner, name))))
         for model in (scorer.sampler._model, scorer.entailment._model):
-            stack.enter_context(mock.patch.object(model, "forward", found.timed(MODELS, model.forward)))
+            stack.enter_context(mock.patch.object(model, "forward", found.timed("models", model.forward)))
         yield found
         found._switch()
 
@@ -131,8 +136,8 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
     with stages(scorer) as found:
         act()
     per_context = {stage: spent / contexts for stage, spent in found.milliseconds.items()}
-    own = {stage: per_context.get(stage, 0.0) for stage in (*PLACES, "rest")}
-    return {"host": sum(own.values()), **own, MODELS: per_context.get(MODELS, 0.0)}
+    every = {stage: per_context.get(stage, 0.0) for stage in (*PLACES, "rest", "models")}
+    return {"host": sum(spent for stage, spent in every.items() if stage not in OTHERS), **every}
 
 
 def label(scorer: SePerScorer, queries: Sequence[Query], block: int) -> None:
@@ -172,6 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             reader_options=ReaderOptions(dtype="float32", device="cpu"),
             judge_options=LoadOptions(dtype="float32", device="cpu"),
         )
+        gc.freeze()  # as in `label`
         found = {name: measure(scorer, SHAPES[name], options.questions) for name in options.shapes}
     finish(found, options.json)
     columns = list(next(iter(found.values())))
