@@ -22,7 +22,7 @@ from torch import Tensor
 
 from seper_reward.options import EngineOptions, ReaderOptions, SamplingOptions
 from seper_reward.reader.chat import with_template
-from seper_reward.reader.engine.completions import Completion, responses_of
+from seper_reward.reader.engine.completions import NEXT_TOKENS, Completion, responses_of
 from seper_reward.reader.in_process.response_sampler import ResponseSampler
 from seper_reward.reader.loading import load_tokenizer, merged_folder
 from seper_reward.reader.sampler import Request, Sampler, content_seed, count_work
@@ -42,7 +42,6 @@ from seper_reward.types import Leaf, Responses, UnscorableError, attempt
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-_NEXT_TOKENS = 128  # likeliest tokens after a gold answer among which its ends are found; others are rare
 _AHEAD = 512  # number of prompts that are queued before they are needed
 _MOST_QUEUED = 8192  # number of prompts in the queue from which on the oldest are given up
 # on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling takes minutes
@@ -113,7 +112,7 @@ class VLLMSampler(Sampler):
                 tensor_parallel_size=engine.tensor_parallel_size,
                 gpu_memory_utilization=engine.gpu_memory_utilization,
                 enable_prefix_caching=True,
-                max_logprobs=_NEXT_TOKENS,
+                max_logprobs=NEXT_TOKENS,
                 **({} if torch.accelerator.is_available() else _ON_CPU),
             )
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
@@ -138,7 +137,7 @@ class VLLMSampler(Sampler):
                 self._llm.llm_engine.abort_request([name for name in names if self._done.pop(name, None) is None])
 
     def sample(self, requests: Sequence[Request]) -> list[Responses | UnscorableError]:
-        """Sample N responses for each request; of an answer's ends only the 128 likeliest tokens count."""
+        """Sample N responses for each request; of an answer's ends only the ``NEXT_TOKENS`` likeliest tokens count."""
         distinct = list(dict.fromkeys(requests))
         with self._lock, timed("decode"):  # includes prefill
             self.expect(distinct)
@@ -185,7 +184,7 @@ class VLLMSampler(Sampler):
         given = tuple(map(self._ends.given, request.answers))
         # the question comes first: its request does not read the prefix cache, and fills it for the others
         prompts = [*([ids[: span.stop]] if span else []), ids, *([*ids, *self._closed(row)] for row in given)]
-        readings = [self._reading(use_cache=False)] * bool(span), [self._reading(_NEXT_TOKENS)] * len(given)
+        readings = [self._reading(use_cache=False)] * bool(span), [self._reading(NEXT_TOKENS)] * len(given)
         count = 1 if self.options.temperature == 0 else self.options.num_samples
         params = [*readings[0], self._drawing(request.prompt, count, self.options.max_new_tokens), *readings[1]]
         return _Queued(ids, span, given, self._enqueue(prompts, params))
@@ -263,7 +262,7 @@ class VLLMSampler(Sampler):
         return replace(row, text=text, ended=cut is not None or (row.ended and not row.stop_string))
 
     def _leaf(self, ids: list[int], given: GivenResponse, output: object) -> Leaf:
-        *rows, after = self._rows(ids, self._closed(given), output, _NEXT_TOKENS)
+        *rows, after = self._rows(ids, self._closed(given), output, NEXT_TOKENS)
         log_probs = [row[token].logprob for row, token in zip(rows, given.read, strict=True)]
         return leaf_before(given, log_probs, {token: each.logprob for token, each in after.items()})
 
