@@ -94,6 +94,10 @@ def open_dataset(source: str) -> Iterable[Any]:
             raise FileNotFoundError(
                 f"{source}: no such file or folder, nor the id of a dataset on the hub, such as org/name:train"
             )
+        if not (hub["split"] or hub["revision"]) and Path(hub["name"]).parent.is_dir():
+            raise FileNotFoundError(
+                f"{source}: no such file or folder; if it is a dataset on the hub, name its split: {source}:train"
+            )
         name, split, options = hub["name"], hub["split"] or "", {"name": hub["config"], "revision": hub["revision"]}
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each retry
     with _one_line_errors(source):

@@ -30,6 +30,11 @@ CASES: dict[str, tuple[int, bool, tuple[str, ...]]] = {
     "4 processes, MPS": (4, True, ("--block", SHARED_BLOCK)),
     "8 processes, MPS": (8, True, ("--block", SHARED_BLOCK)),
     "vLLM": (1, False, ("--engine", "vllm")),
+    "vLLM, 4 processes, MPS": (
+        4,
+        True,
+        ("--engine", "vllm", "--gpu_memory_utilization", "0.2", "--block", SHARED_BLOCK),
+    ),
 }
 _STAGES = re.compile(r"seconds of this process: (.*)")
 _STAGE = re.compile(r"(\w+) ([\d.]+)")
@@ -61,7 +66,7 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)] * (processes > 1)
     with tempfile.TemporaryDirectory() as folder, _mps() if shared else contextlib.nullcontext({}) as mps:
         command = [sys.executable, *launcher, "-m", "seper_reward", "label", *settings, *own, "--output_dir", folder]
-        environment = {**os.environ, **mps, **(variables if name == "vLLM" else {}), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, **mps, **(variables if "vLLM" in name else {}), "OMP_NUM_THREADS": "1"}
         start = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         whole = time.perf_counter() - start

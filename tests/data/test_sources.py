@@ -239,6 +239,15 @@ def test_what_is_not_there(source):
         rows_of(source)
 
 
+@pytest.mark.parametrize("source", ["runs/mine", "runs/mine/labels"])
+def test_a_missing_file_in_a_folder_that_exists_is_not_sought_on_the_hub(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: pytest.fail("asked the hub"))
+    with pytest.raises(FileNotFoundError, match=f"{source}: no such file or folder; if it is .* {source}:train"):
+        list(read_rows(source))
+
+
 def test_an_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(OSError, match=r"empty: cannot be read as a dataset .* any data files"):
