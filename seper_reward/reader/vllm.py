@@ -4,6 +4,7 @@ Responses are equal in distribution to those of ``ResponseSampler``, but not rep
 on other requests. Gold answers read the prompt from vLLM's prefix cache.
 """
 
+import atexit
 import contextlib
 import copy
 import functools
@@ -11,7 +12,8 @@ import math
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +48,7 @@ _AHEAD = 512  # number of prompts that are queued before they are needed
 _MOST_QUEUED = 8192  # number of prompts in the queue from which on the oldest are given up
 # on a CPU, a request with a seed ends vLLM 0.32 if its prompt is read in chunks, and compiling takes minutes
 _ON_CPU = {"enable_chunked_prefill": False, "enforce_eager": True}
+_LONGEST_END = 10.0  # seconds
 _START = "VLLM_WORKER_MULTIPROC_METHOD"  # how vLLM starts its processes; CUDA, once counted here, refuses forks
 _LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -99,7 +102,7 @@ class VLLMSampler(Sampler):
         **sampling: object,
     ) -> "VLLMSampler":
         """Load the reader into vLLM on this process's accelerators, with the errors of ``load_reader``."""
-        vllm = need("vllm", "vllm")
+        vllm, before = need("vllm", "vllm"), set(threading.enumerate())
         tokenizer = with_template(load_tokenizer(reader, options), options.chat_template)
         with tempfile.TemporaryDirectory() as folder, _own_devices(engine.tensor_parallel_size):
             source = merged_folder(reader, options, Path(folder))
@@ -115,6 +118,7 @@ class VLLMSampler(Sampler):
                 max_logprobs=NEXT_TOKENS,
                 **({} if torch.accelerator.is_available() else _ON_CPU),
             )
+            _end_at_exit(llm, set(threading.enumerate()) - before)
             files = sorted(Path(source).glob("*.*")) if Path(source).is_dir() else []
             hashes = [[each.name, file_hash(each)] for each in files if each.suffix in (".safetensors", ".json")]
         identity = hash_with_tokenizer(["vllm", hashes or [reader, options.revision]], tokenizer)
@@ -281,6 +285,19 @@ def _completion(drawn: Any) -> Completion:
     log_probs = [row[token].logprob for row, token in zip(drawn.logprobs, drawn.token_ids, strict=True)]
     stop_string = isinstance(drawn.stop_reason, str)
     return Completion(list(drawn.token_ids), log_probs, "", drawn.finish_reason == "stop", stop_string)
+
+
+def _end_at_exit(llm: Any, threads: Collection[threading.Thread]) -> None:
+    """Let vLLM's processes and threads end before Python does: a thread that then still runs can abort the process."""
+    engine = weakref.ref(llm.llm_engine.engine_core)
+
+    def end() -> None:
+        if (core := engine()) is not None:  # else vLLM has ended already
+            core.shutdown()
+            for thread in threads:
+                thread.join(_LONGEST_END)
+
+    atexit.register(end)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """vLLM in this process, as a stand-in with the interface of 0.32; `make engine-test` has the real one."""
 
+import atexit
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -165,3 +167,19 @@ def test_devices_of_a_rank(monkeypatch):
     assert vllm.os.environ["RANK"] == "1"
     with pytest.raises(ValueError, match=r"gpu_memory_utilization must be in \(0, 1\], got 2"):
         EngineOptions(["vllm"], gpu_memory_utilization=2)
+
+
+def test_vllm_ends_before_python_does(monkeypatch):
+    """Its core is told to end, and its threads are waited for; one that was dropped has ended by itself."""
+    ends, told = [], threading.Event()
+    monkeypatch.setattr(atexit, "register", ends.append)
+    thread = threading.Thread(target=told.wait, daemon=True)
+    thread.start()
+    core = type("Core", (), {"shutdown": lambda self: told.set()})()
+    vllm._end_at_exit(SimpleNamespace(llm_engine=SimpleNamespace(engine_core=core)), [thread])
+    ends[0]()
+    assert not thread.is_alive()
+    told.clear()
+    del core
+    ends[0]()
+    assert not told.is_set()
