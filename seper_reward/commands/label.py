@@ -97,8 +97,11 @@ def _label(
         cache = labeler.scorer.cache if labeler.scorer is not None else None
         tracker = LabelTracker(tracked, labeler.name, cache, run.finished)
         gc.freeze()  # collections otherwise look through the objects of all libraries
-        with profiling() as profile:
-            summary = run.run(strict=config.strict, on_label=tracker.progress)
+        try:
+            with profiling() as profile:
+                summary = run.run(strict=config.strict, on_label=tracker.progress)
+        finally:
+            gc.unfreeze()
         if main_process and report_to != "none":
             tracker.finish(summary, run.folder)
     if main_process:

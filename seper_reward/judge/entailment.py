@@ -193,6 +193,8 @@ class EntailmentScorer:
 
     def _padded(self, columns: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
         """Return the tokenizer's columns as arrays, as ``tokenizer.pad`` does, which takes several times as long."""
+        if self._tokenizer.pad_token_id is None:
+            raise ValueError(f"judge {self.name!r}: its tokenizer has no padding token; set pad_token in its config")
         lengths = np.array([len(row) for row in columns["input_ids"]])[:, None]
         places = np.arange(lengths.max())
         real = places >= places.size - lengths if self._tokenizer.padding_side == "left" else places < lengths

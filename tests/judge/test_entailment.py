@@ -247,3 +247,10 @@ def test_columns_are_padded_as_by_the_tokenizer(side):
     found = scorer._padded(columns)
     assert found.keys() == wanted.keys()
     assert all((found[name] == wanted[name]).all() for name in found)
+
+
+def test_a_judge_without_a_padding_token_is_named(tiny_judge, monkeypatch):
+    scorer = tiny_judge
+    monkeypatch.setattr(type(scorer._tokenizer), "pad_token_id", None, raising=False)
+    with pytest.raises(ValueError, match="its tokenizer has no padding token; set pad_token"):
+        scorer.probs([Pair("Who?", "Ida Voss", "Ida")])
