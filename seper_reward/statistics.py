@@ -138,7 +138,17 @@ def lead_over_questions(first: ArrayLike, other: ArrayLike) -> Statistic:
     return mean_over_questions(np.asarray(first, dtype=float) - np.asarray(other, dtype=float))
 
 
-class PooledPearson:
+class _Pooled:
+    """Measures of items of several questions, which are resampled by question."""
+
+    _questions: int
+
+    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
+        """Return a statistic over all questions, a function of question numbers."""
+        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
+
+
+class PooledPearson(_Pooled):
     """Pearson's r of measures with one target over the contexts of all questions, resampled by question.
 
     Contexts of one question, such as its passages, are not independent. Methods have question numbers as arguments,
@@ -171,10 +181,6 @@ class PooledPearson:
             return None
         return float(pearsonr(self._columns[name][known], self._target[known]).pvalue)
 
-    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
-        """Return a statistic over all questions, a function of question numbers."""
-        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
-
     def _known(self, *names: str) -> np.ndarray:
         return ~np.any([np.isnan(self._columns[name]) for name in names], axis=0)
 
@@ -195,7 +201,7 @@ class PooledPearson:
         return np.where(constant | ~(count > 1), math.nan, found)
 
 
-class PooledAuc:
+class PooledAuc(_Pooled):
     """Area under the ROC curve of measures for a binary target over the items of all questions, resampled by question.
 
     It is the probability that a measure of a positive item exceeds that of a negative one, of any question; ties count
@@ -232,10 +238,6 @@ class PooledAuc:
         """Return the mean area within a question over questions with both kinds of items."""
         wins, pairs = (each.diagonal() for each in self._pairs(name, None))
         return mean_over_questions(wins[pairs > 0] / pairs[pairs > 0])
-
-    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
-        """Return a statistic over all questions, a function of question numbers."""
-        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
     def _pairs(self, name: str, over: str | None) -> tuple[np.ndarray, np.ndarray]:
         """Return ``(Q, Q)`` pairs of a positive item of one question and a negative of another: won, and all."""

@@ -1,20 +1,17 @@
 """Models that recipes train: LoRA adapters and bi-encoders."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from peft import LoraConfig, TaskType
 from sentence_transformers import SentenceTransformer
 from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from seper_reward import retrieval
 from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import PLAIN, READER_HUB_ID, save_reader
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import EMBEDDED, base_of_adapter
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 MERGED = "merged"  # in a run's folder: the trained model, if PEFT alone cannot load its adapter
 
@@ -24,7 +21,7 @@ def new_lora(task: TaskType, r: int, **more: object) -> LoraConfig:
     return LoraConfig(**{"task_type": task, "r": r, "lora_alpha": 2 * r, "target_modules": "all-linear", **more})
 
 
-def causal_lora(model: "PreTrainedModel", r: int, last_layers: int | None = None) -> LoraConfig:
+def causal_lora(model: PreTrainedModel, r: int, last_layers: int | None = None) -> LoraConfig:
     """Return LoRA settings for all linear layers in a causal model's blocks, or only in the last ones."""
     depth = model.config.get_text_config().num_hidden_layers
     if last_layers is None:
@@ -59,7 +56,7 @@ def needs_merging(reader: str) -> bool:
     return reader == EMBEDDED or base_of_adapter(reader) is not None
 
 
-def save_merged(adapter: Path, folder: Path, tokenizer: "PreTrainedTokenizerBase | None" = None) -> None:
+def save_merged(adapter: Path, folder: Path, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
     """Save an adapter's model in bf16 with all adapters merged, for ``AutoModelForCausalLM.from_pretrained``."""
     save_reader(str(adapter), folder, LoadOptions(dtype="bfloat16", device="cpu"))
     if tokenizer is not None:

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftModel, get_peft_model
+from transformers import PreTrainedModel
 from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.data.answers import exact_match
@@ -53,9 +54,6 @@ from .policy_task import (
     simple_searches,
 )
 from .ranking.data import Questions, data_key
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 _LENGTH = {"max_steps", "num_train_epochs"}
 # settings that may change when a run is resumed; options of reading the input are covered by the hash of the data
@@ -97,7 +95,7 @@ def rows_of(queries: Sequence[Query], style: PromptStyle) -> Dataset:
     )
 
 
-def new_policy(config: PolicyConfig, network: "PreTrainedModel") -> Any:
+def new_policy(config: PolicyConfig, network: PreTrainedModel) -> Any:
     """Return the network with the warmed-up or a new adapter, or with all weights trainable, the adapter merged."""
     if config.init_adapter != "none":
         policy = PeftModel.from_pretrained(network, config.init_adapter, is_trainable=True)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from pprint import pformat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import TrainingArguments
+from transformers import PreTrainedTokenizerBase, TrainingArguments
 from transformers.utils import get_json_schema
 
 from seper_reward.data.queries import pool_passages
@@ -33,9 +33,6 @@ from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableE
 
 from .options import PolicyTaskConfig
 from .ranking.data import Questions, read_source, split_questions
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 CALL_END = "<|im_end|>"  # ends each message in ChatML
 _RIGHT = 0.5  # minimum support of a right response
@@ -206,7 +203,7 @@ def policy_rows(
     limit: int | None,
     arguments: TrainingArguments,
     loaded: LoadedModel,
-    tokenizer: "PreTrainedTokenizerBase",
+    tokenizer: PreTrainedTokenizerBase,
 ) -> list[dict[str, Any]]:
     """Return the warm-up rows of the policy in a YAML file; all processes must call this together."""
     task = read_policy_task(path)
@@ -220,7 +217,7 @@ def warm_up_rows(
     queries: Sequence[Query],
     scorer: SePerScorer,
     tool: Callable[[], SearchTool],
-    tokenizer: "PreTrainedTokenizerBase",
+    tokenizer: PreTrainedTokenizerBase,
     *,
     max_turns: int,
     seed: int,
@@ -273,7 +270,7 @@ def _answer(text: str) -> dict[str, object]:
 
 
 def row_of(
-    tokenizer: "PreTrainedTokenizerBase", messages: list[dict[str, object]], reply: dict[str, Any], kind: str
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, object]], reply: dict[str, Any], kind: str
 ) -> dict[str, Any]:
     """Return a ``{prompt, completion, kind}`` row: a conversation in the policy's template, and its reply."""
     prompt = tokenizer.apply_chat_template(messages, tools=[SEARCH], add_generation_prompt=True, tokenize=False)

@@ -116,7 +116,7 @@ def stopwatch(record: dict[str, float], name: str) -> Iterator[None]:
     record[name] = round(time.perf_counter() - start, 1)
 
 
-def evaluated(trainer: "Trainer") -> None:
+def evaluated(trainer: Trainer) -> None:
     """Evaluate a trainer's model that is trained afterwards; all processes must call this together."""
     # Accelerate 1.15 prepares a model once: after a plain evaluation, ``train`` would not wrap it in DDP, and each
     # process would train on its own gradients

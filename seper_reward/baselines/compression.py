@@ -22,6 +22,7 @@ from seper_reward.reports.figures import legend_beside, new_figure, save_figure
 from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Reranker, Retriever, load_reranker, load_retriever
 from seper_reward.runtime.cache import answers_through
+from seper_reward.runtime.token_ids import token_ids
 from seper_reward.scorer import SePerScorer, load_scorers
 from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions
 from seper_reward.types import Belief, Passage, Query, Utility, unwrap
@@ -133,10 +134,10 @@ class LongLLMLingua:
         """Return the remaining passages, the best one first."""
         reader, tokenizer = self._reader, self._reader.sampler.tokenizer
         asked = f" {reader.prompts.as_data(question)} {_SUFFIX}"
-        room = reader.sampler.max_prompt_tokens - len(tokenizer(asked, add_special_tokens=False).input_ids)
+        room = reader.sampler.max_prompt_tokens - len(token_ids(tokenizer, asked))
         texts = [reader.prompts.fit([passage], lambda shown: shown[0], room).text for passage in passages]
         scores = [statistics.fmean(row) for row in token_log_probs(reader, texts, [asked] * len(texts))]
-        lengths = [len(tokenizer(text, add_special_tokens=False).input_ids) for text in texts]
+        lengths = [len(token_ids(tokenizer, text)) for text in texts]
         return tuple(passages[place] for place in within_budget(scores, lengths, self._keep))
 
 

@@ -21,6 +21,7 @@ from seper_reward.reader.writer import Turn, Writer
 from seper_reward.reports.figures import plot_tradeoff
 from seper_reward.reports.tables import cell, lead_text, markdown_table, questions_text
 from seper_reward.retrieval import Retriever, load_retriever
+from seper_reward.runtime.token_ids import token_ids
 from seper_reward.scorer import SePerScorer, load_scorer
 from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, rounded
 from seper_reward.types import Belief, Pair, Passage, Query, unwrap
@@ -154,7 +155,7 @@ class Session:
         self._tokens += self._length(prompt) + written
 
     def _length(self, text: str) -> int:
-        return len(self._tools.reader.sampler.tokenizer(text, add_special_tokens=False).input_ids)
+        return len(token_ids(self._tools.reader.sampler.tokenizer, text))
 
 
 def _reasoning(question: str, passages: Sequence[str], so_far: str) -> list[Turn]:

@@ -162,6 +162,5 @@ def _distinct(keys: Sequence[object]) -> tuple[list[int], Tensor, Tensor]:
     """Return the first position of each distinct key, each key's index among the distinct ones, and their counts."""
     numbers: dict[object, int] = {}
     number = [numbers.setdefault(key, len(numbers)) for key in keys]
-    first = {one: place for place, one in reversed(list(enumerate(number)))}
-    places = [first[one] for one in numbers.values()]
+    places = [number.index(one) for one in range(len(numbers))]
     return places, torch.tensor(number), torch.tensor(list(Counter(number).values()))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
 from seper_reward.options import LoadOptions
-from seper_reward.runtime.control_tokens import ControlTokens, token_ids
+from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
@@ -36,6 +36,7 @@ from seper_reward.runtime.pretrained import (
     resolve_dtype,
 )
 from seper_reward.runtime.profiling import timed
+from seper_reward.runtime.token_ids import token_ids, whole_texts
 from seper_reward.types import Pair
 
 if TYPE_CHECKING:
@@ -166,9 +167,7 @@ class EntailmentScorer:
         ]
         safe = {text: self._control_tokens.break_up(text) for text in {*firsts, *seconds}}
         if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= _COLUMNS.keys():
-            backend = self._tokenizer.backend_tokenizer
-            backend.no_truncation()
-            backend.no_padding()
+            backend = whole_texts(self._tokenizer)
             encoded = backend.encode_batch(list(safe.values()), add_special_tokens=False)
             parts = dict(zip(safe, encoded, strict=True))
             rows = [backend.post_process(parts[one], parts[two]) for one, two in zip(firsts, seconds, strict=True)]

@@ -10,6 +10,7 @@ from seper_reward.reader.chat import ChatTemplate
 from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import content_key
+from seper_reward.runtime.token_ids import token_ids
 from seper_reward.types import Pair, unwrap
 
 _WITH_QUESTION = """\
@@ -53,7 +54,7 @@ class ReaderJudge:
     def reads(self, text: str) -> bool:
         """Return whether the tokenizer knows all tokens of a text, as tokenizers of bytes do."""
         unknown = self._sampler.tokenizer.unk_token_id
-        return unknown is None or unknown not in self._sampler.tokenizer(text, add_special_tokens=False).input_ids
+        return unknown is None or unknown not in token_ids(self._sampler.tokenizer, text)
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``, or the error of ``yes_probs``."""

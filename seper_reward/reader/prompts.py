@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from seper_reward.options import Baseline, check_choice, check_least, check_template
 from seper_reward.reader.chat import ChatTemplate
-from seper_reward.runtime.control_tokens import ControlTokens, token_ids
+from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.runtime.token_ids import token_ids
 from seper_reward.types import Passage, UnscorableError
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class PromptBuilder:
 
     def _cut(self, text: str, tokens: int) -> str:
         if not self._tokenizer.is_fast:
-            ids = self._tokenizer(text, add_special_tokens=False).input_ids
+            ids = token_ids(self._tokenizer, text)
             if len(ids) <= tokens:
                 return text
             return self._control_tokens.break_up(str(self._tokenizer.decode(ids[:tokens])))

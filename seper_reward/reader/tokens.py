@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.options import SamplingOptions
+from seper_reward.runtime.token_ids import token_ids
 from seper_reward.types import Leaf, UnscorableError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def find_tokens(tokenizer: "PreTrainedTokenizerBase", prompt: str, text: str, en
 
 def encode_response(tokenizer: "PreTrainedTokenizerBase", text: str, longest: int) -> list[int]:
     """Return the first token ids of a text that continues a prompt; raise ``UnscorableError`` if it has none."""
-    ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids[:longest]
+    ids = token_ids(tokenizer, text)[:longest]
     if not ids:
         raise UnscorableError(f"texts must have at least one token, got {text!r}")
     return ids
@@ -86,7 +87,7 @@ def may_end_stop(
     """
     if not stop:
         return [False] * size, []
-    head = tokenizer("a", add_special_tokens=False).input_ids  # some tokens lose their space at the start of a text
+    head = token_ids(tokenizer, "a")  # some tokens lose their space at the start of a text
     rows = [head, *([*head, token] for token in range(len(tokenizer)))]
     if tokenizer.is_fast:  # same texts, several times faster for a whole vocabulary
         start, *texts = tokenizer.backend_tokenizer.decode_batch(rows, skip_special_tokens=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from seper_reward.data.rows import is_unicode, shown
 from seper_reward.reward.turns import NO_MORE, Turn, tool_message
 from seper_reward.runtime.control_tokens import ControlTokens
+from seper_reward.runtime.token_ids import token_ids
 from seper_reward.types import Passage
 
 if TYPE_CHECKING:
@@ -127,11 +128,11 @@ def search_environment(
     return partial(RetrievalEnvironment, retriever, top_k, max_turns, cut, reward)
 
 
-def _cut(text: str, tokenizer: "PreTrainedTokenizerBase", most: int, control_tokens: ControlTokens) -> str:
+def _cut(text: str, tokenizer: "PreTrainedTokenizerBase | None", most: int, control_tokens: ControlTokens) -> str:
     """Return a passage as one line of at most ``most`` tokens without control tokens."""
     text = _LINE_BREAKS.sub(" ", text)
     if tokenizer is not None:
-        ids: Sequence[int] = tokenizer(text, add_special_tokens=False).input_ids
+        ids = token_ids(tokenizer, text)
         text = text if len(ids) <= most else str(tokenizer.decode(ids[:most]))
     return control_tokens.break_up(text)
 

@@ -67,18 +67,6 @@ def _split(token: str) -> str:
     return f"{token[:1]} {token[1:]}" if len(token) > 1 else " "
 
 
-def token_ids(tokenizer: "PreTrainedTokenizerBase", text: str) -> list[int]:
-    """Return the token ids of a text, all of them and without special tokens."""
-    if not tokenizer.is_fast:
-        ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return ids
-    backend = tokenizer.backend_tokenizer  # a third faster than the tokenizer
-    backend.no_truncation()
-    backend.no_padding()
-    own: list[int] = backend.encode(text, add_special_tokens=False).ids
-    return own
-
-
 def end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> frozenset[int]:
     """Return the tokens that end a response, from the model's generation settings and its tokenizer."""
     generation = getattr(model, "generation_config", None)  # a classifier has none

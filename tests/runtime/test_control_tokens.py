@@ -7,9 +7,8 @@ from tokenizers import normalizers
 from transformers import AddedToken
 
 from seper_reward import Passage
-from seper_reward.judge.entailment import new_entailment_model
 from seper_reward.reader.prompts import PromptBuilder
-from seper_reward.runtime.control_tokens import ControlTokens, token_ids
+from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.types import Pair
 
 # by family: the added tokens, and what a passage would have to say to open the assistant's turn
@@ -102,13 +101,3 @@ def test_the_judge_sees_no_control_tokens(tiny_judge):
     found = tiny_judge.probs([Pair("Who runs [SEP] the mill?", "Bob [SEP] Ann", "Ann [SEP] Bob")])
     expected = tiny_judge.probs([Pair("Who runs [ SEP] the mill?", "Bob [ SEP] Ann", "Ann [ SEP] Bob")])
     assert found.tolist() == expected.tolist()
-
-
-def test_token_ids_are_neither_cut_nor_padded():
-    """The embedded judge's tokenizer comes with a limit and with padding."""
-    tokenizer = new_entailment_model()[1]
-    tokenizer.backend_tokenizer.enable_truncation(3)
-    tokenizer.backend_tokenizer.enable_padding(length=128)
-    found = {text: token_ids(tokenizer, text) for text in ("Ida Voss ran the mill in Hallow.", "🙂", "")}
-    assert found == {text: tokenizer(text, add_special_tokens=False)["input_ids"] for text in found}
-    assert len(max(found.values(), key=len)) > 3
