@@ -41,7 +41,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 # initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
-.PHONY: setup demo marks results two-hop-comparison baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check golden engine-test ray-test adapters-test lint figure lock docs adapters clean
+.PHONY: setup demo marks results two-hop-comparison baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check gpu-speed golden engine-test ray-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -179,6 +179,10 @@ gpu-wheels: setup  ## download wheels for `make gpu-check` on a machine without 
 gpu-check:  ## run checks on an accelerator, into runs/gpu-check.json; at most 8 minutes, with $(GPU_WHEELS) if they exist
 	$(if $(wildcard $(GPU_WHEELS)/*.whl),$(GPU_PYTHON) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-compile --upgrade --target runs/gpu/site-packages $(GPU_WHEELS)/*.whl)
 	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu/site-packages timeout 480 $(GPU_PYTHON) -m tests.gpu_check --output runs/gpu-check.json
+
+gpu-speed:  ## measure contexts per second on an NVIDIA GPU in one and several processes and on vLLM, into runs/gpu-speed.json; READER="--reader FOLDER"
+	PYTHONPATH=$(CURDIR):$(CURDIR)/runs/gpu/site-packages $(GPU_PYTHON) -m tests.benchmarks.card $(or $(READER),--reader runs/qwen) \
+	  --input $(QA)/2wikimultihopqa.jsonl.gz --limit 256 --json runs/gpu-speed.json
 
 test-newest: $(NEWEST)/.installed  ## run the quick tests with the newest versions that pyproject.toml allows
 	OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest $(PYTEST_FLAGS)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.benchmarks import client, sampling
+from tests.benchmarks import card, client, sampling
 from tests.benchmarks.common import CONTEXTS, contexts, questions
 
 
@@ -31,3 +31,16 @@ def test_the_client_benchmark_writes_its_numbers(tmp_path):
     client.main(["--contexts", "2", "--answers", "0", "2", "--json", str(tmp_path / "out.json")])
     found = json.loads((tmp_path / "out.json").read_text())
     assert found["2"] > 0
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_a_card_compares_its_cases(shared_data, tiny_reader, tiny_entailment, tmp_path, monkeypatch):
+    input_path = str(shared_data / "qa" / "2wikimultihopqa.jsonl.gz")
+    settings = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment), "--input", input_path, "--limit", "4"]
+    cases = ["--cases", "default", "4 processes", "--json", str(tmp_path / "out.json")]
+    monkeypatch.setattr("sys.argv", ["card", *cases, *settings])
+    card.main()
+    one, four = json.loads((tmp_path / "out.json").read_text())["cases"]
+    assert one["contexts"] == four["contexts"] == 44
+    assert one["r"] == 1.0
+    assert four["r"] > 0.99

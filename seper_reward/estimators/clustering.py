@@ -28,37 +28,42 @@ def cluster_ids(equivalent: Tensor, clusters: str = "components") -> Tensor:
     check_choice("clusters", clusters, get_args(Clusters))
     if equivalent.ndim != 2 or equivalent.shape[0] != equivalent.shape[1]:
         raise ValueError(f"equivalent must be square (S, S), got {tuple(equivalent.shape)}")
-    linked = equivalent & equivalent.T | torch.eye(len(equivalent), dtype=torch.bool, device=equivalent.device)
-    return {"components": _components, "complete": _complete, "greedy": _greedy}[clusters](linked)
+    linked: list[list[bool]] = (equivalent & equivalent.T).fill_diagonal_(True).tolist()
+    ids = {"components": _components, "complete": _complete, "greedy": _greedy}[clusters](linked)
+    return torch.tensor(ids, dtype=torch.long, device=equivalent.device)
 
 
-def _components(linked: Tensor) -> Tensor:
-    reached = linked
-    while not torch.equal(wider := (reached.float() @ reached.float()) > 0, reached):
-        reached = wider
-    first = torch.tensor([row.index(True) for row in reached.tolist()], dtype=torch.long)  # members of the clusters
-    ids: Tensor = torch.unique(first, return_inverse=True)[1]
-    return ids.to(linked.device)
-
-
-def _complete(linked: Tensor) -> Tensor:
-    clusters: list[list[int]] = []
-    ids = torch.zeros(len(linked), dtype=torch.long, device=linked.device)
-    for sample, others in enumerate(linked):
-        fitting = (cluster for cluster, members in enumerate(clusters) if bool(others[members].all()))
-        ids[sample] = cluster = next(fitting, len(clusters))
-        if cluster == len(clusters):
-            clusters.append([])
-        clusters[cluster].append(sample)
+def _components(linked: Sequence[Sequence[bool]]) -> list[int]:
+    ids, clusters = [-1] * len(linked), 0
+    for sample in range(len(linked)):
+        if ids[sample] < 0:
+            ids[sample], members = clusters, [sample]
+            for member in members:  # which grows
+                joining = [other for other, link in enumerate(linked[member]) if link and ids[other] < 0]
+                for other in joining:
+                    ids[other] = clusters
+                members += joining
+            clusters += 1
     return ids
 
 
-def _greedy(linked: Tensor) -> Tensor:
-    ids = torch.full((len(linked),), -1, device=linked.device)
-    clusters = 0
+def _complete(linked: Sequence[Sequence[bool]]) -> list[int]:
+    clusters: list[list[int]] = []
+    ids: list[int] = []
+    for sample, others in enumerate(linked):
+        fitting = (cluster for cluster, members in enumerate(clusters) if all(others[member] for member in members))
+        ids.append(next(fitting, len(clusters)))
+        if ids[-1] == len(clusters):
+            clusters.append([])
+        clusters[ids[-1]].append(sample)
+    return ids
+
+
+def _greedy(linked: Sequence[Sequence[bool]]) -> list[int]:
+    ids, clusters = [-1] * len(linked), 0
     for sample, others in enumerate(linked):
         if ids[sample] < 0:
-            ids[sample:][others[sample:]] = clusters
+            ids[sample:] = [clusters if link else own for own, link in zip(ids[sample:], others[sample:], strict=True)]
             clusters += 1
     return ids
 

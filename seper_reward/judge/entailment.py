@@ -36,7 +36,7 @@ from seper_reward.runtime.pretrained import (
     resolve_dtype,
 )
 from seper_reward.runtime.profiling import timed
-from seper_reward.runtime.token_ids import token_ids, whole_texts
+from seper_reward.runtime.token_ids import PAIR_COLUMNS, joined_pairs, token_ids, whole_texts
 from seper_reward.types import Pair
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ _WORDS_OF_SCRIPT = 1000  # entries of a vocabulary from which on the model has r
 _MOST_UNREAD = 0.2  # share of unknown letters or tokens, such as a foreign name in a long text
 _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
-# inputs of models by their names in transformers, and in an encoding of the library tokenizers
-_COLUMNS = {"input_ids": "ids", "token_type_ids": "type_ids", "attention_mask": "attention_mask"}
 
 
 class EntailmentScorer:
@@ -166,15 +164,14 @@ class EntailmentScorer:
             pair.hypothesis if self._question_once else _joined(pair.question, pair.hypothesis) for pair in pairs
         ]
         safe = {text: self._control_tokens.break_up(text) for text in {*firsts, *seconds}}
-        if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= _COLUMNS.keys():
-            backend = whole_texts(self._tokenizer)
-            encoded = backend.encode_batch(list(safe.values()), add_special_tokens=False)
-            parts = dict(zip(safe, encoded, strict=True))
-            rows = [backend.post_process(parts[one], parts[two]) for one, two in zip(firsts, seconds, strict=True)]
-            if all(len(row) <= self._max_length for row in rows):
-                return {
-                    name: [getattr(row, _COLUMNS[name]) for row in rows] for name in self._tokenizer.model_input_names
-                }
+        if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= PAIR_COLUMNS:
+            encoded = whole_texts(self._tokenizer).encode_batch(list(safe.values()), add_special_tokens=False)
+            ids = {text: each.ids for text, each in zip(safe, encoded, strict=True)}
+            columns = joined_pairs(
+                self._tokenizer, [(ids[one], ids[two]) for one, two in zip(firsts, seconds, strict=True)]
+            )
+            if all(len(row) <= self._max_length for row in columns["input_ids"]):
+                return {name: columns[name] for name in self._tokenizer.model_input_names}
         pairs_of_texts = ([safe[text] for text in column] for column in (firsts, seconds))
         return dict(self._tokenizer(*pairs_of_texts, truncation="longest_first", max_length=self._max_length))
 

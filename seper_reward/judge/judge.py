@@ -147,14 +147,15 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     elif whole.excludes(value) and not whole.agrees(value):
         return False
     missing = [each for each in wanted if not any(said.entails(each) for said in stated)]
-    further = [each for each in stated if not any(each.entails(other) for other in wanted)]
 
     def for_model(each: Value) -> bool:
         """Return whether a value is a less precise date, next to other words, or a repeated one of the question."""
         if any(said.agrees(each) for said in stated) or not (value or stated):
             return True
-        repeated = not value and any(other.entails(each) for other in asked)
-        return repeated and not any(said.comparable(each) for said in further)
+        if value or not any(other.entails(each) for other in asked):
+            return False
+        further = (said for said in stated if not any(said.entails(other) for other in wanted))
+        return not any(said.comparable(each) for said in further)
 
     lacking = [each for each in missing if not for_model(each)]
     if lacking and (value or any(said.excludes(each) for each in lacking for said in stated)):

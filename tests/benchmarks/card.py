@@ -3,8 +3,9 @@
     python -m tests.benchmarks.card --reader org/reader --input questions.jsonl --limit 300 --json card.json
 
 A context is a question with one passage or with none. Each case is one run of ``seper-reward label``; the seconds are
-those of labelling, without loading. Processes on one GPU run at the same time only with NVIDIA's MPS, whose daemon
-this starts for the cases that name it.
+those of labelling, without loading; r is the correlation of the labels with those of the first case, which vLLM draws
+anew. Processes on one GPU run at the same time only with NVIDIA's MPS, whose daemon this starts for the cases that
+name it.
 """
 
 import contextlib
@@ -15,10 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tabulate import tabulate
 
+from seper_reward.labels.load import load_labels
 from tests.benchmarks.common import finish, parser
 
 SHARED_BLOCK = "16"  # questions, for several processes: each needs some blocks of its own
@@ -50,14 +54,16 @@ def main() -> None:
     rows = []
     for name in options.cases:
         rows.append(_run(name, settings, dict(each.split("=", 1) for each in options.env)))
-        print({key: value for key, value in rows[-1].items() if key != "error"}, rows[-1].get("error", ""), flush=True)
-    base = next((row["contexts_per_second"] for row in rows if "contexts_per_second" in row), 1.0)
-    table = [
-        [row["case"], row["contexts"], row["seconds"], row["contexts_per_second"], row["contexts_per_second"] / base]
-        for row in rows
-        if "error" not in row
-    ]
-    print(tabulate(table, ["case", "contexts", "seconds", "contexts/s", "ratio"], tablefmt="github", floatfmt=".1f"))
+        shown = {key: value for key, value in rows[-1].items() if key not in ("error", "labels")}
+        print(shown, rows[-1].get("error", ""), flush=True)
+    done = [row for row in rows if "error" not in row]
+    labels = [row.pop("labels") for row in done]
+    for row, own in zip(done, labels, strict=True):
+        row["ratio"] = round(row["contexts_per_second"] / done[0]["contexts_per_second"], 2)
+        both = [(labels[0][name], own[name]) for name in own if name in labels[0]]
+        row["r"] = round(float(np.corrcoef(both, rowvar=False)[0, 1]), 4)
+    columns = ("case", "contexts", "seconds", "contexts_per_second", "ratio", "r", "std_error")
+    print(tabulate([[row[name] for name in columns] for row in done], columns, tablefmt="github"))
     finish({"settings": settings, "cases": rows}, options.json)
 
 
@@ -70,6 +76,7 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
         start = time.perf_counter()
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         whole = time.perf_counter() - start
+        labelled = load_labels(folder).labeled() if any(Path(folder).glob("labels*.jsonl")) else []
     stages, counts = _STAGES.search(done.stdout), _COUNTS.search(done.stdout)
     if not stages or not counts:
         said = done.stdout + done.stderr
@@ -86,6 +93,8 @@ def _run(name: str, settings: Sequence[str], variables: dict[str, str]) -> dict[
         "contexts_per_second": round(contexts / seconds, 1),
         "with_loading": round(whole, 1),
         "host": by_stage,  # of the first process
+        "labels": {(row.query.id, at): label for row in labelled for at, label in enumerate(row.labels)},
+        "std_error": round(float(np.mean([error for row in labelled for error in row.std_errors])), 4),
         "device": {stage: float(spent) for stage, spent in _STAGE.findall(device)},
     }
 

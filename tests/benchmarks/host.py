@@ -44,7 +44,7 @@ PLACES: dict[str, tuple[tuple[Any, str], ...]] = {
     "prompts": ((PromptBuilder, "fit"),),
     "cache": ((prompted, "answers_through"),),
     "reader": ((ResponseSampler, "sample"),),
-    "rules": ((seper_reward.judge.judge, "decide"),),
+    "rules": (),  # see ``stages``
     "judge": ((EntailmentScorer, "probs"),),
     "belief": ((seper_reward.scorer, "belief"), (seper_reward.scorer, "pairs_of")),
     "lengths": ((rows, "passage_lengths"),),
@@ -75,16 +75,24 @@ class Stages:
         self.milliseconds[self._running[-1]] += (now - self._since) * 1000
         self._since = now
 
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure the block as a stage."""
+        self._switch()
+        self._running.append(name)
+        try:
+            yield
+        finally:
+            self._switch()
+            self._running.pop()
+
     def timed(self, stage: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function whose calls are measured as a stage."""
+
         @functools.wraps(act)
         def wrapped(*args: Any, **options: Any) -> Any:
-            self._switch()
-            self._running.append(stage)
-            try:
+            with self.stage(stage):
                 return act(*args, **options)
-            finally:
-                self._switch()
-                self._running.pop()
 
         return wrapped
 
@@ -97,6 +105,9 @@ def stages(scorer: Any) -> Iterator[Stages]:
         for stage, places in PLACES.items():
             for owner, name in places:
                 stack.enter_context(mock.patch.object(owner, name, found.timed(stage, getattr(owner, name))))
+        stack.enter_context(
+            mock.patch.object(seper_reward.judge.judge, "timed", found.stage)
+        )  # the rules, all at once
         for model in (scorer.sampler._model, scorer.entailment._model):
             stack.enter_context(mock.patch.object(model, "forward", found.timed("models", model.forward)))
         yield found
