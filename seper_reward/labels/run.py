@@ -28,7 +28,7 @@ from seper_reward.runtime.distributed import process_state, together, wait_for_a
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import read_json, without_nan
 from seper_reward.runtime.memory import in_batches
-from seper_reward.runtime.messages import plural
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import LabeledQuery, Passage, Query, UnscorableError, unwrap
 
@@ -133,6 +133,7 @@ class LabelRun:
             if self.complete:
                 return together(self._files.summary)
             self._done = together(lambda: self._files.begin(self._done, strict=strict))
+            self._tell_idle()
             self._label(self._labelling, strict, on_label)
             self._label(self._placebo, strict, lambda labeled: None)
             wait_for_all()
@@ -153,6 +154,16 @@ class LabelRun:
         return forecast(
             work.labeler, work.queries, contexts, left, work.batch, others, finished=finished, sample=sample
         )
+
+    def _tell_idle(self) -> None:
+        """Say if there are fewer blocks than processes."""
+        blocks, batch = len(self._labelling.blocks), self._labelling.batch
+        idle = process_state().num_processes - blocks
+        if idle > 0 and batch > 1:
+            say_once(
+                f"{plural(blocks, 'block')} of {batch} questions for {blocks + idle} processes, so {idle} have no "
+                "work; a smaller --block with another --output_dir gives them some"
+            )
 
     def _left(self, work: _Work) -> list[int]:
         """Return the blocks that are not finished."""

@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset, load_dataset
@@ -212,6 +213,15 @@ def test_two_processes_a_shuffled_file_and_one_process_give_the_same_bytes(label
     assert json.loads((tmp_path / "two" / "provenance.json").read_text())["processes"] == 2
     placebo = [(tmp_path / name / "placebo.jsonl").read_bytes() for name in ("one", "two")]
     assert placebo[0] == placebo[1]
+
+
+def test_processes_without_a_block_are_named(label, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(label_run, "process_state", lambda: SimpleNamespace(num_processes=4, is_main_process=True))
+    source = write_rows(tmp_path / "data.jsonl", rows(6))
+    assert main(label(source, "large", "--block", 4)) == 0
+    assert "2 blocks of 4 questions for 4 processes, so 2 have no work" in capsys.readouterr().err
+    assert main(label(source, "small", "--block", 1)) == 0
+    assert "have no work" not in capsys.readouterr().err
 
 
 def test_changed_settings_are_refused_with_what_changed(label, tmp_path, capsys):
