@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from seper_reward.data.queries import as_query
+from seper_reward.data.queries import as_whole_query
+from seper_reward.data.rows import shown
 from seper_reward.estimators.belief import belief, pairs_of
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
@@ -219,7 +220,7 @@ class SePerScorer:
         """
         if isinstance(queries, Query | Mapping):
             raise TypeError("utilities needs a list of records, got one record; write utilities([record])")
-        records = list(map(as_query, queries))
+        records = list(map(as_whole_query, queries))
         asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
         measured = (unwrap(found).beliefs for found in self.measure(asked))
         return [
@@ -231,8 +232,14 @@ class SePerScorer:
         """Measure the belief in an answer given each set of passages; an empty set is the baseline.
 
         Raises:
+            TypeError: A set is no list of ``Passage``.
             UnscorableError: The question is longer than the reader's window.
         """
+        for each in passage_sets:
+            if isinstance(each, str | Passage) or not all(isinstance(passage, Passage) for passage in each):
+                raise TypeError(
+                    f"passage_sets must be lists of Passage, such as [[], [Passage('...')]], got {shown(each)}"
+                )
         (found,) = self.measure([Asked(question, answers, tuple(map(tuple, passage_sets)))])
         return list(unwrap(found).beliefs)
 

@@ -8,6 +8,7 @@ import pytest
 
 import seper_reward.scorer as scorers
 from seper_reward import Estimator, Passage, SePerReward, SePerScorer
+from seper_reward.data.rows import BadRowError
 from seper_reward.options import ScorerOptions
 from seper_reward.runtime.cache import Cache
 from seper_reward.scorer import MOST_ANSWERS
@@ -179,6 +180,13 @@ def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):
             SePerScorer.from_pretrained(**{given: 1})
     with pytest.raises(TypeError, match=re.escape("write utilities([record])")):
         tiny_scorer.utilities({"question": "Who?", "answers": ["Ida"], "passages": ["Ida."]})
+    with pytest.raises(BadRowError, match=re.escape("passages[1] is empty, and there is a result for each passage")):
+        tiny_scorer.utilities([{"question": "Who?", "answers": ["Ida"], "passages": ["Ida.", " ", None]}])
+    for sets in (["Ida."], [Passage("Ida.")], [("Ida.",)]):
+        with pytest.raises(
+            TypeError, match=re.escape("passage_sets must be lists of Passage, such as [[], [Passage(")
+        ):
+            tiny_scorer.beliefs("Who?", ["Ida"], sets)
 
 
 def test_a_scorer_and_a_reward_name_their_models_and_settings(tiny_scorer):

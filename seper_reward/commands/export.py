@@ -36,6 +36,10 @@ def command(config: ExportOptions) -> str:
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}), got "
             f"none of {len(labeled)}; raise heterogeneity or leave it out"
         )
+    if config.format == "trec" and not 0 <= config.margin < 1:
+        raise ValueError(
+            f"format='trec' needs a margin in [0, 1), got {config.margin}; grades are thirds of what is above"
+        )
     lines = write_labels(kept, config.output, config.format, config.margin)
     asked = plural(len(labeled), "question") + (" by hop" if config.learn_from == "paths" else "")
     print(f"{config.output}: {plural(lines, 'line')} from {len(kept)} of {asked}, labels {label}")

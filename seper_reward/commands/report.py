@@ -27,6 +27,8 @@ def command(config: ReportOptions) -> str:
             f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(labeled)[:5])}, …"
         )
     chosen = config.question or max(labeled, key=lambda name: max(labeled[name].labels) - min(labeled[name].labels))
-    plot_belief(labeled[chosen], Path(config.output))
-    print(f"question {chosen}: {config.output}")
+    path = Path(config.output)
+    path = path if path.suffix else path.with_suffix(".png")
+    plot_belief(labeled[chosen], path)
+    print(f"question {chosen}: {path}")
     return f"seper-reward export --labels {config.labels} --output lists.jsonl"

@@ -169,6 +169,16 @@ def as_query(
     return Query(identity, question, answers, passages, metadata)
 
 
+def as_whole_query(row: Any, *, answers_needed: bool = True) -> Query:
+    """Return ``as_query`` of a record with a result for each passage, so that an empty one is a ``BadRowError``."""
+    left_out = Counter[str]()
+    query = as_query(row, answers_needed=answers_needed, left_out=left_out)
+    if left_out["passages"]:
+        places = [place for place, each in enumerate(stated_list(plain(row)["passages"])) if is_empty_passage(each)]
+        raise BadRowError(f"passages[{places[0]}] is empty, and there is a result for each passage; leave it out")
+    return query
+
+
 def differ(one: Passage, other: Passage) -> bool:
     """Return whether two passages have different texts, or different titles if both have one."""
     return one.text != other.text or bool(one.title and other.title and one.title != other.title)
@@ -222,6 +232,9 @@ def _passage(value: object, position: int, corpus: Mapping[str, Passage] | None)
     id_field = id_field_of(value, PASSAGE_IDS)
     identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else ""
     metadata = _metadata(value, {"id", id_field, "title", "text"}, f"{name}.")
+    mark = metadata.get("relevant")
+    if isinstance(mark, float) and mark.is_integer():
+        metadata["relevant"] = int(mark)  # columns with missing values turn 1 into 1.0
     if value.get("text") is None and corpus is not None:
         if not id_field or identity not in corpus:  # else its place would be taken for the number of a row
             came = f"id {identity!r}" if id_field else shown(value)

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import re
 import tokenize
 import unicodedata
 import zlib
@@ -212,10 +213,18 @@ def _from_cells(row: Mapping[str, object]) -> Mapping[str, object] | BrokenRow:
             start,
         )
     try:
-        cells = {name: cell_value(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+        cells = {name: _table_value(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
     except BadRowError as error:
         return BrokenRow(str(error), start)
     return {name: cell for name, cell in cells.items() if name not in (NO_COLUMN, "")}
+
+
+def _table_value(cell: str) -> Any:
+    if re.fullmatch(r"-?\d{1,15}\.0", cell):
+        return float(cell)  # columns with missing values turn 7 into 7.0
+    if re.fullmatch(r"\[\s*[-\d.e]+(?:\s+[-\d.e]+)+\s*\]", cell):
+        raise _without_commas(cell)
+    return cell_value(cell)
 
 
 def cell_value(cell: str) -> Any:
@@ -231,10 +240,14 @@ def cell_value(cell: str) -> Any:
     breaks = (tokenize.NL, tokenize.NEWLINE)
     kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline) if token.type not in breaks]
     if (tokenize.STRING, tokenize.STRING) in itertools.pairwise(kinds):  # Python would join both strings
-        raise BadRowError(
-            f"a list without commas cannot be read ({shown(cell)}); Dataset.to_csv writes it so: save Parquet instead"
-        )
+        raise _without_commas(cell)
     return value
+
+
+def _without_commas(cell: str) -> BadRowError:
+    return BadRowError(
+        f"a list without commas cannot be read ({shown(cell)}); Dataset.to_csv writes it so: save Parquet instead"
+    )
 
 
 def stated_list(value: object) -> Any:

@@ -139,7 +139,7 @@ def _one_line_errors(source: str) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, ValueError, DatasetsError, httpx.HTTPError) as error:
-        message = " ".join(str(error).split())[:_LONGEST_ERROR]
+        message = " ".join(f"{error} {error.__cause__ or ''}".split())[:_LONGEST_ERROR]
         unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
         hint = "; without network only local files and the hub's cache are readable" if unreached else ""
         raise OSError(

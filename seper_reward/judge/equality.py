@@ -9,8 +9,12 @@ _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹⁺⁻]+")
 _FRACTIONS = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 _TYPOGRAPHY = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "´": "'", "–": "-", "—": "-", "‐": "-"}
-    | {"‑": "-", "−": "-", "⁄": "/", "×": "x", "♯": "#", "＃": "#"}
+    | {"‑": "-", "−": "-", "⁄": "/", "×": "x", "♯": "#", "＃": "#", "≤": "<=", "≥": ">="}
 )
+_COMMANDS = {
+    r"\le": "<=", r"\leq": "<=", r"\ge": ">=", r"\geq": ">=",
+    r"\times": "x", r"\cdot": "·", r"\pm": "±", r"\infty": "∞",
+}  # fmt: skip
 _LATEX = (
     (re.compile(r"\\[dt]?frac ?\{?(-?\w+)\}? ?\{?(\w+)\}?"), r"\1/\2"),
     (re.compile(r"\\(?:text\w{0,8}|math\w{1,8}|boxed|fbox|emph|operatorname|underline) ?\{([^{}]*)\}"), r"\1"),
@@ -18,6 +22,9 @@ _LATEX = (
     (re.compile(r"\\[()\[\]]|\\[,;! ]"), " "),
     # As in Pandoc, $ next to a space or before a digit is not a delimiter: $45 and $60.
     (re.compile(r"(?<!\\)\${1,2}(?=\S)((?:[^$\\]|\\.)+)(?<=\S)\${1,2}(?![\w$])", re.DOTALL), r"\1"),
+    (re.compile(r"\\(?:le|leq|ge|geq|times|cdot|pm|infty)\b"), lambda found: _COMMANDS[found[0]]),
+    (re.compile(r"\^\{?\\circ\}?"), "°"),
+    (re.compile(r"\^\{(\w{1,20})\}"), r"^\1"),
     (re.compile(r"\\(pi|theta|alpha)\b"), lambda found: unicodedata.lookup(f"GREEK SMALL LETTER {found[1]}")),
     (re.compile(r"\\([%$&#_{}])"), r"\1"),
 )
@@ -28,7 +35,7 @@ _EMPHASIS = re.compile(
 _AROUND_PUNCTUATION = re.compile(r"\s+(?=[^\w\s])|(?<=[^\w\s])\s+")
 _ARTICLES = re.compile(r"^(?:an?|the)\s+(?=[\w\"'])")
 _SIGNS = re.compile(
-    r"[+#<>=≤≥≠±√^*%°∞|\\]|(?<!\w)-(?=[\w.])|(?<=\w)-(?![\w\s])|(?<=\w)-$|(?<=\d)/(?=\d)"
+    r"[<>]=|[+#<>=≠±√^*%°∞|\\]|(?<!\w)-(?=[\w.])|(?<=\w)-(?![\w\s])|(?<=\w)-$|(?<=\d)/(?=\d)"
     r"|[(\[](?=\s*[-+]?\d[^()\[\]]*[)\]])|(?<=\d)\s*[)\]]"
 )
 

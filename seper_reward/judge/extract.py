@@ -14,7 +14,7 @@ _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
 _THOUGHTS = re.compile(
     rf"^.*[<\[]/{_THOUGHT}[>\]]|[<\[]{_THOUGHT}[>\]].*$|^.*assistantfinal(?=\S)", re.DOTALL | re.IGNORECASE
 )
-_NEXT_QUESTION = re.compile(r"\n\s*(?:#+\s*)?(?:question|q)\s?\d{0,3}\s?[:.]\s", re.IGNORECASE)
+_NEXT_QUESTION = re.compile(r"\n[^\S\n]*(?:#+[^\S\n]*)?(?:question|q)\s?\d{0,3}\s?[:.]\s", re.IGNORECASE)
 _MARK = re.compile(
     r"(?P<tag><answer>)|(?P<box>\\(?:boxed|fbox) ?\{)|\banswers?[*_]{0,3} ?[:：][*_]{0,3}"
     r"|^[ \t]{0,3}(?:#{1,6}|[*_]{2,3})[ \t]{0,3}(?:final |short )?answers?[*_:#]{0,6}[ \t]*$(?=\s*\S)",
@@ -23,12 +23,14 @@ _MARK = re.compile(
 _END_OF_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BULLET = re.compile(r"(?:[-*•–]|1[.)]|\(?[A-H]\))\s+(?=\S)")  # 14. March is a date
+# a minus sign next to a mark, where a bullet would start a line
+_MINUS = re.compile(r"([ \t$(]*)[-–] (?=\d)")
 _FENCE = re.compile(r"```[\w+-]{0,20}")
 _SOURCES = r"(?:sources?|references?|citations?)"
 _SOURCE_LINE = re.compile(rf"\W{{0,5}}{_SOURCES}\W{{0,5}}(?::|$)|\[\^?\d{{1,3}}\]:? \S", re.IGNORECASE)
-# [1], 【1†source】, (Doc 1, Doc 2), (Source: Doc 1); not [1, 5], which may be an interval
+# [1], 【1†source】, (Doc 1, Doc 2), (Source: Doc 1); not [1, 5], which may be an interval, nor a[0]
 _CITATION = re.compile(
-    r"\[\^?\d{1,3}\]|【[^】\n]{1,40}】"
+    r"\[\^?[1-9]\d{0,2}\]|【[^】\n]{1,40}】"
     rf"|[(\[](?:(?:docs?|documents?|passages?)[ .#]{{0,3}}\d|{_SOURCES} ?:)[^()\[\]\n]{{0,100}}[)\]]",
     re.IGNORECASE,
 )
@@ -77,6 +79,8 @@ def _marked(text: str) -> str:
     """Return the line behind the last mark, the last line in a tag or box, or else the last line."""
     *_, mark = (None, *_MARK.finditer(text))
     rest = text[mark.end() :] if mark else text
+    if mark and (minus := _MINUS.match(rest)):
+        rest = f"{minus[1]}-{rest[minus.end() :]}"
     if mark and mark["box"]:
         rest = _braced(rest)
     elif mark and mark["tag"]:

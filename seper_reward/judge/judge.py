@@ -20,10 +20,11 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 11  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 12  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
+_NUMBERED = re.compile(r"\b([A-Z]\w*) (?:the )?(I|\d+)(?:st|nd|rd|th)?\b")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
@@ -110,7 +111,7 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     question, premise, hypothesis = pair
     if equal(premise, hypothesis):
         return True
-    if not premise.strip() or not hypothesis.strip():
+    if not premise.strip() or not hypothesis.strip() or _is_another(premise, hypothesis):
         return False
     by_values = bool(signs(premise)) or not _is_words(hypothesis)
     claim = _by_values(question, premise, hypothesis) if by_values else in_digits(premise)
@@ -126,6 +127,23 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
             )
         return False
     return Pair(question, claim, in_digits(hypothesis))
+
+
+def _is_another(premise: str, hypothesis: str) -> bool:
+    """Return whether two texts number a word differently, of which one is the first: World War I, and World War II."""
+    if " I" not in premise and " I" not in hypothesis:
+        return False
+    one, other = _numbered(premise), _numbered(hypothesis)
+    common = one.keys() & other.keys()
+    return any("I" in one[word] | other[word] and one[word].isdisjoint(other[word]) for word in common)
+
+
+@functools.lru_cache(maxsize=65536)
+def _numbered(text: str) -> dict[str, set[str]]:
+    numbers: dict[str, set[str]] = {}
+    for word, number in _NUMBERED.findall(in_digits(text)):
+        numbers.setdefault(word, set()).update({number, number.replace("I", "1")})
+    return numbers
 
 
 @functools.lru_cache(maxsize=65536)
@@ -150,7 +168,8 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
 
     def for_model(each: Value) -> bool:
         """Return whether a value is a less precise date, next to other words, or a repeated one of the question."""
-        if any(said.agrees(each) for said in stated) or not (value or stated):
+        identifies = in_digits(hypothesis)[: each.start].endswith("-")  # B-52
+        if any(said.agrees(each) for said in stated) or not (value or stated or identifies):
             return True
         if value or not any(other.entails(each) for other in asked):
             return False
@@ -164,9 +183,10 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     for each in reversed(missing):
         if each not in lacking:
             needed = f"{needed[: each.start]} {needed[each.end :]}"
-    # Henry the Eighth is Henry VIII, but the second is not two
-    shown = [claim] if value else [claim, _ORDINAL.sub("", claim)]
-    if all(_digits(needed) - _digits(text) for text in shown) or (signs(needed) and signs(needed) - signs(claim)):
+    pairs = [(needed, claim)]
+    if not value:  # Henry VIII is Henry the Eighth, but two is not the second, nor are 16 presidents the 16th
+        pairs.append((needed if claim[:1].isdigit() else _ORDINAL.sub("", needed), _ORDINAL.sub("", claim)))
+    if all(_digits(one) - _digits(other) for one, other in pairs) or (signs(needed) and signs(needed) - signs(claim)):
         return False
     return claim
 

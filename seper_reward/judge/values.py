@@ -45,7 +45,7 @@ _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
 )
-_TAIL = re.compile(r"[\s-]?(?P<unit>°?\s?[^\W\d_]+(?:[ /^](?:[^\W\d_]+|[23](?!\d)))*|[%€$£¥₹¢²³])")
+_TAIL = re.compile(r"[\s-]?(?P<unit>°?\s?[^\W\d_]+(?:[23]\b)?(?:[ /^](?:[^\W\d_]+|[23](?!\d)))*|[%€$£¥₹¢²³])")
 
 
 _COMPARABLE = {("number", "amount"), ("amount", "number")}
@@ -54,12 +54,14 @@ _COMPARABLE = {("number", "amount"), ("amount", "number")}
 class Reading(NamedTuple):
     """One way to read a value: numbers of a kind, which are comparable with others of this kind only.
 
-    ``step`` is half a unit of the last digit, by which a converted value may differ.
+    ``step`` is half a unit of the last digit, by which a rounded or converted value may differ; ``size`` is that of
+    the unit, 0 of a fraction.
     """
 
     kind: str
     numbers: tuple[Any, ...]
     step: float = 0.0
+    size: float = 1.0
 
     def same_kind(self, other: "Reading") -> bool:
         """Return whether two readings are comparable: 85 may be 85 kg, but 85 kg are no 85 metres."""
@@ -73,11 +75,22 @@ class Reading(NamedTuple):
             low, high, month, day = self.numbers
             lowest, highest, months, days = other.numbers
             return bool(lowest <= low <= high <= highest and months in (0, month) and days in (0, day))
-        step = max(self.step, other.step)
         return all(
-            abs(one - two) <= max(1e-9 * abs(two), min(step, 0.01 * abs(two)))
+            abs(one - two) <= max(1e-9 * abs(two), self._rounding(other, 0.01 * abs(two)))
             for one, two in zip(self.numbers, other.numbers, strict=True)
         )
+
+    def _rounding(self, other: "Reading", most: float) -> float:
+        """Return the difference that rounding and converting may make; coarse numbers of multiple units are exact.
+
+        2.34 km are 2,344 m, and 8 km are 5 miles, but 2 hours are not 119 minutes, and 1/365 is not 1/366.
+        """
+        small, large = sorted((self.size, other.size))
+        step = max(self.step, other.step)
+        multiples = small > 0 and abs(large / small - round(large / small)) < 1e-6
+        if small == large == 0 or (multiples and step > most):
+            return 0.0
+        return min(step, most)
 
 
 class Value(NamedTuple):
@@ -122,20 +135,24 @@ def in_digits(text: str) -> str:
     text = _PART.sub(_part_in_digits, text)
     if not _NUMBERS.keys().isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
         text = _NUMBER_WORDS.sub(_run_in_digits, text)
-    text = _ROMAN.sub(lambda found: str(10 * len(found[1]) + _ROMAN_ONES.index(found[2])), text)
+    text = _ROMAN.sub(lambda found: str(_TENS_IN_ROMAN.index(found[1]) * 10 + _ROMAN_ONES.index(found[2])), text)
+    text = re.sub(r"\b(\d+) \(\1\)", r"\1", text)  # three (3)
+    text = re.sub(r"(?<=\d) degrees?\b(?! (?:c|f|kel))", "°", text, flags=re.IGNORECASE)
     return re.sub(r"\b(\d+)'(\d{1,2})(?:\"|'')", r"\1 ft \2 in", text)
 
 
 # web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
-_LOST_SPACE = re.compile(r"\b([a-z]{2,5})(?=[A-Z\d])")
+_LOST_SPACE = re.compile(r"\b([a-z]{2,5})(?=[A-Z]|\d\d)")
 _CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
 _ROMAN_ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
-_ROMAN = re.compile(r"(?<=[A-Za-z] )(?!I\b)(?=[IVX])(X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")  # "I" is a pronoun
+_TENS_IN_ROMAN = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX"]
+# "I" is a pronoun, and L and XL alone are letters and a size
+_ROMAN = re.compile(r"(?<=[A-Za-z] )(?!I\b|X?L\b)(?=[IVXL])(XL|L?X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")
 _PART = re.compile(
     rf"\b(an?|\d+|{'|'.join(_SMALL[1:10])})[\s-]({'|'.join(_PARTS)})s?\b(?=\s+of\b|\W*$)", re.IGNORECASE
 )
 _WORD = rf"\b(?:{'|'.join(_NUMBERS)})\b"
-_NUMBER_WORDS = re.compile(rf"{_WORD}(?:(?:,|\s+and|[\s-]+oh)?[\s-]+{_WORD})*", re.IGNORECASE)
+_NUMBER_WORDS = re.compile(rf"(?<!per ){_WORD}(?:(?:,|\s+and|[\s-]+oh)?[\s-]+{_WORD})*", re.IGNORECASE)
 
 
 def _part_in_digits(found: re.Match[str]) -> str:
@@ -152,7 +169,7 @@ def _run_in_digits(found: re.Match[str]) -> str:
     total = current = 0
     for word in words:
         number = _NUMBERS[word]
-        if word == "dozen" or number == 100:
+        if (word == "dozen" or number == 100) and current < 100:
             current = (current or 1) * number
         elif number >= 1000:
             total, current = total + (current or 1) * number, 0
@@ -193,7 +210,7 @@ def values_in(text: str) -> tuple[Value, ...]:
         one, two = last.readings[0], value.readings[0]
         near = joined and re.fullmatch(r",?\s*(?:and\s+)?", digits[last.end : value.start])
         if near and one.kind == two.kind and one.kind.startswith("[") and one.step > two.step:  # 2 hours 15 minutes
-            both = Reading(one.kind, (one.numbers[0] + two.numbers[0],), two.step)
+            both = Reading(one.kind, (one.numbers[0] + two.numbers[0],), two.step, two.size)
             joined[-1] = Value(last.start, value.end, (both, Reading("amount", both.numbers)))
         else:
             joined.append(value)
@@ -227,6 +244,7 @@ def _date(match: re.Match[str]) -> Value:
         month = _MONTHS.index(said["month"][:3]) + 1
     if month > 12 >= day:
         day, month = month, day  # American order: 03/14/1702
+    american = "/" in match[0] and 0 < day <= 12 and month > 0  # 9/11/2001 may be either
     # 0 March and 1702-00-14 are other dates than all of March or 1702
     day, month = day or 32 * bool(said.get("day")), month or 13 * bool(said.get("month_number"))
     low, high = (year, year) if said.get("year") else (-math.inf, math.inf)
@@ -238,7 +256,8 @@ def _date(match: re.Match[str]) -> Value:
         high = year + (9 if year % 100 else 99)
     elif before_christ:
         low = high = -year
-    return _value(match, Reading("date", (low, high, month, day)))
+    orders = [(month, day), (day, month)] if american else [(month, day)]
+    return _value(match, *(Reading("date", (low, high, *order)) for order in orders))
 
 
 def _time(match: re.Match[str]) -> Value | None:
@@ -253,19 +272,21 @@ def _time(match: re.Match[str]) -> Value | None:
     return _value(match, *(Reading("time", (each,)) for each in times))
 
 
-def _amount(match: re.Match[str]) -> Value:
+def _amount(match: re.Match[str]) -> Value | None:
     said = {name: text.lower() for name, text in match.groupdict("").items()}
-    scale = _ABBREVIATED.get(said.get("scale", "").strip(), 1.0) * 10.0 ** int(said.get("power") or 0)
+    scale = _ABBREVIATED.get(said.get("scale", "").strip(), 1.0) * float(f"1e{said.get('power') or 0}")
     written = said["number"] or "1"  # 10^6
     step = scale * _step(written)
     number = _parsed(written) * (-scale if said.get("sign") else scale)
+    if not math.isfinite(number):  # 10^500
+        return None
     if "money" in said:
         return _value(match, Reading(_MONEY[said["money"]][0], (number,)), Reading("amount", (number,)))
     units, end = _unit_behind(match)
     if units:
         readings = [_converted(number, step, *each) for each in units]
         return Value(match.start(), end, (*readings, Reading("amount", (number,))))
-    readings = [Reading("number", (number,), 1e-3 if "/" in written else 0.0)]
+    readings = [Reading("number", (number,), 1e-3, size=0.0) if "/" in written else Reading("number", (number,))]
     if re.fullmatch(r"[12]\d{3}", match[0]):
         readings.append(Reading("date", (int(number), int(number), 0, 0)))
     return _value(match, *readings)
@@ -312,7 +333,8 @@ def _unit_behind(match: re.Match[str]) -> tuple[tuple[Unit, ...], int]:
 @functools.lru_cache(maxsize=4096)
 def _units(name: str) -> tuple[Unit, ...]:
     """Return the ways to read a unit: kind and size, or kind and pint's unit."""
-    lower = re.sub(r"^(?:° ?|degrees? )(?=[cf])", "", name.lower().strip())
+    name = re.sub(r"(?<=[^\W\d_])(?=[23]$)", "^", name.strip())  # km2
+    lower = re.sub(r"^(?:° ?|degrees? )(?=[cf])", "", name.lower())
     if lower in ("%", "pct", "percent", "per cent", "percentage points"):
         return (("percent", 1.0),)
     money = (_MONEY[lower],) if lower in _MONEY else ()
@@ -337,9 +359,8 @@ def _registry() -> Any:
 def _converted(number: float, step: float, kind: str, unit: object) -> Reading:
     if isinstance(unit, float):
         return Reading(kind, (number * unit,))
-    base = _registry().Quantity(number, unit).to_base_units().magnitude
-    size = abs(_registry().Quantity(number + step, unit).to_base_units().magnitude - base)
-    return Reading(kind, (base,), size)
+    base, zero, one = (_registry().Quantity(each, unit).to_base_units().magnitude for each in (number, 0, 1))
+    return Reading(kind, (base,), 0.0 if zero else step * one, one - zero)  # degrees are not rounded
 
 
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
@@ -353,6 +374,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
     (re.compile(pattern, re.IGNORECASE), read)
     for pattern, read in (
         (r"(?<![\w/.-])(?P<year>\d{4})-(?P<month_number>\d{2})-(?P<day>\d{2})(?!\d)", _date),
+        (r"(?<![\w/.,-])(?P<number>[12]\d{3})/(?P<high>\d{2})(?![\d/]|[.,]\d)", _pair),  # a season
         (r"(?<![\w/.-])(?P<day>\d{1,2})[/.](?P<month_number>\d{1,2})[/.](?P<year>\d{4})(?!\d)", _date),
         (rf"{_DAY_BEFORE}(?:,?(?:\s+of)?[\s-]+{_YEAR}|(?!\s+\d))", _date),
         (rf"\b{_WEEKDAY}{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:(?:in|of)\s+)?{_YEAR})?", _date),
@@ -360,6 +382,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
         (r"(?<![\w.,/])(?P<decade>)(?P<year>\d{3}0)'?s\b", _date),
         (rf"(?<![\w.,/])(?P<century>\d{{1,2}})(?:st|nd|rd|th)[\s-]+(?:century\b|c\.)(?:\s*{_ERA})?", _date),
         (rf"(?<![\w.,/])(?P<year>\d{{1,4}})\s*{_ERA}", _date),
+        (r"\b(?P<era>(?-i:A\.?D\.?|B\.?C\.?))\s*(?P<year>\d{1,4})(?![\w,:/-]|\.\d)", _date),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d{2}))?\s*(?P<half>[ap])\.?\s?m\b\.?", _time),
         (r"(?<![\w:.])(?P<hour>\d{1,2})(?::(?P<minute>\d{2})(?!\d|:\d)|\s+o'clock\b)", _time),
         (
@@ -372,7 +395,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
             _pair,
         ),
         (
-            r"(?<![\w.,/])(\d+)(?:st|nd|rd|th)\b",
+            r"(?<![\w.,/])(\d{1,9})(?:st|nd|rd|th)\b",
             lambda found: _value(found, Reading("ordinal", (int(found[1]),))),
         ),
         (rf"(?<![\w.,/:^])(?:(?P<number>{_NUMBER})(?:\s*[x*]\s*10\^|e)|10\^)(?P<power>-?\d+)\b", _amount),

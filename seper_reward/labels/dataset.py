@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seper_reward.data.formats import Columns, as_ours, check_columns, parse_columns
-from seper_reward.data.queries import as_query
+from seper_reward.data.queries import as_query, as_whole_query
 from seper_reward.labels import loop
 from seper_reward.labels.labelers import DeltaSePerLabeler, PassageLabeler, load_labeler
 from seper_reward.labels.rows import labeled_query
@@ -107,6 +107,9 @@ class Labeler:
     def __call__(self, batch: Any) -> Any:
         """Label a mapping of columns, such as NumPy arrays or lists, or a pandas table; return the same kind."""
         columns = {name: list(batch[name]) for name in batch}
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns of a batch must have equal lengths, got {lengths}")
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
         size = loop.batch_size(self._labeler, self._options.block)
 
@@ -114,7 +117,7 @@ class Labeler:
             return loop.label_batches(labeler, in_batches(queries, size))
 
         new: dict[str, list[object]] = {name: [] for name in ("labels", "std_errors", "label_row", "label_error")}
-        for row in _label_rows(rows, self._labeler, label_all, self._columns):
+        for row in _label_rows(rows, self._labeler, label_all, self._columns, read=as_whole_query):
             added: tuple[object, ...]
             if isinstance(row, UnscorableError):
                 added = [], [], "", str(row)
@@ -143,6 +146,7 @@ def _label_rows(
     label_all: Callable[[PassageLabeler, list[Query]], Iterator[loop.Found]],
     columns: Columns,
     strict: bool = False,
+    read: Callable[..., Query] = as_query,
 ) -> list[Row]:
     """Return the label row of each row, or its error; if ``strict``, raise the first one, of unusable rows early."""
     needed = {"question", "passages"} | ({"answers"} if labeler.needs_answers else set())
@@ -150,7 +154,7 @@ def _label_rows(
 
     def parse(row: object) -> Query:
         ours = as_ours(row, columns) if isinstance(row, Mapping) else row
-        return as_query(ours, answers_needed=labeler.needs_answers)
+        return read(ours, answers_needed=labeler.needs_answers)
 
     def found(place: int, act: Callable[[], object]) -> Any:
         value = attempt(act)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seper_reward.data.rows import METADATA, read_valid_rows
+from seper_reward.data.rows import METADATA, read_valid_rows, shown
 from seper_reward.labels.export import Form, form_rows
 from seper_reward.labels.integrity import LABELS, PROVENANCE, SUMMARY, check_finished, check_labels, label_files
 from seper_reward.labels.rows import LABELS_PARQUET, labeled_queries, recommended_label
@@ -133,6 +133,8 @@ def load_labels(source: str | Path) -> Labels:
     if Path(files[0]).is_file():
         check_labels(Path(files[0]).parent)
     rows = [dict(row) for file in files for _, row in read_valid_rows(file)]
+    if rows and not all(isinstance(each, Mapping) for each in rows[0].get("passages") or [rows[0].get("passages")]):
+        raise ValueError(f"{source}: expected label rows, whose passages are objects, got {shown(rows[0])}")
     # tabular formats need the same columns in every row; JSON lines do not
     return Labels(rows if lines or str(source).endswith(LABELS) else list(map(without_none, rows)), *told)
 

@@ -127,8 +127,11 @@ def utility_fields(utility: Utility) -> dict[str, object]:
 
 
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, object]]:
-    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file."""
-    folder = Path(folder)
+    """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
+
+    The path of ``labels.jsonl`` stands for its folder.
+    """
+    folder = Path(folder).parent if Path(folder).name == LABELS else Path(folder)
     check_finished(folder)
     check_labels(folder)
     return dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))

@@ -135,7 +135,9 @@ class VLLMSampler(Sampler):
             for request in requests:
                 if request not in self._queued:
                     self._queued[request] = attempt(functools.partial(self._queue, request))
-            for stale in list(self._queued)[: -max(_MOST_QUEUED, len(requests))]:
+            wanted = set(requests)
+            others = [request for request in self._queued if request not in wanted]
+            for stale in others[: max(0, len(self._queued) - _MOST_QUEUED)]:
                 queued = self._queued.pop(stale)
                 names = [] if isinstance(queued, UnscorableError) else queued.names
                 self._llm.llm_engine.abort_request([name for name in names if self._done.pop(name, None) is None])

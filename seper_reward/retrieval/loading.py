@@ -36,6 +36,8 @@ def load_retriever(
     if corpus is None:
         raise ValueError(f"retriever {name!r} needs a corpus to search; give one, or an index folder or a URL")
     if "+" in name and not Path(name).is_dir():
+        if not all(name.split("+")):
+            raise ValueError(f"retriever={name!r}: expected names joined by plus signs, got an empty one")
         return FusedRetriever([load_retriever(part, corpus, embeddings_dir) for part in name.split("+")])
     if name == "bm25":
         return BM25Retriever(corpus)

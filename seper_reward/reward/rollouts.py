@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from seper_reward.data.answers import as_answers, is_list
-from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain
+from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain, shown
 from seper_reward.judge.extract import extract_answer
 from seper_reward.options import compile_answer_pattern
-from seper_reward.reward.tools import TRL_ERROR, Result, SearchTools, as_messages, read_calls, read_results, text_of
+from seper_reward.reward.tools import (
+    ROLES,
+    TRL_ERROR,
+    Result,
+    SearchTools,
+    as_messages,
+    read_calls,
+    read_results,
+    text_of,
+)
 from seper_reward.reward.turns import NO_MORE, Turn, read_tool_message
 from seper_reward.types import Answers, Belief, Passage, UnscorableError
 
@@ -130,14 +139,23 @@ def read_rollouts(
     count = next(len(column) for column in (question, environments) if column is not None)
     if others is None:
         others = [each is not None and not _records(each) for each in environments or [None] * count]
+    names = ("question", "answers", "completions", "environments", "passages")
     columns = (question, answers, completions, environments, passages)
+    lengths = {name: len(column) for name, column in zip(names, columns, strict=True) if column is not None}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"columns must have one entry per rollout, got different lengths: {found}")
     rows = list(zip(*([None] * count if column is None else column for column in columns), strict=True))
     tools = search_tools if isinstance(search_tools, SearchTools) else SearchTools(search_tools)
     own = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
     tools.see(row[2] for row in itertools.compress(rows, own))  # other rows have passages or recorded searches
     pattern = compile_answer_pattern(answer_pattern)
     return [
-        unusable(OTHERS) if other else _rollout(row, passage_tag, pattern, tools)
+        unusable(OTHERS)
+        if other
+        else unusable("the completion is None")
+        if completions is not None and row[2] is None
+        else _rollout(row, passage_tag, pattern, tools)
         for other, row in zip(others, rows, strict=True)
     ]
 
@@ -218,9 +236,16 @@ def unusable(problem: str) -> Rollout:
 
 def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
     """Return a completion as messages; tagged passages in the policy's texts become messages of a tool."""
+    if not isinstance(completion, str) and not is_list(completion):
+        raise UnscorableError(f"completion must be a text or a list of messages, got {shown(completion)}")
     messages = (
         [{"role": "assistant", "content": completion}] if isinstance(completion, str) else as_messages(completion)
     )
+    roles = [message.get("role") for message in messages if isinstance(message, Mapping)]
+    if "assistant" not in roles and not ROLES.issuperset(roles):
+        raise UnscorableError(
+            f"completion must have a message of the role 'assistant', got {', '.join(map(repr, dict.fromkeys(roles)))}"
+        )
     if passage_tag is None:
         return messages
     block = tagged_block(passage_tag)
@@ -277,7 +302,7 @@ def _turns(found: Sequence[Result] | None, environment: Any, passages: Any) -> t
             if not is_empty_passage(passage)
         )
         return (Turn("", given),) if given else ()
-    return tuple(Turn(each.query, read_tool_message(each.text)) for each in found or ())
+    return tuple(Turn(each.query, read_tool_message(each.text, each.query)) for each in found or ())
 
 
 def _passage(value: object, name: str) -> Passage:

@@ -28,7 +28,7 @@ _ERROR = re.compile(
 )
 #: Roles of messages with results: OpenAI's, its former one, and Llama's.
 _RESULT_ROLES = ("tool", "function", "ipython")
-_ROLES = ("assistant", "user", "system", "developer", *_RESULT_ROLES)
+ROLES = {"assistant", "user", "system", "developer", *_RESULT_ROLES}
 #: Qwen's chat template shows results to the model as the user's text between these tags.
 _TOOL_RESPONSE = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
 #: Tags around results in the texts of agents that search while they write.
@@ -189,7 +189,7 @@ def unread_results(completion: Any, passage_tag: str | None) -> str | None:
     messages = as_messages(messages)
     roles = [each.get("role") for each in messages]
     for role in roles:
-        if isinstance(role, str) and role not in _ROLES:
+        if isinstance(role, str) and role not in ROLES:
             return f"messages of the role {role!r} (name it 'tool')"
     if "assistant" in roles and "user" in roles[roles.index("assistant") :]:
         return "messages of the user behind the policy's (results need the role 'tool')"
@@ -217,6 +217,7 @@ def read_calls(message: Mapping[str, object]) -> Iterator[Call]:
 def text_of(message: Mapping[str, object]) -> str:
     """Return the text of a message, also if its content is a list of blocks ``{type: "text", text}``."""
     content = message.get("content") or ""
+    content = [content] if isinstance(content, Mapping) and "text" in content else content
     if isinstance(content, list) and all(isinstance(each, Mapping) and "text" in each for each in content):
         return "".join(str(each["text"]) for each in content)
     return str(content)

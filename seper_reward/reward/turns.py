@@ -1,5 +1,6 @@
 """A search of a rollout, and the messages that a search tool returns to a policy."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +9,13 @@ from seper_reward.types import Passage
 
 NO_MORE = "No more searches. Answer now."
 NOTHING_FOUND = "Nothing was found."
+_FIELD = r"\"\w+\"\s*:\s*(?:\[\s*\]|null|0|\"\")"
 #: Messages of search tools that found nothing, and empty lists or objects in JSON.
 _EMPTY = re.compile(
-    r"(?:there (?:are|were) )?no (?:\w+ )?(?:results?|passages?|documents?|matches|hits)"
-    r"(?: (?:were |was )?(?:found|available))?(?: for [^\n]*)?[.!]?|nothing (?:was |is )?found[.!]?|null|none"
-    r"|[\[{]\s*[\]}]|\{\s*\"\w+\"\s*:\s*(?:\[\s*\]|null|0)(?:\s*,\s*\"\w+\"\s*:\s*(?:\[\s*\]|null|0))*\s*\}",
+    r"(?:sorry, )?(?:there (?:are|were) )?no (?:\w+ ){0,3}(?:results?|passages?|documents?|matches|hits)"
+    r"(?: (?:were |was )?(?:found|available))?(?: for\b[^\n]*)?[.!]?"
+    r"|nothing (?:was |is )?found(?: for\b[^\n]*)?[.!]?|your search\b[^\n]* did not match any \w+[.!]?|null|none"
+    rf"|[\[{{]\s*[\]}}]|\{{\s*{_FIELD}(?:\s*,\s*{_FIELD})*\s*\}}",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"\[(\d+)\] (.*)")
@@ -31,17 +34,18 @@ def tool_message(passages: Sequence[Passage]) -> str:
     return "\n".join(f"[{number}] {passage.text}" for number, passage in enumerate(passages, 1))
 
 
-def read_tool_message(text: str) -> tuple[Passage, ...]:
+def read_tool_message(text: str, query: str = "") -> tuple[Passage, ...]:
     r"""Return the passages of a message of ``tool_message``, without ids; "No results found." and empty JSON are none.
 
-    Any other text is one passage.
+    So are these messages with the ``query`` in them, whose text is the policy's own. Any other text is one passage.
 
     >>> read_tool_message("[1] Ida runs it.\n[2] Rain fell.")
     (Passage(text='Ida runs it.', title='', id=''), Passage(text='Rain fell.', title='', id=''))
     >>> read_tool_message("[1] Ida runs it.")
     (Passage(text='[1] Ida runs it.', title='', id=''),)
     """
-    if not text or _EMPTY.fullmatch(text.strip()):
+    without_query = text.replace(query, "").replace(json.dumps(query)[1:-1], "") if query else text
+    if any(not said or _EMPTY.fullmatch(said) for said in (text.strip(), without_query.strip())):
         return ()
     lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
     if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:

@@ -86,6 +86,13 @@ def no_accelerator() -> bool:
 def resolve_device(device: str | torch.device | None) -> torch.device:
     """Return ``device``, or for ``None`` this process's accelerator, else the CPU."""
     if device is not None:
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError) as error:  # "Torch not compiled with CUDA enabled"
+            first = str(error).splitlines()[0]
+            raise ValueError(
+                f"device={str(device)!r} cannot be used: {first}; leave it out for this machine's own"
+            ) from error
         return torch.device(device)
     return torch.device(process_state().device)
 

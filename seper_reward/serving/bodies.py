@@ -142,7 +142,7 @@ class RolloutBody(_Body):
 
     question: Any
     answers: Any
-    completion: Any = Field("", description="A text, or a list of messages whose tool messages are the searches.")
+    completion: Any = Field(None, description="A text, or a list of messages whose tool messages are the searches.")
     passages: Any = Field(None, description="Passages of one search, instead of the completion's tool messages.")
 
 

@@ -136,6 +136,14 @@ def test_lists_that_csv_has_lost_are_not_guessed(tmp_path):
     assert not examples.queries
     assert "a list without commas cannot be read" in examples.rejected[0].reason
     assert "save Parquet" in examples.rejected[0].reason
+    numbers = [{"question": "When?", "answers": [1912, 7], "passages": ["in 1912"]}]
+    Dataset.from_list(numbers).to_csv(tmp_path / "numbers.csv")
+    assert "a list without commas cannot be read" in read_queries(tmp_path / "numbers.csv").rejected[0].reason
+
+
+def test_numbers_of_a_csv_column_with_missing_values_are_whole(tmp_path):
+    (tmp_path / "rows.csv").write_text("question,answers,passages\nWhen?,1912.0,in 1912\nWhich?,3.5,x\n")
+    assert [query.answers for query in read_queries(tmp_path / "rows.csv").queries] == [("1912",), ("3.5",)]
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,8 @@ def test_a_known_leaf_that_was_not_drawn_never_stands_for_the_unseen():
 def test_draws_that_a_server_calls_impossible_count_the_same():
     row = replace(sampled("ab", PROBS), draw_log_probs=(-9999.0, -9999.0))
     assert drawn_by_mass(row).weights.tolist() == [0.5, 0.5]
+    twice = drawn_by_mass(replace(sampled("aa", PROBS), draw_log_probs=(-9999.0, -9999.0)))
+    assert 0 <= estimate(twice, torch.ones(1)).std_error <= 0.5
 
 
 def test_equal_answers_after_unlike_thoughts_are_draws_of_their_own():

@@ -3,8 +3,9 @@
 import pytest
 from datasets import Dataset, DatasetDict
 
-from seper_reward.labels.dataset import label
+from seper_reward.labels.dataset import Labeler, label
 from seper_reward.labels.labelers import ContainsLabeler
+from seper_reward.options import LabelOptions
 from seper_reward.runtime.parquet_files import without_none
 
 ROWS = [
@@ -28,6 +29,15 @@ def test_columns_of_other_names():
         label(renamed, ContainsLabeler())
     with pytest.raises(ValueError, match="got a dictionary of train, dev; choose one of its splits"):
         label(DatasetDict(train=renamed, dev=renamed), ContainsLabeler())
+
+
+def test_labels_of_a_batch_never_shift_against_its_passages():
+    batch = {"question": ["Who?", "Who?"], "answers": [["Ida"]] * 2, "passages": [["", "Ida runs it."], ["Ida."]]}
+    found = Labeler(LabelOptions(labeler="contains"))(batch)
+    assert found["labels"] == [[], [1.0]]
+    assert found["label_error"][0].startswith("passages[0] is empty")
+    with pytest.raises(ValueError, match=r"columns of a batch must have equal lengths, got \{'question': 1"):
+        Labeler(LabelOptions(labeler="contains"))({**batch, "question": ["Who?"]})
 
 
 def test_a_list_gives_a_list():

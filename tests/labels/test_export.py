@@ -103,6 +103,9 @@ def test_export_command(tmp_path, capsys):
     assert "heterogeneity must be in (0, 1], got 0" in capsys.readouterr().err
     assert main([*arguments, "--label", "delta_seper_hard", "--format", "trec"]) == 0
     assert (tmp_path / "out.jsonl").read_text() == "q1 0 a 3\nq1 0 b 3\n"
+    for margin in ("1", "1.2", "-1"):
+        assert main([*arguments, "--label", "delta_seper_hard", "--format", "trec", "--margin", margin]) == 2
+        assert "format='trec' needs a margin in [0, 1)" in capsys.readouterr().err
     assert main([*arguments, "--format", "csv"]) == 2
     folder.joinpath("labels.jsonl").write_text(json.dumps(row | {"labeler": "likelihood"}) + "\n")
     assert main([*arguments, "--label", "delta_seper", "--format", "trec"]) == 2

@@ -237,6 +237,13 @@ def test_a_run_that_has_not_finished_is_no_dataset(folder):
 def test_what_is_no_label_folder(tmp_path):
     with pytest.raises(OSError, match="no such file or folder"):
         load_labels(tmp_path / "nowhere")
+    (tmp_path / "questions.jsonl").write_text('{"question": "Who?", "answers": ["Ida"], "passages": ["Ida did."]}\n')
+    with pytest.raises(ValueError, match="expected label rows, whose passages are objects"):
+        load_labels(tmp_path / "questions.jsonl")
+
+
+def test_a_folder_may_be_named_by_its_labels(folder):
+    assert read_label_rows(folder / "labels.jsonl") == read_label_rows(folder)
 
 
 def test_labels_describe_themselves(folder):

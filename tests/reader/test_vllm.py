@@ -148,6 +148,8 @@ def test_what_is_queued_ahead_is_used_once_or_given_up(make, monkeypatch):
     assert len(llm.queue) == len(PROMPTS)
     sampler.sample(asking(PROMPTS[1:]))
     assert len(llm.asked) == len(PROMPTS)
+    sampler.expect(asking(PROMPTS))
+    assert len(sampler.sample(asking(PROMPTS[:2]))) == 2  # the oldest ones in a full queue
     assert unwrap(sampler.with_options(local.options).sample(asking(PROMPTS[:1]))[0]).texts
     (leaf,) = leaves_of(sampler, PROMPTS[:1], [" honey"])
     assert leaf.token_ids == tuple(local.tokenizer(" honey", add_special_tokens=False).input_ids)

@@ -40,6 +40,8 @@ def test_retrievers_by_name(tiny_encoder):
         OSError, match="retriever='no-such/encoder' could not be loaded: expected bm25, minilm, an index"
     ):
         load_retriever("no-such/encoder", corpus)
+    with pytest.raises(ValueError, match=r"retriever='bm25\+': expected names joined by plus signs, got an empty one"):
+        load_retriever("bm25+", corpus)
 
 
 @pytest.mark.parametrize("fast", [torch.float32, torch.bfloat16])

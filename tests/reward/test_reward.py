@@ -506,6 +506,10 @@ HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
         ({"passages": [Passage(HALF)]}, "the rollout contains half a surrogate pair"),
         ({"passages": 5}, "passages must be a list, got int"),
         ({"completions": HALF}, "the rollout contains half a surrogate pair"),
+        ({"completions": None}, "the completion is None"),
+        ({"completions": 5}, "completion must be a text or a list of messages, got 5 (int)"),
+        ({"completions": [{"content": "Ida"}]}, "completion must have a message of the role 'assistant', got None"),
+        ({"completions": [{"role": "model", "content": "Ida"}]}, "completion must have a message of the role 'ass"),
     ],
 )
 @pytest.mark.parametrize("weights", [VARIANTS["delta"], VARIANTS["advantage"]])
@@ -522,6 +526,16 @@ def test_an_unusable_row_is_none_and_the_others_are_scored(tiny_scorer, row, rea
     assert {len(column) for column in table.values()} == {3}
     assert table["belief"][1] is None
     assert metrics["seper/unscored"] == pytest.approx(1 / 3)
+
+
+def test_a_message_may_have_one_block():
+    completions = [[{"role": "assistant", "content": {"type": "text", "text": "Ida"}}]]
+    assert read_rollouts([QUESTION], [ANSWERS], completions)[0].answer == "Ida"
+
+
+def test_columns_of_unequal_length_are_named(tiny_scorer):
+    with pytest.raises(ValueError, match="different lengths: question 1, answers 2, completions 2"):
+        SePerReward(tiny_scorer)(completions=["Ida"] * 2, question=[QUESTION], answers=[list(ANSWERS)] * 2)
 
 
 def test_numbers_are_read_as_texts(tiny_scorer):

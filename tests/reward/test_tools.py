@@ -286,6 +286,25 @@ def test_a_search_that_found_nothing(text):
     assert (len(rollout.turns), rollout.passages, rollout.failed) == (1, (), 0)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "No results found for: X",
+        "No results found for X.",
+        "Nothing found for X",
+        "Sorry, no results were found for your query.",
+        "No good Wikipedia Search Result was found",
+        "Your search - X - did not match any documents.",
+        '{"query": "X", "results": []}',
+    ],
+)
+@pytest.mark.parametrize("query", ["mill", 'the "mill"\nIda Voss runs the mill.'])
+def test_an_echo_of_the_query_is_no_passage(form, query):
+    text = form.replace("X", json.dumps(query)[1:-1] if form.startswith("{") else query)
+    (rollout,) = read([called("search", query=query), said(text, "search"), LAST])
+    assert (len(rollout.turns), rollout.passages) == (1, ())
+
+
 @pytest.mark.parametrize("text", NOT_EMPTY)
 def test_texts_that_look_like_nothing_found(text):
     (rollout,) = read(play("search", text))

@@ -9,7 +9,7 @@ from transformers.integrations import deepspeed
 
 from seper_reward.options import LoadOptions
 from seper_reward.reader.loading import load_reader
-from seper_reward.runtime.pretrained import fast_dtype, resolve_dtype
+from seper_reward.runtime.pretrained import fast_dtype, resolve_device, resolve_dtype
 
 
 def test_dtypes():
@@ -17,6 +17,12 @@ def test_dtypes():
     for wrong in ("int8", "fast"):
         with pytest.raises(ValueError, match="dtype must be"):
             resolve_dtype(wrong, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("device", ["cpus", "cuda:99"])
+def test_a_device_that_is_not_there_is_named(device):
+    with pytest.raises(ValueError, match=f"device='{device}' cannot be used: "):
+        resolve_device(device)
 
 
 @pytest.mark.parametrize(

@@ -142,27 +142,29 @@ def test_rewards_of_rollouts(server, tiny_scorer):
     ]
     rollouts += [
         {"question": QUESTION, "answers": ANSWERS, "completion": [{"role": "tool", "content": MILL}]},
-        {"question": QUESTION, "answers": "Ida Voss"},
+        {"question": QUESTION, "answers": "Ida Voss", "completion": ""},
         {"question": QUESTION, "answers": ANSWERS, "completion": 7},
+        {"question": QUESTION, "answers": ANSWERS},
     ]
     found = post(server, "/rewards", {"rollouts": rollouts, "price": 0.25}).json()
     expected = SePerReward(tiny_scorer, answer_weight=0.0, price=0.25)(**COLUMNS)
     assert found["rewards"][:4] == near(expected)
     assert found["rewards"][4] == found["rewards"][0]
-    assert found["rewards"][5:] == [0.0, None]  # a text is one alias; it has no search
+    assert found["rewards"][5:] == [0.0, None, None]  # a text is one alias; it has no search
     reasons = found["reasons"]
     assert reasons[:2] == [None, None]
     assert reasons[2] == "no gold answer"
     assert "question" in reasons[3]
     assert reasons[5] is None
-    assert reasons[6]
+    assert reasons[6].startswith("completion must be a text or a list of messages, got 7")
+    assert reasons[7] == "the completion is None"
     assert found["scores"][0]["cost"] == 0.25
     assert found["scores"][0]["gains"] == near([expected[0] + 0.25])
     options = {"answer_weight": 1.0, "price": 0.25, "gain_weight": 0.5, "closed_book": True}
     found = post(server, "/rewards", {"rollouts": rollouts, **options}).json()
     assert found["rewards"][:4] == near(SePerReward(tiny_scorer, **options)(**COLUMNS))
     turns = found["turn_rewards"]  # who asked for the passages of the first and the fifth is not known
-    assert turns == [None, [found["rewards"][1]], None, None, None, [found["rewards"][5]], None]
+    assert turns == [None, [found["rewards"][1]], None, None, None, [found["rewards"][5]], None, None]
     assert found["scores"][1]["answer_support"] == SePerReward(tiny_scorer, gain_weight=0.0, price=0.0)(**COLUMNS)[1]
 
 
