@@ -25,6 +25,7 @@ _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
 _NUMBERED = re.compile(r"\b([A-Z]\w*) (?:the )?(I|\d+)(?:st|nd|rd|th)?\b")
+_UNIT = re.compile(r"\d\s?[^\W\d_]{2}")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
@@ -110,7 +111,9 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     """
     question, premise, hypothesis = pair
     if equal(premise, hypothesis):
-        return True
+        units = _UNIT.search(premise)  # 5 MW is not 5 mW, but 3D is 3d
+        value, whole = (whole_value(text) if units else None for text in (hypothesis, premise))
+        return not (value and whole and whole.excludes(value))
     if not premise.strip() or not hypothesis.strip() or _is_another(premise, hypothesis):
         return False
     by_values = bool(signs(premise)) or not _is_words(hypothesis)

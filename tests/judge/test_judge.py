@@ -45,6 +45,11 @@ QUESTION = "How many of the 120 sheep were lost?"
         ("B51", "B-52", False),
         ("World War II", "First World War", False),
         ("16 presidents", "the 16th president", False),
+        ("5 MW", "5 mW", False),
+        ("7 PM", "7 pm", True),
+        ("3D", "3d", True),
+        ("5 KM", "5 km", True),
+        ("1/0", "1/0", True),
     ],
 )
 def test_a_pair_that_a_rule_decides(premise, hypothesis, expected):
