@@ -100,9 +100,8 @@ def estimate(draws: Draws, values: Tensor) -> Estimate:
     value = min(max(float(draws.weights @ values), 0.0), 1.0)
     std_error = unseen * math.sqrt(variance)
     if not bool(draws.seen.any()):
-        std_error = min(
-            math.sqrt(spread * observations / max(count, 1.0) ** 2), 0.5
-        )  # the largest one of a number in [0, 1]
+        squared = spread * observations / max(count, 1.0) ** 2
+        std_error = min(math.sqrt(squared), 0.5)  # the largest one of a number in [0, 1]
     return Estimate(
         value,
         std_error,

@@ -242,10 +242,9 @@ def _messages(completion: Any, passage_tag: str | None) -> list[Any]:
         [{"role": "assistant", "content": completion}] if isinstance(completion, str) else as_messages(completion)
     )
     roles = [message.get("role") for message in messages if isinstance(message, Mapping)]
-    if "assistant" not in roles and not ROLES.issuperset(roles):
-        raise UnscorableError(
-            f"completion must have a message of the role 'assistant', got {', '.join(map(repr, dict.fromkeys(roles)))}"
-        )
+    if "assistant" not in roles and any(role not in ROLES for role in roles):
+        found = ", ".join(dict.fromkeys(map(repr, roles)))
+        raise UnscorableError(f"completion must have a message of the role 'assistant', got {found}")
     if passage_tag is None:
         return messages
     block = tagged_block(passage_tag)

@@ -28,7 +28,7 @@ _ERROR = re.compile(
 )
 #: Roles of messages with results: OpenAI's, its former one, and Llama's.
 _RESULT_ROLES = ("tool", "function", "ipython")
-ROLES = {"assistant", "user", "system", "developer", *_RESULT_ROLES}
+ROLES = ("assistant", "user", "system", "developer", *_RESULT_ROLES)
 #: Qwen's chat template shows results to the model as the user's text between these tags.
 _TOOL_RESPONSE = re.compile(r"<tool_response>(.*?)</tool_response>", re.DOTALL)
 #: Tags around results in the texts of agents that search while they write.

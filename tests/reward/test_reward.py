@@ -510,6 +510,7 @@ HALF = "Ida \ud800"  # half a surrogate pair: JSON may hold it, UTF-8 cannot
         ({"completions": 5}, "completion must be a text or a list of messages, got 5 (int)"),
         ({"completions": [{"content": "Ida"}]}, "completion must have a message of the role 'assistant', got None"),
         ({"completions": [{"role": "model", "content": "Ida"}]}, "completion must have a message of the role 'ass"),
+        ({"completions": [{"role": ["assistant"], "content": "Ida"}]}, "completion must have a message of the role"),
     ],
 )
 @pytest.mark.parametrize("weights", [VARIANTS["delta"], VARIANTS["advantage"]])
