@@ -44,8 +44,8 @@ def read_tool_message(text: str, query: str = "") -> tuple[Passage, ...]:
     >>> read_tool_message("[1] Ida runs it.")
     (Passage(text='[1] Ida runs it.', title='', id=''),)
     """
-    without_query = text.replace(query, "").replace(json.dumps(query)[1:-1], "") if query else text
-    if any(not said or _EMPTY.fullmatch(said) for said in (text.strip(), without_query.strip())):
+    rest = text.replace(query, "").replace(json.dumps(query)[1:-1], "") if query else text
+    if not text or (rest != text and not rest.strip()) or any(_EMPTY.fullmatch(each.strip()) for each in (text, rest)):
         return ()
     lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
     if len(lines) > 1 and [line and line[1] for line in lines] == [str(place + 1) for place in range(len(lines))]:

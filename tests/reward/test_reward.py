@@ -780,6 +780,7 @@ def test_a_fault_of_the_retriever_is_none_of_the_policy(error, fault):
 @example(["", "", "a"])
 @example(["[2] a", "[1] b"])
 @example(["[]"])
+@example([" "])
 def test_what_a_tool_says_tells_its_passages(texts):
     """A trainer that shows no environments, as AsyncGRPOTrainer, sees the same passages."""
     environment = search_environment(FindsThese(map(Passage, texts)), top_k=4)()
