@@ -134,11 +134,16 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
 
 def _is_another(premise: str, hypothesis: str) -> bool:
     """Return whether two texts number a word differently, of which one is the first: World War I, and World War II."""
-    if " I" not in premise and " I" not in hypothesis:
+    if not _has_first(premise) and not _has_first(hypothesis):
         return False
     one, other = _numbered(premise), _numbered(hypothesis)
     common = one.keys() & other.keys()
     return any("I" in one[word] | other[word] and one[word].isdisjoint(other[word]) for word in common)
+
+
+@functools.lru_cache(maxsize=65536)
+def _has_first(text: str) -> bool:
+    return bool(re.search(r"\w I\b", text))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -171,8 +176,9 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
 
     def for_model(each: Value) -> bool:
         """Return whether a value is a less precise date, next to other words, or a repeated one of the question."""
-        identifies = in_digits(hypothesis)[: each.start].endswith("-")  # B-52
-        if any(said.agrees(each) for said in stated) or not (value or stated or identifies):
+        if any(said.agrees(each) for said in stated):
+            return True
+        if not (value or stated or in_digits(hypothesis)[: each.start].endswith("-")):  # B-52
             return True
         if value or not any(other.entails(each) for other in asked):
             return False

@@ -76,7 +76,7 @@ class Reading(NamedTuple):
             lowest, highest, months, days = other.numbers
             return bool(lowest <= low <= high <= highest and months in (0, month) and days in (0, day))
         return all(
-            abs(one - two) <= max(1e-9 * abs(two), self._rounding(other, 0.01 * abs(two)))
+            (apart := abs(one - two)) <= 1e-9 * abs(two) or apart <= self._rounding(other, 0.01 * abs(two))
             for one, two in zip(self.numbers, other.numbers, strict=True)
         )
 
@@ -85,8 +85,10 @@ class Reading(NamedTuple):
 
         2.34 km are 2,344 m, and 8 km are 5 miles, but 2 hours are not 119 minutes, and 1/365 is not 1/366.
         """
-        small, large = sorted((self.size, other.size))
         step = max(self.step, other.step)
+        if not step:
+            return 0.0
+        small, large = sorted((self.size, other.size))
         multiples = small > 0 and abs(large / small - round(large / small)) < 1e-6
         if small == large == 0 or (multiples and step > most):
             return 0.0
