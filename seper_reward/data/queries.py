@@ -26,6 +26,7 @@ from seper_reward.data.rows import (
     read_rows,
     shown,
     stated_list,
+    whole,
 )
 from seper_reward.options import InputOptions
 from seper_reward.runtime.hashing import content_key
@@ -232,9 +233,8 @@ def _passage(value: object, position: int, corpus: Mapping[str, Passage] | None)
     id_field = id_field_of(value, PASSAGE_IDS)
     identity = _identifier(value[id_field], f"{name}.{id_field}") if id_field else ""
     metadata = _metadata(value, {"id", id_field, "title", "text"}, f"{name}.")
-    mark = metadata.get("relevant")
-    if isinstance(mark, float) and mark.is_integer():
-        metadata["relevant"] = int(mark)  # columns with missing values turn 1 into 1.0
+    if "relevant" in metadata:
+        metadata["relevant"] = whole(metadata["relevant"])
     if value.get("text") is None and corpus is not None:
         if not id_field or identity not in corpus:  # else its place would be taken for the number of a row
             came = f"id {identity!r}" if id_field else shown(value)
@@ -257,8 +257,7 @@ def _numbered(passage: Passage, position: int, corpus: Mapping[str, Passage] | N
 
 
 def _identifier(value: object, name: str) -> str:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # columns with missing values turn 7 into 7.0
+    value = whole(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise BadRowError(f"{name} must be a text or a whole number, got {shown(value)}; rename it or leave it out")
     return encodable(str(value), name)

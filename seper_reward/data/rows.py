@@ -120,6 +120,11 @@ def as_text(value: object, name: str) -> str:
     return encodable(value, name).strip()
 
 
+def whole(value: object) -> object:
+    """Return 7.0, which a column with missing values makes of 7, as 7, and other values unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def encodable(text: str, name: str) -> str:
     """Return a text that can be written as UTF-8; raise ``BadRowError`` with its name if it cannot."""
     try:

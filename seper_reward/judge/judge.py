@@ -25,7 +25,7 @@ _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
 _NUMBERED = re.compile(r"\b([A-Z]\w*) (?:the )?(I|\d+)(?:st|nd|rd|th)?\b")
-_UNIT = re.compile(r"\d\s?[^\W\d_]{2}")
+_UNIT = re.compile(r"\d\s?[^\W\d_]{2}")  # of two letters: 3D is 3d
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
 
@@ -111,9 +111,10 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     """
     question, premise, hypothesis = pair
     if equal(premise, hypothesis):
-        units = _UNIT.search(premise)  # 5 MW is not 5 mW, but 3D is 3d
-        value, whole = (whole_value(text) if units else None for text in (hypothesis, premise))
-        return not (value and whole and whole.excludes(value))
+        if not _UNIT.search(premise):
+            return True
+        value, whole = whole_value(hypothesis), whole_value(premise)
+        return not (value and whole and whole.excludes(value))  # 5 MW is not 5 mW
     if not premise.strip() or not hypothesis.strip() or _is_another(premise, hypothesis):
         return False
     by_values = bool(signs(premise)) or not _is_words(hypothesis)
@@ -134,16 +135,9 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
 
 def _is_another(premise: str, hypothesis: str) -> bool:
     """Return whether two texts number a word differently, of which one is the first: World War I, and World War II."""
-    if not _has_first(premise) and not _has_first(hypothesis):
-        return False
     one, other = _numbered(premise), _numbered(hypothesis)
     common = one.keys() & other.keys()
     return any("I" in one[word] | other[word] and one[word].isdisjoint(other[word]) for word in common)
-
-
-@functools.lru_cache(maxsize=65536)
-def _has_first(text: str) -> bool:
-    return bool(re.search(r"\w I\b", text))
 
 
 @functools.lru_cache(maxsize=65536)

@@ -150,14 +150,15 @@ def read_rollouts(
     own = [not other and not _records(row[3]) and row[4] is None for other, row in zip(others, rows, strict=True)]
     tools.see(row[2] for row in itertools.compress(rows, own))  # other rows have passages or recorded searches
     pattern = compile_answer_pattern(answer_pattern)
-    return [
-        unusable(OTHERS)
-        if other
-        else unusable("the completion is None")
-        if completions is not None and row[2] is None
-        else _rollout(row, passage_tag, pattern, tools)
-        for other, row in zip(others, rows, strict=True)
-    ]
+
+    def read(other: bool, row: Sequence[object]) -> Rollout:
+        if other:
+            return unusable(OTHERS)
+        if completions is not None and row[2] is None:
+            return unusable("the completion is None")
+        return _rollout(row, passage_tag, pattern, tools)
+
+    return [read(other, row) for other, row in zip(others, rows, strict=True)]
 
 
 def rows_of_others(
