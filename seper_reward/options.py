@@ -1040,6 +1040,9 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
         "Score, in (0, 1], from which a response counts as equivalent, for all verdicts (default: the threshold "
         "with the best F1 on a train split by SHA-1 of the question, and results on the test split only).",
     )
+    verbatim: bool = setting(
+        False, "Whether the model alone judges, as in the paper, without the rules for equality and values."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -180,6 +180,8 @@ class RerankerDefaults(ListDefaults):
 
     output_dir: str = setting("runs/reranker", "Folder of the run; the same command resumes there.")
     eval_strategy: str = setting("no", "Time of evaluations: no.")
+    # DDP finds no tensors in a CrossEncoder's output, a BatchEncoding, and would take all weights for unused
+    ddp_find_unused_parameters: bool | None = setting(False, "Whether DDP looks for weights without gradient.")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from seper_reward.options import LoadOptions
 from seper_reward.retrieval import DenseRetriever, retrieve_hops
 from seper_reward.retrieval.reranking import CrossEncoderReranker
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import EMBEDDED, expecting_new_head, no_accelerator
+from seper_reward.runtime.pretrained import EMBEDDED, expecting_new_head, no_accelerator, save_here
 from seper_reward.types import LabeledQuery, Passage, Query
 
 from .models import load_encoder
@@ -59,8 +59,7 @@ def load_cross_encoder(name: str, pair_tokens: int | None = None) -> CrossEncode
     entailment = load_entailment(EMBEDDED, LoadOptions(dtype="float32"))
     # loading a saved copy replaces the head of three classes by a new head of one score
     with tempfile.TemporaryDirectory() as folder:
-        entailment.model.save_pretrained(folder)
-        entailment.tokenizer.save_pretrained(folder)
+        save_here(entailment.model, entailment.tokenizer, folder)
         with expecting_new_head():
             return CrossEncoder(folder, **options, model_kwargs={"ignore_mismatched_sizes": True})
 

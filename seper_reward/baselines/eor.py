@@ -127,10 +127,8 @@ class ConsistencyResult:
 
     @property
     def _win_ratios(self) -> dict[str, Ratios]:
-        ratios = dict(self.error_win_ratio)
-        lucky = {"guesses right where it does not:": ratios.pop("lucky guess")}
-        errors = {f"makes no {name} error where it does:": row for name, row in ratios.items()}
-        return {"is right where it is wrong:": self.win_ratio, **errors, **lucky}
+        errors = {f"makes no {name} where it does:": row for name, row in self.error_win_ratio.items()}
+        return {"is right where it is wrong:": self.win_ratio, **errors}
 
 
 def consistency(

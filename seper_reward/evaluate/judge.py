@@ -127,7 +127,7 @@ def command(config: JudgeEvaluationOptions) -> str:
     ]
     with reporting(_NAME, config) as report:
         judge = Judge(load_judge(config.judge, judge_options(config)))
-        report(equivalence(judge, verdicts, threshold=config.threshold))
+        report(equivalence(judge, verdicts, threshold=config.threshold, verbatim=config.verbatim))
     return f"seper-reward label --judge {config.judge} --input QUESTIONS.jsonl"
 
 
@@ -153,10 +153,12 @@ def equivalence(
     verdicts: Sequence[Verdict],
     *,
     threshold: float | None = None,
+    verbatim: bool = False,
 ) -> Agreement:
     """Compare scores with human verdicts, column by column (SePer, arXiv:2503.01478, Table 1); processes share them.
 
-    A score is that of the alias that the response entails most. ``threshold``, in (0, 1], is the least score of an
+    A score is that of the alias that the response entails most; ``verbatim``, its entailment is the model's alone, but
+    rewards keep their rules. ``threshold``, in (0, 1], is the least score of an
     equivalent response; ``None`` uses, per method, that with the best F1 over the train split by ``sha1(question)``,
     and reports the test split only. Raises ``ValueError`` if a split has no verdict, or those of the train split are
     all equal.
@@ -170,7 +172,7 @@ def equivalence(
             f"expected verdicts in the train and the test split (by sha1 of the question), got {len(fit)} and "
             f"{len(reported)} of {len(verdicts)}; give a fixed threshold to report all of them"
         )
-    scores = method_scores(judge, [*fit, *reported])
+    scores = method_scores(judge, [*fit, *reported], verbatim)
     equivalent = [row.equivalent for row in fit]
     reported_scores = {name: values[len(fit) :] for name, values in scores.items()}
     thresholds = {
@@ -239,11 +241,11 @@ def _places(verdicts: Sequence[Verdict]) -> dict[str, Sequence[int]]:
     return dict(columns)
 
 
-def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
+def method_scores(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool = False) -> dict[str, list[float]]:
     """Return, by method, the score of each response with its best-matching alias, in [0, 1] (cosine: [-1, 1])."""
 
     def entailment(chunk: Sequence[Verdict]) -> list[float]:
-        scores: list[float] = best_alias_probs(judge, chunk)[:, 0].tolist()
+        scores: list[float] = best_alias_probs(judge, chunk, verbatim)[:, 0].tolist()
         return scores
 
     pairs = [(row.response, alias) for row in verdicts for alias in row.answers]
@@ -255,12 +257,12 @@ def method_scores(judge: Judge, verdicts: Sequence[Verdict]) -> dict[str, list[f
     return found
 
 
-def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict]) -> Tensor:
+def best_alias_probs(judge: Judge, verdicts: Sequence[Verdict], verbatim: bool = False) -> Tensor:
     """Return ``(n, 3)`` probabilities of entailment, neutral and contradiction with the likeliest alias."""
     best: list[Tensor] = []
     for rows in in_batches(verdicts, _CHUNK):
         pairs = [Pair(row.question, row.response, alias) for row in rows for alias in row.answers]
-        probs = judge.probs(pairs).rows(pairs)
+        probs = judge.probs(pairs, verbatim=verbatim).rows(pairs)
         best += [group[group[:, 0].argmax()] for group in torch.split(probs, [len(row.answers) for row in rows])]
     return torch.stack(best)
 

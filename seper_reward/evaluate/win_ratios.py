@@ -30,17 +30,17 @@ def error_win_ratios(right: np.ndarray, held: np.ndarray, grounded: np.ndarray, 
     A question with a long response of any source is left out for all of them (Appendix B), since passages rarely
     contain a long response word for word. Retriever errors (the passages lack the answer) and hallucinations (they
     lack the response) are compared on all other questions, extraction errors on those for which the passages of both
-    sources contain the answer. Lucky guesses are compared on those for which the passages of both contain neither: the
-    share of the wrong guesses of one source that the other guesses right. All arguments are ``(R, Q)``: whether a
-    response is right, the passages hold the answer, they hold the response, and the response is short.
+    sources contain the answer. Lucky guesses, right responses without support, are compared on those for which the
+    passages of both contain neither. All arguments are ``(R, Q)``: whether a response is right, the passages hold the
+    answer, they hold the response, and the response is short.
     """
     rights, helds, groundeds = (np.asarray(each, dtype=bool) for each in (right, held, grounded))
     kept = np.asarray(short, dtype=bool).all(axis=0)  # (Q,)
     return {
-        "retriever": relative_win_ratios(helds, kept),
+        "retriever error": relative_win_ratios(helds, kept),
         "hallucination": relative_win_ratios(groundeds, kept),
-        "extraction": relative_win_ratios(rights | ~groundeds, helds & kept),
-        "lucky guess": relative_win_ratios(rights, ~helds & ~groundeds & kept),
+        "extraction error": relative_win_ratios(rights | ~groundeds, helds & kept),
+        "lucky guess": relative_win_ratios(~rights, ~helds & ~groundeds & kept),
     }
 
 

@@ -25,6 +25,7 @@ from seper_reward.runtime.pretrained import (
     ready,
     resolve_device,
     resolve_dtype,
+    save_here,
     wheel_folder,
 )
 
@@ -76,8 +77,7 @@ def save_reader_defaults(folder: Path, defaults: ReaderDefaults) -> None:
 def save_reader(name: str, folder: Path, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Save a reader as a plain folder, with merged adapters, tokenizer and defaults, and return it."""
     reader = load_reader(name, options)
-    reader.model.save_pretrained(folder)
-    reader.tokenizer.save_pretrained(folder)
+    save_here(reader.model, reader.tokenizer, folder)
     save_reader_defaults(folder, reader_defaults(name))
     return reader
 
@@ -175,7 +175,6 @@ def embedded_reader_folder() -> Path:
     target = cache_dir() / _CONVERTED
     if (target / "model.safetensors").is_file():
         return target
-    from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import quantization_config
 
@@ -186,20 +185,14 @@ def embedded_reader_folder() -> Path:
     cache_dir().mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="converting-", dir=cache_dir()))
     try:
-        AutoTokenizer.from_pretrained(source, gguf_file=_READER_GGUF).save_pretrained(scratch)
+        tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=_READER_GGUF)
         model = AutoModelForCausalLM.from_pretrained(
             source,
             gguf_file=_READER_GGUF,
             dtype=torch.bfloat16,  # SmolLM2 was released in bf16
             **dequantized,
         )
-        # with several processes, save_pretrained writes only on the first, but each process needs a whole copy
-        model.config.architectures = [type(model).__name__]
-        model.config.save_pretrained(scratch)
-        model.generation_config.save_pretrained(scratch)
-        # the head is tied to the embeddings
-        weights = {name: weight for name, weight in model.state_dict().items() if name != "lm_head.weight"}
-        save_file(weights, scratch / "model.safetensors", metadata={"format": "pt"})
+        save_here(model, tokenizer, scratch)
         if target.is_dir() and not (target / "model.safetensors").is_file():  # incomplete, from an older version
             shutil.rmtree(target, ignore_errors=True)
         scratch.rename(target)

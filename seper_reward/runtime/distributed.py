@@ -115,6 +115,19 @@ def gathered(own: T) -> list[T]:
     return values
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hide the other processes in a block that needs none of them, for libraries that act on the first one only."""
+    if met() == (0, 1):
+        yield
+        return
+    world, torch.distributed.group.WORLD = torch.distributed.group.WORLD, None
+    try:
+        yield
+    finally:
+        torch.distributed.group.WORLD = world
+
+
 def wait_for_all() -> None:
     """Wait until all connected processes call this."""
     gathered(None)  # Accelerate's wait names one GPU per process, and processes may share one

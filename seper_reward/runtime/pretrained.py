@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 
-from seper_reward.runtime.distributed import process_state
+from seper_reward.runtime.distributed import alone, process_state
 from seper_reward.runtime.json_files import read_json
 
 if TYPE_CHECKING:
@@ -141,6 +141,13 @@ def merge_adapter(model: "PreTrainedModel", adapter: Path) -> Any:
             return PeftModel.from_pretrained(model, adapter).merge_and_unload()
         except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError) as error:
             raise ValueError(f"{adapter}: the adapter cannot be merged into its model: {error}") from error
+
+
+def save_here(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", folder: str | Path) -> None:
+    """Save a model and its tokenizer on this process; transformers alone saves models on the first process only."""
+    with alone():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def ready(

@@ -149,11 +149,11 @@ def test_consistency_by_hand():
     assert [each["value"] for each in result["upper_bound_by_size"]] == [third, pytest.approx(2 / 3, abs=1e-4)]
     # no passage holds no answer, one passage holds two of three
     two_thirds, errors = pytest.approx(2 / 3, abs=1e-4), result["error_win_ratio"]
-    assert errors["retriever"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
+    assert errors["retriever error"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
     nobody = {"none": {"none": None, "one": None}, "one": {"none": None, "one": None}}
-    assert errors["extraction"] == nobody  # the passages of both have to hold the answer
+    assert errors["extraction error"] == nobody  # the passages of both have to hold the answer
     # in b the passages of both lack it: the first guesses right, and the second does not
-    assert errors["lucky guess"] == {**nobody, "none": {"none": None, "one": 1.0}}
+    assert errors["lucky guess"] == {**nobody, "one": {"none": 1.0, "one": None}}
     # no response is in no passage; two of three are in one
     assert errors["hallucination"] == {"none": {"none": None, "one": 0.0}, "one": {"none": two_thirds, "one": None}}
 
@@ -166,7 +166,7 @@ def test_errors_of_short_responses():
     assert result.error_win_ratio["hallucination"] == {
         "one": {"one": None, "two": 1.0}, "two": {"one": None, "two": None},
     }  # fmt: skip
-    assert result.error_win_ratio["extraction"]["two"]["one"] == 1.0
+    assert result.error_win_ratio["extraction error"]["two"]["one"] == 1.0
     assert result.sources["two"].errors["hallucination"] == 0.75
 
 
@@ -258,7 +258,7 @@ def test_the_command(tiny_reader, tiny_entailment, lane_questions, tmp_path, cap
         "vote ",
         "right by at least one: ",
         "makes no extraction error where it does:",
-        "guesses right where it does not:",
+        "makes no lucky guess where it does:",
         "sources in a pool ",
         "weight of ",
         "a question costs ",

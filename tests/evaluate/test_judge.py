@@ -128,6 +128,17 @@ def test_the_best_alias_counts(tiny_judge):
     assert best == 1.0 > alone
 
 
+def test_the_model_alone():
+    """Equal texts have the model's own entailment, as in the paper, and rewards still know that they are equal."""
+    judge = Judge(ScriptedModel(lambda pair: 0.2))
+    rows = [Verdict("who?", ("Ann",), "Ann", True), Verdict("who?", ("Ann",), "Bob", False)]
+    assert best_alias_probs(judge, rows)[:, 0].tolist() == pytest.approx([1.0, 0.2])
+    assert best_alias_probs(judge, rows, verbatim=True)[:, 0].tolist() == pytest.approx([0.2, 0.2])
+    found = equivalence(judge, rows, threshold=0.5, verbatim=True)
+    assert found.support == {"wrong": pytest.approx(0.2), "right": pytest.approx(0.2)}
+    assert (found.errors["all"]["missed"], found.errors["all"]["unpaid"]) == (1.0, 0.0)
+
+
 def test_errors_of_labels_and_rewards_by_hand():
     """Support above .5 counts in labels; a reward needs both directions, and pays 4 min(...) - 3."""
     probs = {

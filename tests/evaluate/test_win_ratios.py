@@ -46,29 +46,58 @@ def test_error_win_ratios_by_hand():
     found = error_win_ratios(right, held, grounded, short)
     # the fourth question has a long response of the first, so it counts for neither
     # passages of the first lack the answer to the last question, those of the second to the last two
-    assert found["retriever"][0, 1] == 1 / 2
-    assert found["retriever"][1, 0] == 0.0
+    assert found["retriever error"][0, 1] == 1 / 2
+    assert found["retriever error"][1, 0] == 0.0
     # responses of the first are not in its passages in questions 1, 2 and 6, those of the second in 3 and 5
     assert found["hallucination"][1, 0] == found["hallucination"][0, 1] == 1.0
     # the first extracts a wrong answer in the third question, the second in the second
-    assert found["extraction"][1, 0] == found["extraction"][0, 1] == 1.0
+    assert found["extraction error"][1, 0] == found["extraction error"][0, 1] == 1.0
     every = error_win_ratios(right, held, grounded, [[1] * 6] * 2)
     assert every["hallucination"][1, 0] == 3 / 4  # in the fourth the second hallucinates, too
     assert every["hallucination"][0, 1] == 2 / 3
     assert all(math.isnan(each[at, at]) for each in found.values() for at in range(2))
     nothing = error_win_ratios(right, [[0] * 6] * 2, grounded, short)
-    assert math.isnan(nothing["extraction"][0, 1])  # no passages hold the answer
+    assert math.isnan(nothing["extraction error"][0, 1])  # no passages hold the answer
 
 
 def test_lucky_guesses_by_hand():
-    right = [[1, 0, 0, 0, 1], [0, 1, 1, 0, 1]]
-    lacking, grounded = [[0] * 5] * 2, [[0, 0, 0, 0, 1], [0] * 5]
-    found = error_win_ratios(right, lacking, grounded, [[1] * 5] * 2)["lucky guess"]
-    assert found[1, 0] == 2 / 3  # of the wrong guesses of the first, in questions 2 to 4; the fifth is in its passages
-    assert found[0, 1] == 1 / 2  # of those of the second, in questions 1 and 4
-    one_held = [[1, 0, 0, 0, 0], [0] * 5]
-    found = error_win_ratios(right, one_held, grounded, [[1] * 5] * 2)["lucky guess"]
-    assert found[0, 1] == 0.0  # the first is right in question 1 with the answer in its passages
+    right = [[1, 0, 0, 0, 1, 1], [0, 1, 1, 0, 1, 1]]
+    lacking, grounded = [[0] * 6] * 2, [[0, 0, 0, 0, 1, 0], [0] * 6]
+    found = error_win_ratios(right, lacking, grounded, [[1] * 6] * 2)["lucky guess"]
+    # the first guesses right in questions 1 and 6, and the second in 2, 3 and 6; the fifth is in the first's passages
+    assert found[1, 0] == 1 / 2
+    assert found[0, 1] == 2 / 3
+    one_held = [[0, 1, 0, 0, 0, 0], [0] * 6]
+    found = error_win_ratios(right, one_held, grounded, [[1] * 6] * 2)["lucky guess"]
+    assert found[0, 1] == 1 / 2  # passages of the first hold the answer to question 2
+
+
+SOURCES = st.tuples(*[st.booleans()] * 4)  # right, held, grounded, short
+
+
+@given(st.lists(st.tuples(SOURCES, SOURCES, SOURCES), min_size=1, max_size=12))
+def test_error_win_ratios_are_those_of_a_slow_loop(rows):
+    """Eq. 5 question by question: Σ (1 - I_i) I_j I* / Σ I_j I* for each kind of error (Appendix B)."""
+    errors = {  # whether a source makes the error, and whether its question counts for it
+        "retriever error": lambda right, held, grounded: (not held, True),
+        "hallucination": lambda right, held, grounded: (not grounded, True),
+        "extraction error": lambda right, held, grounded: (not right and grounded, held),
+        "lucky guess": lambda right, held, grounded: (right, not held and not grounded),
+    }
+    arrays = [[[source[at] for source in row] for row in rows] for at in range(4)]
+    found = error_win_ratios(*(list(zip(*array, strict=True)) for array in arrays))
+    for name, error in errors.items():
+        for i, j in itertools.permutations(range(3), 2):
+            wins = made = 0
+            for row in rows:
+                (mine, counts), (theirs, counts_for_them) = error(*row[i][:3]), error(*row[j][:3])
+                if all(source[3] for source in row) and counts and counts_for_them and theirs:
+                    made += 1
+                    wins += not mine
+            if made:
+                assert found[name][i, j] == pytest.approx(wins / made)
+            else:
+                assert math.isnan(found[name][i, j])
 
 
 @given(st.integers(1, 4), st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=3))

@@ -19,6 +19,7 @@ from seper_reward.reader.loading import (
     embedded_reader_folder,
     load_reader,
     load_tokenizer,
+    merged_folder,
     reader_defaults,
     refuse_other_kinds,
     save_reader_defaults,
@@ -26,7 +27,7 @@ from seper_reward.reader.loading import (
 from seper_reward.reward import with_tool_template
 from seper_reward.runtime.hashing import weights_hash
 from seper_reward.runtime.json_files import write_json
-from tests.helpers import run
+from tests.helpers import on_two_ranks, run
 from tests.reader.in_process.architectures import ARCHITECTURES
 from trainers.models import name_base
 
@@ -218,6 +219,22 @@ def test_an_adapter_is_merged_into_its_model_and_another_into_that(tiny_reader, 
     tokenizer.chat_template = "of its own"
     tokenizer.save_pretrained(tmp_path / "first")
     assert load_tokenizer(str(tmp_path / "second")).chat_template == "of its own"
+
+
+def test_each_process_merges_an_adapter_into_its_own_folder(tiny_reader, tmp_path):
+    """Transformers itself saves on the first of several processes only; each vLLM reads its process's folder."""
+    options = LoadOptions(dtype="float32", device="cpu")
+    expected = new_adapter(tiny_reader, tmp_path / "adapter")
+    (tmp_path / "store").mkdir()
+
+    def merge(rank):
+        folder = merged_folder(str(tmp_path / "adapter"), options, tmp_path / f"rank-{rank}")
+        torch.distributed.barrier()  # the processes are connected again
+        return folder
+
+    for folder in on_two_ranks(merge, tmp_path / "store"):
+        torch.testing.assert_close(logits(load_reader(str(folder), options).model), expected, atol=1e-4, rtol=1e-4)
+    assert merged_folder(str(tiny_reader), options, tmp_path / "rank-0") == str(tiny_reader)
 
 
 def test_a_template_of_tools_beside_an_adapter_is_not_the_readers(tiny_reader, tmp_path):

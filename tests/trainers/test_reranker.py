@@ -1,7 +1,9 @@
 """The reranker's recipe on tiny models, and the way on: distilling it into a bi-encoder."""
 
 import json
+import shutil
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -15,7 +17,9 @@ from seper_reward.retrieval import next_query
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
+from tests.helpers import launch, on_two_ranks
 from trainers import reranker, retriever
+from trainers.ranking import run
 from trainers.ranking.run import teacher_rows
 from trainers.reranker import (
     RerankerArguments,
@@ -98,6 +102,40 @@ def test_the_embedded_start_knows_entailment(tmp_path):
     train(start, labeled, RerankerConfig(list_size=4), RerankerArguments(str(tmp_path), max_steps=1, bf16=False))
     assert seen[0][0] == 4
     assert seen[0][1] <= 64
+
+
+def test_the_embedded_start_is_whole_on_each_process(tmp_path):
+    def load(rank):
+        model = load_cross_encoder(EMBEDDED, 64)
+        return float(model.model.bert.embeddings.word_embeddings.weight.sum())
+
+    first, second = on_two_ranks(load, tmp_path)
+    assert first == second == load(0)
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one(retriever_settings, tmp_path, tiny_encoder, monkeypatch):
+    monkeypatch.setattr(run, "RESOLUTION", 0.0)  # all questions of the tiny reader are learned
+    still = tmp_path / "still"  # without dropout, whose noise belongs to a process
+    shutil.copytree(tiny_encoder, still)
+    config = json.loads((still / "config.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "classifier_dropout": 0.0}
+    (still / "config.json").write_text(json.dumps(config))
+    words = [*retriever_settings, "--retriever", str(tiny_encoder), "--model", str(still), "--max_steps", "3"]
+    words += ["--candidates", "given", "--eval_readers", "none"]
+
+    def train_with(name, batch):
+        return reranker.main([*words, "--output_dir", str(tmp_path / name), "--per_device_train_batch_size", batch])
+
+    launch(partial(train_with, "two", "1"), tmp_path)
+    assert train_with("one", "2") == 0
+    labels, results = ([(tmp_path / name / file) for name in ("one", "two")] for file in ("labels.jsonl", "results.json"))
+    assert len({"\n".join(sorted(path.read_text().splitlines())) for path in labels}) == 1
+    one, two = (json.loads(path.read_text()) for path in results)
+    assert one["after"] == two["after"]
+    first, other = ([row["loss"] for row in result["log"]] for result in (one, two))
+    assert len(first) == 3
+    assert other == pytest.approx(first, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["list_size", "pair_tokens"])
