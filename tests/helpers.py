@@ -162,14 +162,14 @@ class ScriptedSampler:
 class ScriptedModel:
     """An entailment model that is a function of a pair: its entailment, or its class probabilities.
 
-    ``asked`` are the pairs of each call, and ``reads`` is a function of a text.
+    ``asked`` are the pairs of each call, and ``unread`` is a function of a text.
     """
 
     name = weights_hash = "scripted"
     classes, max_batch_tokens, device = 3, 8192, torch.device("cpu")
 
-    def __init__(self, probs, reads=lambda text: True):
-        self._probs, self.reads, self.asked = probs, reads, []
+    def __init__(self, probs, unread=lambda text: frozenset()):
+        self._probs, self.unread, self.asked = probs, unread, []
 
     def probs(self, pairs, *, verbatim=False):
         assert len(set(pairs)) == len(pairs)

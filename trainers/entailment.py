@@ -1,4 +1,4 @@
-"""Train an entailment adapter for MiniLM, LoRA with a three-way head, on a file of pairs.
+"""Train an entailment adapter for multilingual-e5-small, LoRA with a three-way head, on a file of pairs.
 
     seper-reward train entailment --pairs pairs.jsonl --dev_pairs dev.jsonl --output_dir runs/entailment
     seper-reward label --judge runs/entailment --input questions.jsonl ...
@@ -29,8 +29,8 @@ from seper_reward.judge.judge import Judge
 from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import leaves, write_json
+from seper_reward.runtime.multilingual_encoder import MULTILINGUAL_HUB_ID
 from seper_reward.runtime.parser import parse_options
-from seper_reward.runtime.pretrained import ENCODER_HUB_ID
 from seper_reward.types import Pair
 
 from .cards import write_card
@@ -98,7 +98,6 @@ def train(config: EntailmentConfig, arguments: EntailmentArguments) -> Path:
     lora = new_lora(
         TaskType.SEQ_CLS,
         config.lora_r,
-        lora_dropout=0.05,
         target_modules=["query", "key", "value", "dense"],
         exclude_modules=["pooler.dense"],
         modules_to_save=["classifier", "pooler"],
@@ -116,13 +115,13 @@ def train(config: EntailmentConfig, arguments: EntailmentArguments) -> Path:
         model=model,
         args=replace(arguments, output_dir=str(checkpoints)),
         train_dataset=rows,
-        data_collator=DataCollatorWithPadding(tokenizer),
+        data_collator=DataCollatorWithPadding(tokenizer, pad_to_multiple_of=8),
         compute_loss_func=three_way_loss,
     )
     checkpoints.mkdir(parents=True, exist_ok=True)
     train_from_checkpoint(trainer, checkpoints)
     # the local path is meaningless on other machines
-    model.peft_config["default"].base_model_name_or_path = ENCODER_HUB_ID
+    model.peft_config["default"].base_model_name_or_path = MULTILINGUAL_HUB_ID
     model.half().save_pretrained(output, save_embedding_layers=False)  # fp16 halves the file; loading merges in fp32
     return output
 
@@ -198,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             results += "No dev pairs were given, so the adapter is neither calibrated nor scored."
         write_card(
             [adapter], "Entailment adapter", "entailment", config, arguments,
-            library="peft", pipeline="text-classification", base=ENCODER_HUB_ID, use=_USE,
+            library="peft", pipeline="text-classification", base=MULTILINGUAL_HUB_ID, use=_USE,
             results=results.format(**scores.get("dev", {})),
         )  # fmt: skip
         tracked.log(dict(leaves(scores)))

@@ -285,7 +285,7 @@ class EntailmentConfig(Options):
         None, "Held-out pairs to fit the temperature on (default: the logits are not changed)."
     )
     init_adapter: str | None = setting(None, "Folder of an adapter to start from (default: a new one).")
-    lora_r: int = setting(32, "Rank of the LoRA matrices on all linear layers.")
+    lora_r: int = setting(64, "Rank of the LoRA matrices on all linear layers.")
     temperature: float | None = setting(
         None, "Temperature that divides the logits (default: fitted on the dev pairs)."
     )

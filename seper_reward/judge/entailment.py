@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
+from seper_reward.runtime.multilingual_encoder import MULTILINGUAL_HUB_ID, multilingual_encoder_folder
 from seper_reward.options import LoadOptions
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
@@ -23,10 +24,8 @@ from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
-    ENCODER_HUB_ID,
     LoadedModel,
     base_of_adapter,
-    embedded_encoder_folder,
     expecting_new_head,
     helpful_errors,
     loaded_whole,
@@ -48,7 +47,7 @@ _LONGEST_PAIR = 512  # tokens, the window of BERT-like models; tokenizers may cl
 _SPECIAL_TOKENS = 4  # at most, per pair
 _BATCH_TOKENS = 8192  # default, per forward pass
 _WORDS_OF_SCRIPT = 1000  # entries of a vocabulary from which on the model has read a script
-_MOST_UNREAD = 0.2  # share of unknown letters or tokens, such as a foreign name in a long text
+_LAYERS = 8  # of 12: the judge's time is a third less, and the upper layers were trained to embed whole texts
 _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
 
@@ -100,24 +99,25 @@ class EntailmentScorer:
         return device
 
     @functools.lru_cache(maxsize=65536)  # noqa: B019 (a process has few scorers)
-    def reads(self, text: str) -> bool:
-        """Return whether the tokenizer knows most tokens of a text, and has words of their script.
+    def unread(self, text: str) -> frozenset[str]:
+        """Return the words with a token that the tokenizer lacks, or with letters of a script that it has no words of.
 
         A vocabulary with the single letters of a script, as BERT's has for Korean, lets different words look alike.
         """
         if text.isascii():
-            return True
-        letters = [script for script in map(_script, text) if script]
-        if sum(script not in self._scripts for script in letters) > _MOST_UNREAD * len(letters):
-            return False
-        ids = self._ids(text)
-        return ids.count(self._tokenizer.unk_token_id) <= _MOST_UNREAD * len(ids)
+            return frozenset()
+        unknown = self._tokenizer.unk_token_id
+        return frozenset(
+            word
+            for word in text.split()
+            if not {script for script in map(_script, word) if script} <= self._scripts or unknown in self._ids(word)
+        )
 
     @functools.cached_property
     def _scripts(self) -> set[str]:
         tokens = self._tokenizer.get_vocab()
         words = (self._tokenizer.convert_tokens_to_string([token]).strip(" #") for token in tokens)
-        scripts = Counter(_script(word[0]) for word in words if len(word) > 1 and word.isalpha())
+        scripts = Counter(_script(word[0]) for word in words if len(word) > 1)  # Hindi's vowel signs are no letters
         return {script for script, count in scripts.items() if count >= _WORDS_OF_SCRIPT}
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
@@ -229,7 +229,7 @@ def asking_sentence(question: str) -> str:
 def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
-    The name is ``"embedded"`` (MiniLM with the adapter trained by ``trainers/entailment.py``), a folder with such an
+    The name is ``"embedded"`` (multilingual-e5-small with the adapter trained by ``trainers/entailment.py``), a folder with such an
     adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder; else ``OSError`` names the
     fix.
     """
@@ -239,9 +239,9 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
     dtype = resolve_dtype(options.dtype, device)
     adapter = ENTAILMENT_ADAPTER if name == EMBEDDED else Path(name)
     base = base_of_adapter(adapter)
-    if base is not None and base.name != ENCODER_HUB_ID:
+    if base is not None and base.name != MULTILINGUAL_HUB_ID:
         raise ValueError(
-            f"{name}: expected an adapter for {ENCODER_HUB_ID}, got one for {base.name}; merge the adapter first"
+            f"{name}: expected an adapter for {MULTILINGUAL_HUB_ID}, got one for {base.name}; merge the adapter first"
         )
     with helpful_errors("judge", name, f"{EMBEDDED!r}, a local folder or a hub id"):
         if base:
@@ -267,16 +267,19 @@ def _failure(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> 
 
 
 def new_entailment_model() -> tuple[Any, Any]:
-    """Return all-MiniLM-L6-v2 with an untrained three-way head, the start of training, and its tokenizer."""
+    """Return the lower layers of multilingual-e5-small with an untrained three-way head, and its tokenizer."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    folder = embedded_encoder_folder()
+    folder = multilingual_encoder_folder()
     with expecting_new_head():
         model = AutoModelForSequenceClassification.from_pretrained(
             folder,
             num_labels=len(_LABELS),
             id2label=dict(enumerate(_LABELS)),
             label2id={label: index for index, label in enumerate(_LABELS)},
+            num_hidden_layers=_LAYERS,
+            hidden_dropout_prob=0.0,  # with dropout, a training step on a CPU takes a third longer
+            attention_probs_dropout_prob=0.0,
             dtype=torch.float32,
         )
     model.config.question_once, model.config.trained_answer_tokens = True, LONGEST_ANSWER

@@ -4,6 +4,7 @@ import functools
 import re
 import unicodedata
 from collections import Counter
+from itertools import filterfalse
 
 _SUPERSCRIPTS = re.compile("[⁰¹²³⁴-⁹⁺⁻]+")
 _FRACTIONS = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
@@ -11,6 +12,8 @@ _TYPOGRAPHY = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "´": "'", "–": "-", "—": "-", "‐": "-"}
     | {"‑": "-", "−": "-", "⁄": "/", "×": "x", "♯": "#", "＃": "#", "≤": "<=", "≥": ">="}
 )
+_MEANINGFUL = frozenset("°♭♮♂♀")
+_INVISIBLE = frozenset("\ufe0e\ufe0f\u200d\u200b")  # variation selectors and joiners of emoji
 _COMMANDS = {
     r"\le": "<=", r"\leq": "<=", r"\ge": ">=", r"\geq": ">=",
     r"\times": "x", r"\cdot": "·", r"\pm": "±", r"\infty": "∞",
@@ -42,20 +45,28 @@ _SIGNS = re.compile(
 
 @functools.lru_cache(maxsize=65536)
 def plain(text: str) -> str:
-    r"""Return a text without LaTeX, emphasis and typographic variants of signs, in Unicode's form NFKC.
+    r"""Return a text without LaTeX, emphasis, emoji and typographic variants of signs, in Unicode's form NFKC.
 
-    >>> plain("**2½** x²"), plain(r"$\frac{1}{2}$")
-    ('2 1/2 x^2', '1/2')
+    >>> plain("**2½** x²"), plain(r"$\frac{1}{2}$"), plain("✅ Ida"), plain("B♭")
+    ('2 1/2 x^2', '1/2', 'Ida', 'B♭')
     """
     if not text.isascii():
         text = _SUPERSCRIPTS.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]), text)
         text = unicodedata.normalize("NFKC", _FRACTIONS.sub(" ", text).translate(_TYPOGRAPHY)).translate(_TYPOGRAPHY)
+        text = "".join(filterfalse(_is_ornament, text)) if any(map(str.isalnum, text)) else text
     for _ in range(2 if "\\" in text or "$" in text or "{" in text else 0):  # commands within commands
         for pattern, replacement in _LATEX:
             text = pattern.sub(replacement, text)
     for _ in range(2 if re.search("[*_`]", text) else 0):  # bold and italic: **_X_**
         text = _EMPHASIS.sub(lambda found: found[found.lastindex or 0], text)
     return " ".join(text.split())
+
+
+def _is_ornament(character: str) -> bool:
+    """Return whether a character of a text in form NFKC is a symbol without a meaning of its own, such as ✓."""
+    if character.isascii() or character in _MEANINGFUL:
+        return False
+    return unicodedata.category(character) in ("So", "Sk", "Cs") or character in _INVISIBLE
 
 
 @functools.lru_cache(maxsize=65536)

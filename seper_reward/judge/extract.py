@@ -14,6 +14,9 @@ _THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
 _THOUGHTS = re.compile(
     rf"^.*[<\[]/{_THOUGHT}[>\]]|[<\[]{_THOUGHT}[>\]].*$|^.*assistantfinal(?=\S)", re.DOTALL | re.IGNORECASE
 )
+_OPENED = re.compile(rf"[<\[]{_THOUGHT}[>\]]\s*$", re.IGNORECASE)
+_OPENS = re.compile(rf"[<\[]{_THOUGHT}[>\]]", re.IGNORECASE)
+_CLOSES = re.compile(rf"[<\[]/{_THOUGHT}[>\]]", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(r"\n[^\S\n]*(?:#+[^\S\n]*)?(?:question|q)\s?\d{0,3}\s?[:.]\s", re.IGNORECASE)
 _MARK = re.compile(
     r"(?P<tag><answer>)|(?P<box>\\(?:boxed|fbox) ?\{)|\banswers?[*_]{0,3} ?[:：][*_]{0,3}"
@@ -22,7 +25,7 @@ _MARK = re.compile(
 )
 _END_OF_TAG = re.compile("</answer>", re.IGNORECASE)
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
-_BULLET = re.compile(r"(?:[-*•–]|1[.)]|\(?[A-H]\))\s+(?=\S)")  # 14. March is a date
+_BULLET = re.compile(r"(?:[-*•–]|1[.)])\s+(?=\S)")  # 14. March is a date
 # a minus sign next to a mark, where a bullet would start a line
 _MINUS = re.compile(r"([ \t$(]*)[-–] (?=\d)")
 _FENCE = re.compile(r"```[\w+-]{0,20}")
@@ -73,6 +76,21 @@ def extract_answer(text: str | None, pattern: re.Pattern[str] | None = None) -> 
     *_, found = (None, *pattern.finditer(said))
     group = found[min(pattern.groups, 1)] if found else None
     return _cleaned("".join(_lines(_CONTROL_TOKENS.sub("\n", group or ""))[-1:]))
+
+
+def opens_thought(prompt: str) -> bool:
+    """Return whether a prompt ends with the opening tag of a thought, as some chat templates do."""
+    return _OPENED.search(prompt) is not None
+
+
+def closes_thought(completion: str, opened: bool = True) -> bool:
+    """Return whether a completion has the closing tag of a thought; with ``opened=False``, of one that it opens not.
+
+    >>> closes_thought("So it is Ida.</think>Ida"), closes_thought("<think>So</think>Ida", opened=False)
+    (True, False)
+    """
+    closed = _CLOSES.search(completion)
+    return closed is not None and (opened or not _OPENS.search(completion, 0, closed.start()))
 
 
 def _marked(text: str) -> str:

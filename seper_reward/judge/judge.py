@@ -13,17 +13,25 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from seper_reward.judge.equality import differ_in_signs, equal, signs
+from seper_reward.judge.equality import differ_in_signs, equal, plain, signs
 from seper_reward.judge.values import Value, in_digits, values_in, whole_value
 from seper_reward.runtime.cache import Cache, answers_through
 from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 12  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 13  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
+_MOST_UNREAD = 0.2  # share of words that only one of two texts has and that the model cannot read
+_LETTER = re.compile(r"[(\[]?([A-J])[)\]]?\.?")
+# the letter of an option, alone or with its text: B, (B), Option B, B) argon
+_OPTION = re.compile(
+    r"(?:(?:the )?(?:correct )?(?:answer|option|choice|it)(?: is|'s)?:? )?[(\[]?([A-J])(?:[)\]]?\.?|[)\].:]+ \S.*)",
+    re.IGNORECASE,
+)
+_LETTERED = re.compile(r"[(\[]?[A-J][)\]]\s+(?=\S)")
 _NUMBERED = re.compile(r"\b([A-Z]\w*) (?:the )?(I|\d+)(?:st|nd|rd|th)?\b")
 _UNIT = re.compile(r"\d\s?[^\W\d_]{2}")  # of two letters: 3D is 3d
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
@@ -44,8 +52,8 @@ class PairModel(Protocol):
     def weights_hash(self) -> str:
         """Hash over all parts of the model that decide a score."""
 
-    def reads(self, text: str) -> bool:
-        """Return whether the model can read a text, or has no words of its script."""
+    def unread(self, text: str) -> frozenset[str]:
+        """Return the words of a text that the model cannot read, by its tokenizer."""
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return class probabilities ``(n, K)`` of distinct pairs, entailment first."""
@@ -110,6 +118,10 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     In the pair for the model, equal values have the spelling of the hypothesis.
     """
     question, premise, hypothesis = pair
+    if letter := _LETTER.fullmatch(hypothesis):
+        return bool((option := _OPTION.fullmatch(premise)) and option[1].upper() == letter[1])
+    if not _LETTERED.match(hypothesis):
+        premise = _LETTERED.sub("", premise, count=1) if _LETTERED.match(premise) else premise
     if equal(premise, hypothesis):
         if not _UNIT.search(premise):
             return True
@@ -121,13 +133,13 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     claim = _by_values(question, premise, hypothesis) if by_values else in_digits(premise)
     if isinstance(claim, bool):
         return claim
-    if unread := [text for text in (premise, hypothesis) if not model.reads(text)]:
+    unread = model.unread(plain(premise)) ^ model.unread(plain(hypothesis))
+    if len(unread) > _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
         if model.name not in _WARNED:
             _WARNED.add(model.name)
             say_once(
-                f"the entailment model {model.name} has no words of the script of {unread[0][:40]!r}, so such answers "
-                "count only if they are equal; use judge='reader' for a language that the reader reads, or a "
-                "multilingual model"
+                f"the entailment model {model.name} cannot read {min(unread)[:40]!r}, so answers with such words count "
+                "only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
             )
         return False
     return Pair(question, claim, in_digits(hypothesis))
@@ -159,7 +171,7 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     wanted, stated, asked = values_in(hypothesis), values_in(premise), values_in(question)
     value, whole = whole_value(hypothesis), whole_value(premise)
     if not (value and whole):
-        if differ_in_signs(premise, hypothesis):
+        if differ_in_signs(premise, hypothesis) or _exchanged(premise, hypothesis):
             return False
     elif whole.entails(value):
         if whole.has_unit == value.has_unit:  # 2 % may not be 2
@@ -169,11 +181,14 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     missing = [each for each in wanted if not any(said.entails(each) for said in stated)]
 
     def for_model(each: Value) -> bool:
-        """Return whether a value is a less precise date, next to other words, or a repeated one of the question."""
+        """Return whether a value is a less precise date, in words that no parser reads, or one of the question."""
         if any(said.agrees(each) for said in stated):
             return True
-        if not (value or stated or in_digits(hypothesis)[: each.start].endswith("-")):  # B-52
+        spelled = in_digits(hypothesis)
+        if not (_digits(in_digits(premise)) or spelled[: each.start].endswith("-")):  # B-52
             return True
+        if each.readings[0].kind == "pair" and not any(said.comparable(each) for said in stated):  # 1870 bis 1939
+            return not _digits(spelled[each.start : each.end]) - _digits(in_digits(premise))
         if value or not any(other.entails(each) for other in asked):
             return False
         further = (said for said in stated if not any(said.entails(other) for other in wanted))
@@ -192,6 +207,24 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
     if all(_digits(one) - _digits(other) for one, other in pairs) or (signs(needed) and signs(needed) - signs(claim)):
         return False
     return claim
+
+
+def _exchanged(premise: str, hypothesis: str) -> bool:
+    """Return whether a premise has the words of a hypothesis around its numbers in another order: 3 wins, 5 losses."""
+    (said, stated), (words, wanted) = map(_around_digits, (premise, hypothesis))
+    start = said.find(words)
+    if start < 0 or not re.search(r"[^\W\d_]|[(\[]", re.sub(r"\band\b", "", words)):  # 3 and 5 are a list
+        return False
+    before = said[:start].count("#")
+    numbers = stated[before : before + len(wanted)]
+    return numbers != wanted and sorted(numbers) == sorted(wanted)
+
+
+@functools.lru_cache(maxsize=65536)
+def _around_digits(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text with # for each number, and the numbers in order."""
+    digits = in_digits(text).casefold().rstrip(". ")
+    return _DIGITS.sub("#", digits.replace("#", "")), tuple(_DIGITS.findall(digits))
 
 
 @functools.lru_cache(maxsize=65536)

@@ -51,10 +51,12 @@ class ReaderJudge:
         """Device of the model; the CPU for engines."""
         return self._sampler.device or torch.device("cpu")
 
-    def reads(self, text: str) -> bool:
-        """Return whether the tokenizer knows all tokens of a text, as tokenizers of bytes do."""
+    def unread(self, text: str) -> frozenset[str]:
+        """Return the words with a token that the tokenizer lacks; tokenizers of bytes lack none."""
         unknown = self._sampler.tokenizer.unk_token_id
-        return unknown is None or unknown not in token_ids(self._sampler.tokenizer, text)
+        if unknown is None:
+            return frozenset()
+        return frozenset(word for word in text.split() if unknown in token_ids(self._sampler.tokenizer, word))
 
     def probs(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> Tensor:
         """Return P(yes) and P(no) of distinct pairs, ``(n, 2)``, or the error of ``yes_probs``."""

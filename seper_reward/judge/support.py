@@ -1,7 +1,7 @@
 """Mutual support of a policy's text and the gold answer: strict, since a policy finds texts that fool a model."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from seper_reward.judge.equality import plain
@@ -21,44 +21,30 @@ class Stated(NamedTuple):
 def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
     """Return how strongly each text and the gold answer entail each other, in [0, 1]; all share batches.
 
-    A text is read as it is and without the question's words. Entailment is required in both directions, since an
-    answer does not entail a text with further claims, and only probabilities above .75 count: max_a max(0, 4 ·
-    min(E(text → a), E(a → text)) − 3). The better reading counts if the text holds the answer word for word, else the
-    worse one: a repeated question scores high for any answer. A text that a rule equates with the answer has 1, any
-    other copy of words of the question has 0, and so has a text that does not state each value of the answer.
+    Entailment is required in both directions, since an answer does not entail a text with further claims, and only
+    probabilities above .75 count: max_a max(0, 4 · min(E(text → a), E(a → text)) − 3). A text that a rule equates with
+    the answer has 1, any other copy of words of the question has 0, and so has a text that does not state each value
+    of the answer. Nothing is deleted from the text, so a reward above .5 implies a support above .5 in labels.
     """
-    claims = [[_claim(each, alias, judge.model) for alias in each.answers] for each in stated]
-    judged = judge.probs([pair for own in claims for claim in own for both in claim.readings for pair in both])
+    claims = [[_directions(text, alias, judge.model) for alias in text.answers] for text in stated]
+    judged = judge.probs([pair for aliases in claims for pairs in aliases for pair in pairs or ()])
 
-    def pay(claim: _Claim) -> float:
-        agreed = (min((judged[pair] for pair in both), default=1.0) for both in claim.readings)
-        return max(0.0, 4 * claim.choose(agreed, default=0.0) - 3)
+    def pay(pairs: tuple[Pair, ...] | None) -> float:
+        return 0.0 if pairs is None else max(0.0, 4 * min((judged[pair] for pair in pairs), default=1.0) - 3)
 
-    return [max(map(pay, own)) for own in claims]
-
-
-class _Claim(NamedTuple):
-    """The readings of a text that may state an alias, each in both directions; none if a rule refuses it."""
-
-    readings: list[tuple[Pair, ...]]
-    choose: Callable[..., float]
+    return [max(map(pay, aliases)) for aliases in claims]
 
 
-def _claim(stated: Stated, alias: str, model: PairModel) -> _Claim:
-    question, text, wanted = stated.question, plain(stated.text), plain(alias)
+def _directions(stated: Stated, alias: str, model: PairModel) -> tuple[Pair, ...] | None:
+    """Return the pairs of a text and an alias that a model judges; none if they are equal, ``None`` if refused."""
+    question, text = stated.question, plain(stated.text)
     if decide(Pair(question, text, alias), model) is True:
-        return _Claim([()], max)  # a rule equates them, so no pair is left to judge
-    vague = any(not any(one.entails(two) for one in values_in(text)) for two in values_in(wanted))
-    said, asked = (re.sub(r"\W+", " ", f" {each.casefold()} ") for each in (text, question))
-    echoed = _words(question) - _words(wanted)
-    left = re.sub(r"\w+", lambda word: "" if word[0].casefold() in echoed else word[0], text)
-    if vague or said in asked or not re.search(r"\w", left):
-        return _Claim([], max)
-    readings = [text, re.sub(r"\s+(?=[.,;:!?])", "", " ".join(left.split()))]
-    holds = re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", text, re.IGNORECASE) is not None
-    return _Claim(
-        [(Pair(question, each, alias), Pair(question, alias, each)) for each in readings], max if holds else min
-    )
+        return ()
+    vague = any(not any(one.entails(two) for one in values_in(text)) for two in values_in(alias))
+    said, asked = (re.sub(r"\W+", " ", f" {words.casefold()} ") for words in (text, question))
+    if vague or said in asked or _words(text) <= _words(question) - _words(plain(alias)):
+        return None
+    return Pair(question, text, alias), Pair(question, alias, text)
 
 
 def _words(text: str) -> set[str]:

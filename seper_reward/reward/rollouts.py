@@ -8,7 +8,7 @@ from typing import Any
 
 from seper_reward.data.answers import as_answers, is_list
 from seper_reward.data.rows import as_text, is_empty_passage, is_missing, is_unicode, plain, shown
-from seper_reward.judge.extract import extract_answer
+from seper_reward.judge.extract import closes_thought, extract_answer, opens_thought
 from seper_reward.options import compile_answer_pattern
 from seper_reward.reward.tools import (
     ROLES,
@@ -103,6 +103,7 @@ def read_rollouts(
     *,
     answer_pattern: str | None = None,
     search_tools: SearchTools | Sequence[str] | None = None,
+    thinking: bool = False,
 ) -> list[Rollout]:
     """Return one rollout per row; an unusable row becomes a rollout with the reason in ``problem``.
 
@@ -114,7 +115,8 @@ def read_rollouts(
     Columns and options are those of ``SePerReward``. If ``question`` or ``answers`` is missing or ``None``, the
     environment's attribute counts. Without ``completions``, rollouts have no answer, and all searches of the
     environment. ``others`` marks the rows of another environment (default: those whose environment does not record its
-    searches, ``turns``). In an environment that records its searches, only its own tools count.
+    searches, ``turns``). In an environment that records its searches, only its own tools count. With ``thinking``,
+    completions begin in a thought that the prompt has opened, and state no answer before its closing tag.
 
     Raises:
         ValueError: A column has another type: ``question`` is one text, or no row of ``passages`` is a list. Or there
@@ -156,9 +158,18 @@ def read_rollouts(
             return unusable(OTHERS)
         if completions is not None and row[2] is None:
             return unusable("the completion is None")
-        return _rollout(row, passage_tag, pattern, tools)
+        return _rollout(row, passage_tag, pattern, tools, thinking)
 
     return [read(other, row) for other, row in zip(others, rows, strict=True)]
+
+
+def begins_in_thought(prompts: Sequence[object], completions: Sequence[object]) -> bool:
+    """Return whether the chat template opens a thought: it ends a prompt, or completions only close it."""
+    ends = (text_of(prompt[-1]) if is_list(prompt) and prompt else prompt for prompt in prompts)
+    starts = (text_of(completion[0]) if is_list(completion) and completion else completion for completion in completions)
+    return any(isinstance(text, str) and opens_thought(text) for text in ends) or any(
+        isinstance(text, str) and closes_thought(text, opened=False) for text in starts
+    )
 
 
 def rows_of_others(
@@ -195,7 +206,7 @@ def tagged_block(tag: str) -> re.Pattern[str]:
 
 
 def _rollout(
-    row: Sequence[object], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools
+    row: Sequence[object], passage_tag: str | None, pattern: re.Pattern[str] | None, tools: SearchTools, thinking: bool
 ) -> Rollout:
     question, answers, completion, environment, passages = row
     question = getattr(environment, "question", None) if question is None else question
@@ -215,6 +226,7 @@ def _rollout(
         last = messages[-1] if messages else {}
         # a completion that was cut off after a search has no answer
         cut = last.get("role") != "assistant" or last.get("tool_calls")
+        cut = cut or (thinking and not closes_thought(text_of(last)))
         rollout = Rollout(
             as_text(question, "question"),
             answers,

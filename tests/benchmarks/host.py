@@ -132,7 +132,7 @@ def measure(scorer: SePerScorer, shape: dict[str, int], count: int) -> dict[str,
         for number, query in enumerate(asked[: count + 1])
     ]
     values._registry()  # reading it takes half a second, once, as does looking for the scripts of the judge
-    scorer.entailment.reads("é")
+    scorer.entailment.unread("é")
     label(scorer, queries[:1], block)
     if scorer.cache or "rollouts" in shape:  # what rollouts answer, and what is read from the cache below
         responses = scorer.responses(queries[1:])

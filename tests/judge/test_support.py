@@ -1,6 +1,10 @@
-"""Mutual support by hand: both directions, both readings, the best alias, and rules before the model."""
+"""Mutual support by hand: both directions, the best alias, and rules before the model."""
+
+import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from seper_reward.judge.judge import Judge
 from seper_reward.judge.support import Stated, mutual_supports
@@ -35,38 +39,30 @@ def test_the_best_alias_counts():
     assert paid(probs, "Bob", "Ida") == 0  # the model is sure of one direction, but no rule equates the two
 
 
-MRS_VOSS = {
-    ("Mrs Voss runs the mill", "Ida Voss"): 0.95,
-    ("Ida Voss", "Mrs Voss runs the mill"): 0.9,
-    ("Mrs Voss", "Ida Voss"): 0.97,
-    ("Ida Voss", "Mrs Voss"): 0.85,
-}
-AUNT = {
-    ("Aunt Ida Voss runs the mill", "Ida Voss"): 0.95,
-    ("Ida Voss", "Aunt Ida Voss runs the mill"): 0.8,
-    ("Aunt Ida Voss", "Ida Voss"): 0.9,
-    ("Ida Voss", "Aunt Ida Voss"): 0.92,
-}
+def test_no_word_of_the_text_is_deleted():
+    """Without the question's words, each of these would be the answer alone."""
+    for question, text in (
+        ("Who beat Karl Moss?", "Karl Moss beat Ida Voss"),
+        ("Who was the mother of Karl Moss?", "the mother of Ida Voss"),
+    ):
+        assert paid({}, text, "Ida Voss", question=question) == 0
+        probs = {(text, "Ida Voss"): 0.95, ("Ida Voss", text): 0.9}
+        assert paid(probs, text, "Ida Voss", question=question) == pytest.approx(0.6)
 
 
-def test_the_worse_reading_counts_unless_the_text_holds_the_answer():
-    assert paid(MRS_VOSS, "Mrs Voss runs the mill", "Ida Voss") == pytest.approx(4 * 0.85 - 3)
-    assert paid(AUNT, "Aunt Ida Voss runs the mill", "Ida Voss") == pytest.approx(4 * 0.9 - 3)
-    # "Vossler" does not hold "Voss" word for word
-    vossler = {
-        tuple(text.replace("Aunt Ida Voss", "Aunt Ida Vossler") for text in pair): value
-        for pair, value in AUNT.items()
-    }
-    assert paid(vossler, "Aunt Ida Vossler runs the mill", "Ida Voss") == pytest.approx(4 * 0.8 - 3)
+_NAMES = st.sampled_from(["Ida Voss", "Karl Moss", "5 kg", "300 m", "1912", "the mill", "B", "(B)", "not"])
+_TEXTS = st.lists(_NAMES | st.sampled_from(["the mother of", "beat", "in diameter", "✓", "or", "was"]), min_size=1, max_size=4)
 
 
-def test_words_of_the_question_that_the_answer_has_stay():
-    model = ScriptedModel(lambda pair: 0.9)
-    mutual_supports(Judge(model), [Stated("Which is longer, the Nile or the Osk?", "It is the Nile, Sir", ["Nile"])])
-    assert {pair.premise for pair in model.asked[0] if pair.hypothesis == "Nile"} == {
-        "It is the Nile, Sir",
-        "It Nile, Sir",
-    }
+@settings(max_examples=200, deadline=None)
+@given(_TEXTS.map(" ".join), _NAMES, st.integers(0, 9))
+def test_whatever_rewards_pay_labels_support(text, alias, seed):
+    """The model is any function of a pair."""
+    judge = Judge(ScriptedModel(lambda pair: random.Random(f"{pair} {seed}").choice([0.1, 0.6, 0.9, 0.99])))
+    question = "Who beat Karl Moss?"
+    (reward,) = mutual_supports(judge, [Stated(question, text, (alias,))])
+    pair = Pair(question, text, alias)
+    assert reward <= 0.5 or judge.probs([pair])[pair] > 0.5
 
 
 def test_a_repeated_question_states_nothing():
@@ -81,7 +77,7 @@ def test_a_repeated_question_states_nothing():
         ("is longer the NILE", 0.0),
         ("the Nile or the Osk", 0.0),
         ("the Nile", 1.0),
-        ("the Nile is longer", 1.0),
+        ("the Nile is longer", 0.96),
         ("The answer is the Nile", 0.96),
     ],
 )

@@ -49,6 +49,15 @@ SAME = [
     ("a third", "1/3", "one third"),
     ("42.5 %", "42,5 %"),
     ("-41 °C", "minus 41 °C", "minus forty-one degrees Celsius"),
+    ("300 m", "300 m in diameter", "300 m or so", "300 metres at its widest"),
+    ("5 kg", "5 kg at birth", "5 kg in total", "5 kg as a calf"),
+    ("12 hours", "12 hours in a row", "12 hours at a time", "12 hours a day"),
+    ("80 km/h", "80 km an hour", "80 kilometres per hour"),
+    ("3:30 pm", "15:30", "half past three in the afternoon", "half past three"),
+    ("9:45", "a quarter to ten", "fifteen minutes to ten"),
+    ("noon", "12 noon", "midday", "12:00"),
+    ("90 minutes", "an hour and a half", "1.5 hours"),
+    ("two weeks", "a fortnight", "14 days"),
 ]  # fmt: skip
 # the first entails the second, not the reverse
 NARROWER = [

@@ -236,6 +236,25 @@ def test_what_a_completion_states_last(text, answer):
         assert rollout.answer == answer
 
 
+@pytest.mark.parametrize(
+    ("prompts", "completions", "answers"),
+    [
+        (["<|user|>Who?<think>\n"], ["It may be Ida Voss"], [""]),
+        (["<|user|>Who?<think>\n"], ["Bob?</think>Ida Voss"], ["Ida Voss"]),
+        (["<|user|>Who?"], ["Ida Voss"], ["Ida Voss"]),
+        # a completion that only closes a thought shows that the template has opened it
+        ([[{"role": "user", "content": "Who?"}]] * 2, ["Bob?</think>Ida Voss", "It is Ida Voss"], ["Ida Voss", ""]),
+        ([None] * 2, ["<think>Bob?</think>Ida Voss", "Ida Voss"], ["Ida Voss", "Ida Voss"]),
+    ],
+)
+def test_a_thought_that_the_template_opened_states_no_answer(tiny_scorer, prompts, completions, answers):
+    reward = of_answers(tiny_scorer)
+    rows = len(completions)
+    with reward.recording() as records:
+        reward(prompts, completions, question=[QUESTION] * rows, answers=[ANSWERS] * rows)
+    assert [rollout.answer for rollout, _ in records] == answers
+
+
 def test_rewards_without_spread_are_warned_of_after_ten_calls(tiny_scorer, recwarn):
     reward = of_answers(tiny_scorer)
 

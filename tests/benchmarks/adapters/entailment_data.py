@@ -8,7 +8,7 @@ import json
 import random
 import re
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from seper_reward.evaluate.judge import EVOUNA_SYSTEMS, aliases_of
 from seper_reward.runtime.pretrained import embedded_encoder_folder
 from tests.benchmarks.adapters import answer_forms, answer_traps
 from tests.benchmarks.adapters.answer_forms import TYPES, Fact, Form, any_of
+from tests.benchmarks.adapters.answer_languages import language_forms
 from tests.benchmarks.adapters.answer_modifiers import modified_forms
+from tests.benchmarks.adapters.answer_order import order_forms
 from tests.benchmarks.adapters.answer_second import second_forms
 from tests.benchmarks.adapters.substitution import answer_type, words_of
 from tests.benchmarks.common import SHARED
@@ -191,8 +193,8 @@ def paragraphs(data_dir: Path, rng: random.Random) -> list[tuple[str, str, list[
     return examples
 
 
-def training_pairs(data_dir: Path, seed: int, traps: int, modified: int, second: int) -> list[LabeledPair]:
-    """Return the training pairs in random order, with so many generated ones."""
+def training_pairs(data_dir: Path, seed: int, counts: Mapping[str, int]) -> list[LabeledPair]:
+    """Return the training pairs in random order, with so many generated ones by kind."""
     rng = random.Random(seed)
     pairs: list[LabeledPair] = []
     for name, most in NLI_SETS.items():
@@ -205,9 +207,12 @@ def training_pairs(data_dir: Path, seed: int, traps: int, modified: int, second:
     pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng)]
     pairs += labeled(answer_forms.confusable_forms(10_000, rng), "answer_types")
     pairs += labeled(form_pairs(facts, data_dir, rng), "answer_forms")
-    pairs += labeled(modified_forms(modified, rng), "answer_modifiers")
-    pairs += labeled(second_forms(facts, second, rng), "answer_second")
-    pairs += labeled(trap_forms(facts, data_dir, traps, rng), "answer_traps")
+    pairs += labeled(modified_forms(counts["modified"], rng), "answer_modifiers")
+    pairs += labeled(second_forms(facts, counts["second"], rng), "answer_second")
+    pairs += labeled(trap_forms(facts, data_dir, counts["traps"], rng), "answer_traps")
+    pairs += labeled(order_forms(counts["order"], rng), "answer_order")
+    translated = read_rows(data_dir / "xquad.jsonl.gz")
+    pairs += labeled(language_forms(translated, counts["languages"], rng), "xquad")
     for at, pair in enumerate(pairs):
         if pair.question and rng.random() < 1 / 8:
             pairs[at] = pair._replace(question=answer_traps.asked_kindly(pair.question, rng))
@@ -217,9 +222,13 @@ def training_pairs(data_dir: Path, seed: int, traps: int, modified: int, second:
 
 if __name__ == "__main__":
     arguments = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    arguments.add_argument("--seed", type=int, required=True, help="seed of the stage")
-    arguments.add_argument("--second", type=int, required=True, help="number of second guesses, near names, ...")
-    options = arguments.parse_args()
+    arguments.add_argument("--seed", type=int, required=True, help="seed of the pairs")
+    arguments.add_argument("--second", type=int, default=50_000, help="number of second guesses, near names, ...")
+    arguments.add_argument("--order", type=int, default=40_000, help="number of statements and their reverse, ...")
+    arguments.add_argument("--languages", type=int, default=30_000, help="number of pairs of XQuAD's answers")
+    arguments.add_argument("--traps", type=int, default=12_000, help="number of texts that state nothing, ...")
+    arguments.add_argument("--modified", type=int, default=6_000, help="number of nouns with modifiers, ...")
+    options = vars(arguments.parse_args())
     names = {number: name for name, number in LABELS.items()}
-    for row in training_pairs(SHARED, options.seed, 16_000, 10_000, options.second):
+    for row in training_pairs(SHARED, options.pop("seed"), options):
         print(json.dumps({**row._asdict(), "label": names[row.label]}))
