@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
-from seper_reward.data.rows import METADATA, read_valid_rows
+from seper_reward.data.rows import METADATA, read_valid_rows, shown
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -138,18 +138,42 @@ def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, object]]:
 
 
 def labeled_queries(rows: Mapping[str, Mapping[str, object]], label: str | None = None) -> list[LabeledQuery]:
-    """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row."""
+    """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row.
+
+    Raises ``ValueError`` if a row lacks a field, a number is not finite, or an id is there twice.
+    """
     label = label or recommended_label(rows.values())
-    labeled = []
+    labeled: dict[str, LabeledQuery] = {}
     for where, row in rows.items():
         try:
-            labeled.append(labeled_query(row, label))
+            found = labeled_query(row, label)
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"{where}: expected a row written by `seper-reward label` of this version, but {error} is missing; "
                 "label again into another folder, or name another label"
             ) from error
-    return labeled
+        if found.query.id in labeled:
+            raise ValueError(f"{where}: expected an id that no other row has, got {found.query.id!r}; drop one row")
+        _check_edited(where, row, label)
+        labeled[found.query.id] = found
+    return list(labeled.values())
+
+
+def _check_edited(where: str, row: Mapping[str, Any], label: str) -> None:
+    """Raise ``ValueError`` if a row has wrong numbers, or ids that are there twice, as edited files can have."""
+    ids = [passage["passage_id"] for passage in row["passages"]]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{where}: expected different passage ids, got {ids}; rename or drop one")
+    optional = ["seper", *(f"{end}{SUFFIXES.get(label, '')}" for end in _ENDS)]
+    places = {f", passage id={name!r}": passage for name, passage in zip(ids, row["passages"], strict=True)}
+    for place, fields in {"": row.get("baseline") or {}, **places}.items():
+        numbers = {name: fields[name] for name in (label, *optional) if fields.get(name) is not None}
+        for name, value in numbers.items():
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise ValueError(
+                    f"{where}{place}: expected a finite number in {name}, got {shown(value)}; restore the file, or "
+                    "label again"
+                )
 
 
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
