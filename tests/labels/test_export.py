@@ -7,7 +7,7 @@ import pytest
 
 from seper_reward.cli import main
 from seper_reward.labels import rows
-from seper_reward.labels.export import LAYOUTS, write_labels
+from seper_reward.labels.export import LAYOUTS, form_rows, write_labels
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel
 from tests.labels.test_load import labeled
 
@@ -189,3 +189,14 @@ def test_qrels_are_text(tmp_path):
         write_labels(labeled(), tmp_path / "x.csv", "trec")
     write_labels(labeled(), tmp_path / "x.tsv", "trec")
     assert (tmp_path / "x.tsv").read_text().splitlines()[0].startswith("q1 0 ")
+
+
+def test_triplets_of_a_question_are_bounded(capsys):
+    """60 positives of labels .6 to 1 and 40 negatives at 0 make 2,400 triplets."""
+    labels = [*(0.6 + place / 150 for place in range(60)), *[0.0] * 40]
+    passages = tuple(Passage(f"Text {place}.", id=str(place)) for place in range(100))
+    labeled = LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), (0.0,) * 100)
+    rows = form_rows([labeled], "triplets", 0.5)
+    assert len(rows) == 1000
+    assert len({row["positive"] for row in rows}) == 60  # from all ranks
+    assert "left out: 1400 triplets; a question has at most 1000" in capsys.readouterr().err
