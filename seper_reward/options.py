@@ -1214,7 +1214,7 @@ class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOpti
     """Compare credits of an agent's searches with the true effect: the change of its answers without the result.
 
     The result of each search is kept, removed, and swapped for a random passage of about its length; the agent goes on
-    from there and answers several times (docs/credit.md).
+    from there and answers several times (docs/evaluate.md).
     """
 
     agent: str = setting(

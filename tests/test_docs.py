@@ -245,26 +245,6 @@ def test_the_reference_has_modules_with_public_names_by_folder(monkeypatch):
     assert page.count("## labels\n") == 1
 
 
-def test_measured_tables_are_put_between_their_marks(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    refreshed = importlib.import_module("refresh_tables").refreshed
-    (tmp_path / "spread.md").write_text("| N   | sd   |\n|-----|------|\n| 10  | 0.1  |\n\n3 questions\n")
-    page = "# T\n\n<!-- spread -->\n\nold\n\n<!-- end of spread -->\n\nBy hand.\n"
-    changed = refreshed(page, tmp_path)
-    assert changed == page.replace("old", "| N | sd |\n|---|---|\n| 10 | 0.1 |\n\n3 questions")
-    assert refreshed(changed, tmp_path) == changed
-
-
-def test_a_long_table_is_shown_in_part(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    refresh_tables = importlib.import_module("refresh_tables")
-    monkeypatch.setattr(refresh_tables, "SHOWN", {"spread": (2, 0)})
-    assert refresh_tables.shown("spread", "a\n\nb\n\nc") == "c\n\na"
-    assert refresh_tables.shown("other", "a\n\nb") == "a\n\nb"
-    with pytest.raises(IndexError):
-        refresh_tables.shown("spread", "a\n\nb")
-
-
 @pytest.mark.slow
 def test_the_pages_build_and_fetch_nothing(tmp_path):
     done = subprocess.run(
@@ -276,7 +256,7 @@ def test_the_pages_build_and_fetch_nothing(tmp_path):
     )
     assert not done.returncode, done.stderr
     pages = list(tmp_path.glob("*.html"))
-    assert len(pages) == len(list(DOCS.glob("*.md"))) + 1  # and the one for errors
+    assert len(pages) == len(list(DOCS.glob("*.md"))) + len(list(DOCS.glob("*.ipynb"))) + 1  # and the one for errors
     for page in pages:
         html = page.read_text(encoding="utf-8")
         assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?(?:https?:)?//", html), page
