@@ -62,15 +62,16 @@ def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]
 
 
 def other_names(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, str]:
-    """Return the columns of a row without a layout that are read as a field of ours, by this field.
+    """Return the columns of a row without a layout that are read as a field of ours, by this field, in any case.
 
     >>> other_names({"user_input": "Who?", "reference": "Ann", "response": "Bob", "passages": ["Ann did."]})
     {'question': 'user_input', 'answers': 'reference'}
     """
     if layout_of(row):
         return {}
+    written = {str(name).lower(): name for name in row if not isinstance(row[name], Mapping)}
     found = {
-        field: next((name for name in names if name in row and not isinstance(row[name], Mapping)), field)
+        field: next((written[name] for name in names if name in written), field)
         for field, names in NAMES.items()
         if field not in row and field not in columns
     }

@@ -170,6 +170,7 @@ def _one_line_errors(source: str) -> Iterator[None]:
         message = " ".join(f"{error} {error.__cause__ or ''}".split())[:_LONGEST_ERROR]
         unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
         hint = "; without network only local files and the hub's cache are readable" if unreached else ""
+        hint = "; save it as UTF-8" if "codec can't decode" in message else hint
         raise OSError(
             f"{source}: cannot be read as a dataset of the hub or of local files: {message}{hint}"
         ) from error

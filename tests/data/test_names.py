@@ -36,6 +36,10 @@ def texts(query):
             "read input as question, expected_output as answers, retrieval_context as passages",
         ),
         ({"question": "Who?", "answer": "Ann", "passages": ["One.", "Two."]}, "read answer as answers"),
+        (
+            {"Question": "Who?", "Answer": "Ann", "Contexts": ["One.", "Two."]},
+            "read Question as question, Answer as answers, Contexts as passages",
+        ),
         ({"question": "Who?", "golden_answers": ["Ann"], "passages": ["One.", "Two."]}, "read golden_answers as"),
     ],
 )
@@ -148,6 +152,19 @@ def test_ends_of_lines(tmp_path, end):
     path = tmp_path / "old.csv"
     path.write_bytes(end.join(["question,answers,passages", "Who?,Ann,Ann did.", "When?,1912,In 1912."]).encode())
     assert [query.answers for query in read_queries(path).queries] == [("Ann",), ("1912",)]
+
+
+def test_other_encodings_are_named(tmp_path):
+    path = tmp_path / "excel.csv"
+    for encoding in ("utf-16", "cp1252"):
+        path.write_bytes("question,answers,passages\nWho?,Zoë,Zoë did.\n".encode(encoding))
+        with pytest.raises(OSError, match=r"excel\.csv: .*can't decode byte 0x.*; save it as UTF-8"):
+            read_queries(path)
+
+
+def test_nul_is_no_letter(tmp_path):
+    (tmp_path / "nul.csv").write_bytes(b"question,answers,passages\nWho?,Ann\0,Ann did.\n")
+    assert read_queries(tmp_path / "nul.csv").queries[0].answers == ("Ann",)
 
 
 def test_an_unreadable_header_is_one_line(tmp_path):
