@@ -3,6 +3,7 @@
 import ast
 import importlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -243,6 +244,31 @@ def test_the_reference_has_modules_with_public_names_by_folder(monkeypatch):
     assert "::: seper_reward.scorer\n\n" in page
     assert "::: seper_reward.labels.labelers.erag\n\n" in page
     assert page.count("## labels\n") == 1
+
+
+def test_messages_on_the_page_of_errors_are_in_the_code():
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", page.partition("## Messages")[2], re.MULTILINE)
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "seper_reward").rglob("*.py"))
+    code = re.sub(r'"\s*\n\s*f?"', "", code)  # literals over several lines
+    messages = re.findall("`(.+?)`", " ".join(rows))
+    assert len(messages) > 15
+    assert [message for message in messages if message not in code] == []
+
+
+def test_notebooks_become_pages(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    pages = importlib.import_module("generated_pages")
+    cells = [
+        {"cell_type": "markdown", "source": ["# Mill\n", "Text."]},
+        {"cell_type": "code", "source": ["x = 1"]},
+        {"cell_type": "code", "source": ["!seper-reward doctor"]},
+    ]
+    assert pages.notebook_page(json.dumps({"cells": cells}), "mill.ipynb") == (
+        "# Mill\nText.\n\n```python\nx = 1\n```\n\n```bash\n!seper-reward doctor\n```\n\n"
+        "[Download this notebook](mill.ipynb)"
+    )
+    assert pages.on_page_markdown("see [one](mill.ipynb)") == "see [one](mill.md)"
 
 
 @pytest.mark.slow

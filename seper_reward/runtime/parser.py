@@ -66,12 +66,10 @@ def parse_options(
         raise ValueError(f"{path}: expected YAML in UTF-8, got {' '.join(str(error).split())}") from error
     if not others:
         _refuse(f"{path}: ", more[::2], parser)
-    for options in found:
-        _refuse_missing_files(options)
     return tuple(found)
 
 
-def _refuse_missing_files(options: object) -> None:
+def refuse_missing_files(options: object) -> None:
     """Raise ``FileNotFoundError`` if a file to read does not exist, before the command loads its libraries."""
     for name in _READ:
         values = getattr(options, name, None)
