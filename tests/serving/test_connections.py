@@ -63,8 +63,9 @@ def test_too_many_requests_get_503_and_health_is_reachable(tiny_scorer, monkeypa
     asked = {"asked": [{"question": "Who?", "answers": ["x"], "contexts": [[]]}]}
     scorer, hold = held(tiny_scorer)
     with ServerThread(scorer) as limited, ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(httpx2.post, f"{limited.url}/beliefs", json=asked, timeout=30) for _ in range(2)]
+        waiting = [pool.submit(httpx2.post, f"{limited.url}/beliefs", json=asked, timeout=30)]
         assert hold.reached.wait(30)
+        waiting.append(pool.submit(httpx2.post, f"{limited.url}/beliefs", json=asked, timeout=30))
         eventually(lambda: limited.worker.waiting == 1)  # the other one is being measured
         assert httpx2.post(f"{limited.url}/beliefs", json=asked).status_code == 503
         assert httpx2.get(f"{limited.url}/health").status_code == 200
