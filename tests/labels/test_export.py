@@ -128,7 +128,7 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(rows, "labeled_queries", lambda rows, label: [mill, ferry])
 
     def exported(layout, learn_from="paths"):
-        words = ["--labels", "x", "--label", "delta_seper", "--learn_from", learn_from]
+        words = ["--labels", str(tmp_path), "--label", "delta_seper", "--learn_from", learn_from]
         words += ["--output", str(tmp_path / "out"), "--format", layout]
         assert main(["export", *words]) == 0
         return (tmp_path / "out").read_text() if layout == "trec" else lines(tmp_path / "out")
@@ -151,7 +151,7 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     assert "q1|p1 0 p3 -1\n" in exported("trec")
     assert len(exported("sentence-transformers", "singles")) == 2
     monkeypatch.setattr(rows, "labeled_queries", lambda rows, label: [replace(mill, sets=()), ferry])
-    words = ["--labels", "x", "--label", "delta_seper", "--learn_from", "paths"]
+    words = ["--labels", str(tmp_path), "--label", "delta_seper", "--learn_from", "paths"]
     assert main(["export", *words, "--output", str(tmp_path / "out")]) == 2
     assert "for learn_from=paths, got none of 2 questions" in capsys.readouterr().err
 
