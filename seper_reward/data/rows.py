@@ -117,7 +117,7 @@ def as_text(value: object, name: str) -> str:
         return str(int(value)) if isinstance(value, Integral) else f"{float(value):.15g}"
     if not isinstance(value, str) or is_missing(value):
         raise BadRowError(f"{name} must be a non-empty text, got {shown(value)}; fill it in or drop the row")
-    return encodable(value, name).replace("\0", "").strip()
+    return encodable(value, name).strip()
 
 
 def whole(value: object) -> object:

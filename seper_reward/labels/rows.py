@@ -129,34 +129,37 @@ def utility_fields(utility: Utility) -> dict[str, object]:
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, object]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
-    The path of ``labels.jsonl`` stands for its folder.
+    The path of ``labels.jsonl`` stands for its folder. An id that is there twice raises ``ValueError``.
     """
     folder = Path(folder).parent if Path(folder).name == LABELS else Path(folder)
     check_finished(folder)
     check_labels(folder)
-    return dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))
+    rows = dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))
+    ids: set[str] = set()
+    for where, row in rows.items():
+        if (identity := str(row.get("id"))) in ids:
+            raise ValueError(f"{where}: expected an id that no other row has, got {identity!r}; drop one row")
+        ids.add(identity)
+    return rows
 
 
 def labeled_queries(rows: Mapping[str, Mapping[str, object]], label: str | None = None) -> list[LabeledQuery]:
     """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row.
 
-    Raises ``ValueError`` if a row lacks a field, a number is not finite, or an id is there twice.
+    Raises ``ValueError`` if a row lacks a field, or a number is not finite.
     """
     label = label or recommended_label(rows.values())
-    labeled: dict[str, LabeledQuery] = {}
+    labeled = []
     for where, row in rows.items():
         try:
-            found = labeled_query(row, label)
+            labeled.append(labeled_query(row, label))
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"{where}: expected a row written by `seper-reward label` of this version, but {error} is missing; "
                 "label again into another folder, or name another label"
             ) from error
-        if found.query.id in labeled:
-            raise ValueError(f"{where}: expected an id that no other row has, got {found.query.id!r}; drop one row")
         _check_edited(where, row, label)
-        labeled[found.query.id] = found
-    return list(labeled.values())
+    return labeled
 
 
 def _check_edited(where: str, row: Mapping[str, Any], label: str) -> None:

@@ -162,11 +162,6 @@ def test_other_encodings_are_named(tmp_path):
             read_queries(path)
 
 
-def test_nul_is_no_letter(tmp_path):
-    (tmp_path / "nul.csv").write_bytes(b"question,answers,passages\nWho?,Ann\0,Ann did.\n")
-    assert read_queries(tmp_path / "nul.csv").queries[0].answers == ("Ann",)
-
-
 def test_an_unreadable_header_is_one_line(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text(f'question,"{"a" * 200_000}"\nWho?,Ann\n')
