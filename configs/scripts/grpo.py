@@ -50,8 +50,9 @@ trainer = GRPOTrainer(
     peft_config=LoraConfig(task_type="CAUSAL_LM", r=16, lora_alpha=32, target_modules="all-linear"),
     args=GRPOConfig(
         options.output_dir, max_steps=options.max_steps, learning_rate=1e-4,
-        per_device_train_batch_size=16 if fast else 4, num_generations=4, max_tool_calling_iterations=1, max_completion_length=256, scale_rewards="none",
-        logging_steps=1, report_to="none", bf16=fast,
+        per_device_train_batch_size=16 if fast else 4, num_generations=4,
+        max_tool_calling_iterations=1, max_completion_length=256, scale_rewards="none", logging_steps=1,
+        report_to="none", bf16=fast,
     ),
 )  # fmt: skip
 trainer.train()
