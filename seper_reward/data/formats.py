@@ -56,7 +56,7 @@ def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]
     named = {name: _joined([_cell_at(row, path) for path in own]) for name, own in paths.items()}
     layout = layout_of(rest)
     try:
-        return {**(_LAYOUTS[layout][1](rest) if layout else _renamed(rest, named)), **named}
+        return {**(_LAYOUTS[layout][1](rest) if layout else _renamed(rest, columns)), **named}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BadRowError(f"expected a row of {layout} ({error!r}), got {shown(dict(row))}") from error
 
@@ -204,9 +204,9 @@ def _marked_passage(text: object, relevant: bool, title: object = "") -> dict[st
     return {"title": title, "text": text, "relevant": relevant}
 
 
-def _renamed(row: Row, named: Columns) -> dict[str, object]:
+def _renamed(row: Row, columns: Columns) -> dict[str, object]:
     """Return a row with its columns of ``other_names`` under our names."""
-    fields = {column: field for field, column in other_names(row, named).items()}
+    fields = {column: field for field, column in other_names(row, columns).items()}
     return {fields.get(name, name): _cell_at(row, name) if name in fields else row[name] for name in row}
 
 
