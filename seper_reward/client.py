@@ -26,6 +26,7 @@ import httpx2
 
 from seper_reward.options import check_url
 from seper_reward.runtime.codec import from_json, to_json
+from seper_reward.runtime.proxies import is_this_machine, proxy_of
 from seper_reward.types import Answers, Asked, Belief, Measured, Passage, Responses, UnscorableError, unwrap
 
 TOKEN = "SEPER_SERVER_TOKEN"
@@ -63,7 +64,8 @@ class SePerClient:
 
     @cached_property
     def _http(self) -> httpx2.Client:
-        return httpx2.Client(limits=httpx2.Limits(max_connections=_CONNECTIONS))
+        limits = httpx2.Limits(max_connections=_CONNECTIONS)
+        return httpx2.Client(limits=limits, trust_env=not is_this_machine(self.url))
 
     @cached_property
     def _ahead(self) -> "SimpleQueue[list[Asked]]":
@@ -177,9 +179,11 @@ class _Call:
         pause = max(pause, float(after) if after.isdigit() else 0.0)
         self._attempts += 1
         if time.monotonic() + pause >= self._end:
+            proxy = proxy_of(self._client.url)
+            through = f" through the proxy {proxy} of the environment (NO_PROXY leaves it out)" if proxy else ""
             raise ConnectionError(
-                f"{self._client.url} did not answer within {self._client.timeout:g} s ({self._attempts} attempts; the "
-                f"last: {problem}); start `seper-reward serve` there, correct the URL, or raise timeout"
+                f"{self._client.url} did not answer{through} within {self._client.timeout:g} s ({self._attempts} "
+                f"attempts; the last: {problem}); start `seper-reward serve` there, correct the URL, or raise timeout"
             )
         return pause
 

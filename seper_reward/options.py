@@ -7,6 +7,7 @@ trainers read them from flags and YAML files with TRL's parser (``runtime.parser
 import datetime
 import json
 import re
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -120,6 +121,20 @@ def setting(default: Any, text: str) -> Any:
     return field(default=default, metadata=metadata)
 
 
+_BRIEF = reprlib.Repr()  # of values that YAML's aliases make huge
+_BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 3, 200, 200
+
+
+def brief(value: object) -> str:
+    """Return a value for an error message, in at most 200 characters.
+
+    >>> brief([["a"] * 9] * 9), len(brief("long" * 1000))
+    ("[['a', 'a', 'a', 'a', 'a', 'a', ...], ['a', 'a', 'a', 'a', 'a', 'a', ...], ...]", 200)
+    """
+    text = _BRIEF.repr(value)
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
 def pick(kind: type[T], options: object, **changes: Any) -> T:
     """Return the options of a part, with values of the fields that ``options`` has, and changes.
 
@@ -139,7 +154,7 @@ def check_types(options: Any) -> None:
     for name, value in ((each.name, getattr(options, each.name)) for each in fields(options)):
         alternatives, checks = _alternatives(hints[name])
         if not any(_fits(value, kind) for kind in alternatives):
-            raise ValueError(f"{name} must be {' or '.join(map(_type_name, alternatives))}, got {value!r}")
+            raise ValueError(f"{name} must be {' or '.join(map(_type_name, alternatives))}, got {brief(value)}")
         for check in checks:
             check(name, value)
 
@@ -153,7 +168,7 @@ def check_least(options: object, **bounds: float) -> None:
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise a ``ValueError`` that names the option and its values if ``value`` is not one of them."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {brief(value)}")
 
 
 def check_url(
@@ -171,7 +186,7 @@ def check_url(
     if set("@?#") & set(url):
         raise ValueError(f"{name} must not contain a password or a query (on {parts.hostname}); {secret}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"{name} must be {like}, got {url!r}")
+        raise ValueError(f"{name} must be {like}, got {brief(url)}")
 
 
 def split_address(name: str, option: str = "") -> tuple[str, list[str]]:
@@ -400,11 +415,11 @@ class TemplateOptions(Options):
         try:  # a text is from the command line
             variables = json.loads(given) if isinstance(given, str) else {} if given is None else given
         except ValueError:
-            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {given!r}") from None
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(given)}") from None
         object.__setattr__(self, "chat_template_kwargs", variables)
         super().__post_init__()
         if isinstance(self.chat_template_kwargs, str):
-            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {given!r}")
+            raise ValueError(f"chat_template_kwargs must be a JSON mapping, got {brief(given)}")
         if reserved := sorted(_RESERVED_ARGUMENTS & set(self.variables)):
             raise ValueError(
                 f"chat_template_kwargs must not contain {', '.join(reserved)}, which is set for every prompt; remove "
@@ -514,7 +529,9 @@ def read_template(template: str | None) -> str | None:
     try:
         return Path(template).read_text(encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"chat_template must be a file with a chat template, got {template!r}: {error}") from error
+        raise ValueError(
+            f"chat_template must be a file with a chat template, got {brief(template)}: {error}"
+        ) from error
 
 
 def read_prompt(prompt: Any) -> Any:
@@ -529,16 +546,16 @@ def read_prompt(prompt: Any) -> Any:
         try:
             prompt = yaml.safe_load(prompt if "{" in prompt else Path(prompt).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ValueError(f"{expected}, got {prompt!r}: {' '.join(str(error).split())}") from error
+            raise ValueError(f"{expected}, got {brief(prompt)}: {' '.join(str(error).split())}") from error
         if not isinstance(prompt, dict):
-            raise ValueError(f"{expected}, got {prompt!r} in it")
+            raise ValueError(f"{expected}, got {brief(prompt)} in it")
     for name, text in prompt.items() if isinstance(prompt, dict) else ():
         if name not in PROMPT_FIELDS:
             raise ValueError(f"prompt has {name!r}, expected some of {', '.join(PROMPT_FIELDS)}")
         if name == "style":
             check_choice("style of prompt", text, STYLES)
         elif not isinstance(text, str) or not text.strip():
-            raise ValueError(f"{name} of prompt must be a text, got {text!r}")
+            raise ValueError(f"{name} of prompt must be a text, got {brief(text)}")
         elif PROMPT_FIELDS[name]:
             check_template(f"{name} of prompt", text, PROMPT_FIELDS[name])
     return prompt
@@ -549,7 +566,7 @@ def check_template(name: str, template: str, fields: Sequence[str]) -> None:
     found = sorted({part.partition("}")[0] for part in template.split("{")[1:]})
     if found != fields:
         wanted, got = (", ".join(f"{{{field}}}" for field in names) or "none" for names in (fields, found))
-        raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {template!r}")
+        raise ValueError(f"{name} must be a text with {wanted} and no other brace, got {got} in {brief(template)}")
 
 
 @dataclass(frozen=True)
@@ -671,11 +688,11 @@ def compile_answer_pattern(pattern: str | None) -> re.Pattern[str] | None:
     if pattern is None:
         return None
     if not isinstance(pattern, str) or not pattern:
-        raise ValueError(f"answer_pattern must be a regular expression, a non-empty text, got {pattern!r}")
+        raise ValueError(f"answer_pattern must be a regular expression, a non-empty text, got {brief(pattern)}")
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"answer_pattern must be a regular expression, got {pattern!r}: {error}") from error
+        raise ValueError(f"answer_pattern must be a regular expression, got {brief(pattern)}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -1200,7 +1217,7 @@ class CreditOptions(CompletionOptions, RetrieverOptions, PlotOptions, MarginOpti
     """Compare credits of an agent's searches with the true effect: the change of its answers without the result.
 
     The result of each search is kept, removed, and swapped for a random passage of about its length; the agent goes on
-    from there and answers several times (docs/credit.md).
+    from there and answers several times (docs/evaluate.md).
     """
 
     agent: str = setting(

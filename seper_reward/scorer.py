@@ -42,6 +42,7 @@ from seper_reward.reader.prompted import PromptedReader, ahead
 from seper_reward.reader.prompts import PromptStyle, prompt_style
 from seper_reward.reader.sampler import Sampler
 from seper_reward.runtime.cache import Cache, open_cache
+from seper_reward.runtime.hub import unreached_hub
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.pretrained import EMBEDDED, LoadedModel
 from seper_reward.runtime.profiling import timed
@@ -353,7 +354,9 @@ def _is_causal(name: str, options: LoadOptions) -> bool:
         return False
     try:
         config = AutoConfig.from_pretrained(name, **options.hub)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if unreached := unreached_hub(error):
+            raise OSError(f"judge={name!r} is not on this machine, and {unreached}") from error
         return False
     return any(each.endswith("ForCausalLM") for each in config.architectures or ())
 

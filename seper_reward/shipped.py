@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from seper_reward.runtime.imports import advice
-from seper_reward.runtime.parser import parse_options
+from seper_reward.runtime.parser import parse_options, refuse_missing_files
 
 _PACKAGE = Path(__file__).parent
 RECIPES = {
@@ -49,7 +49,8 @@ def run_recipe(name: str, arguments: list[str]) -> str:
     folder = _shipped("trainers")
     package = "seper_reward.trainers" if folder.parent == _PACKAGE else "trainers"
     kinds = import_module(f"{package}.options").RECIPE_OPTIONS[name]
-    parse_options(kinds, arguments, f"seper-reward train {name}", others=True)  # help and errors of ours need no torch
+    for options in parse_options(kinds, arguments, f"seper-reward train {name}", others=True):
+        refuse_missing_files(options)  # as help and other errors of ours, without torch
     try:
         recipe = import_module(f"{package}.{name}")
     except ImportError as error:

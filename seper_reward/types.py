@@ -106,6 +106,7 @@ class Query:
     """A question, its gold answer, and candidate passages.
 
     ``answers`` are the aliases of the answer; a text is one alias. ``metadata`` is copied to the labels unchanged.
+    ``judged`` has human grades by document id, also of documents that are none of the passages.
     """
 
     id: str
@@ -113,6 +114,7 @@ class Query:
     answers: Answers
     passages: tuple[Passage, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    judged: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.answers, str):  # not its letters

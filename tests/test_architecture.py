@@ -36,6 +36,7 @@ PURE = {
 PURE_MAY_IMPORT = {
     "torch", "typing", "collections", "dataclasses", "math", "hashlib", "struct", "itertools", "random", "statistics",
     "numpy", "scipy", "re", "operator", "warnings", "types", "datetime", "json", "pathlib", "urllib", "yaml",
+    "reprlib",
 }  # fmt: skip
 
 

@@ -164,3 +164,20 @@ def test_what_is_expected_is_asked_once_and_in_the_background():
         while sum(len(body["asked"][-1]["question"]) == 800_000 for _, _, body in seen) < 2:
             time.sleep(0.01)
     client.expect([ASKED])  # nobody is there any more
+
+
+def test_a_proxy_is_named_and_this_machine_is_asked_directly(monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://user:secret@127.0.0.1:9")
+    with answering((200, {}, NOTHING)) as (url, seen):
+        assert measure(url, timeout=20)
+    assert len(seen) == 1
+    with pytest.raises(ConnectionError) as caught:
+        measure("http://scorer.invalid:8100", timeout=0.5)
+    assert "did not answer through the proxy 127.0.0.1:9 of the environment (NO_PROXY leaves" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "scorer.invalid")
+    with pytest.raises(ConnectionError) as caught:
+        measure("http://scorer.invalid:8100", timeout=0.5)
+    assert "proxy" not in str(caught.value)

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -245,24 +246,29 @@ def test_the_reference_has_modules_with_public_names_by_folder(monkeypatch):
     assert page.count("## labels\n") == 1
 
 
-def test_measured_tables_are_put_between_their_marks(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    refreshed = importlib.import_module("refresh_tables").refreshed
-    (tmp_path / "spread.md").write_text("| N   | sd   |\n|-----|------|\n| 10  | 0.1  |\n\n3 questions\n")
-    page = "# T\n\n<!-- spread -->\n\nold\n\n<!-- end of spread -->\n\nBy hand.\n"
-    changed = refreshed(page, tmp_path)
-    assert changed == page.replace("old", "| N | sd |\n|---|---|\n| 10 | 0.1 |\n\n3 questions")
-    assert refreshed(changed, tmp_path) == changed
+def test_messages_on_the_page_of_errors_are_in_the_code():
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", page.partition("## Messages")[2], re.MULTILINE)
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "seper_reward").rglob("*.py"))
+    code = re.sub(r'"\s*\n\s*f?"', "", code)  # literals over several lines
+    messages = re.findall("`(.+?)`", " ".join(rows))
+    assert len(messages) > 15
+    assert [message for message in messages if message not in code] == []
 
 
-def test_a_long_table_is_shown_in_part(monkeypatch):
+def test_notebooks_become_pages(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
-    refresh_tables = importlib.import_module("refresh_tables")
-    monkeypatch.setattr(refresh_tables, "SHOWN", {"spread": (2, 0)})
-    assert refresh_tables.shown("spread", "a\n\nb\n\nc") == "c\n\na"
-    assert refresh_tables.shown("other", "a\n\nb") == "a\n\nb"
-    with pytest.raises(IndexError):
-        refresh_tables.shown("spread", "a\n\nb")
+    pages = importlib.import_module("generated_pages")
+    cells = [
+        {"cell_type": "markdown", "source": ["# Mill\n", "Text."]},
+        {"cell_type": "code", "source": ["x = 1"]},
+        {"cell_type": "code", "source": ["!seper-reward doctor"]},
+    ]
+    assert pages.notebook_page(json.dumps({"cells": cells}), "mill.ipynb") == (
+        "# Mill\nText.\n\n```python\nx = 1\n```\n\n```bash\n!seper-reward doctor\n```\n\n"
+        "[Download this notebook](mill.ipynb)"
+    )
+    assert pages.on_page_markdown("see [one](mill.ipynb)") == "see [one](mill.md)"
 
 
 @pytest.mark.slow
@@ -276,7 +282,7 @@ def test_the_pages_build_and_fetch_nothing(tmp_path):
     )
     assert not done.returncode, done.stderr
     pages = list(tmp_path.glob("*.html"))
-    assert len(pages) == len(list(DOCS.glob("*.md"))) + 1  # and the one for errors
+    assert len(pages) == len(list(DOCS.glob("*.md"))) + len(list(DOCS.glob("*.ipynb"))) + 1  # and the one for errors
     for page in pages:
         html = page.read_text(encoding="utf-8")
         assert not re.search(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"?(?:https?:)?//", html), page

@@ -1,5 +1,6 @@
 """Recipes that people copy, as far as a CPU goes: what launchers make of them, and that their commands exist."""
 
+import json
 import re
 import subprocess
 import sys
@@ -135,7 +136,7 @@ def config_class(path):
     [
         path
         for path in (*sorted(CONFIGS.rglob("*.yaml")), *sorted(EXPERIMENTS.glob("*.yaml")))
-        if path.parent.name != "accelerate"
+        if path.parent.name != "accelerate" and path.name != "grpo.yaml"  # which TRL reads
     ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
@@ -144,3 +145,20 @@ def test_settings_of_the_files_are_read(path):
     ours = {name: value for name, value in yaml.safe_load(path.read_text()).items() if hasattr(config, name)}
     assert {name: getattr(config, name) for name in ours} == ours
     assert ours
+
+
+def test_trl_reads_its_recipe(tmp_path, monkeypatch):
+    """`trl grpo --config configs/grpo.yaml` on a file of questions; the reward is a dotted path."""
+    from trl import GRPOConfig, ModelConfig, TrlParser, get_dataset
+    from trl.scripts.grpo import GRPOScriptArguments
+    from trl.scripts.utils import DatasetMixtureConfig
+
+    monkeypatch.chdir(tmp_path)
+    row = {"prompt": [{"role": "user", "content": "Who?"}], "question": "Who?", "answers": ["Ida Voss"]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(row) + "\n")
+    words = ["--config", str(CONFIGS / "grpo.yaml"), "--bf16", "false"]
+    kinds = (GRPOScriptArguments, GRPOConfig, ModelConfig, DatasetMixtureConfig)
+    script, training, model, mixture = TrlParser(kinds).parse_args_and_config(words)  # unknown settings raise
+    assert script.reward_funcs == ["seper_reward.reward.delta_seper"]
+    assert (training.scale_rewards, model.use_peft) == ("none", True)
+    assert get_dataset(mixture)["train"][0] == row

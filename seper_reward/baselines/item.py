@@ -10,6 +10,7 @@ from seper_reward.command import Record, marked_questions, reporting
 from seper_reward.data.answers import exact_match, token_f1
 from seper_reward.data.marks import grades_of
 from seper_reward.evaluate.list_metrics import list_metric
+from seper_reward.evaluate.rankings import gold_relevance
 from seper_reward.labels.labelers import GoldLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.options import ItemOptions
@@ -110,7 +111,8 @@ def judgments(
 
     Questions without a relevant passage are left out, and answers are scored on those with gold answers. Judges are
     labelers by name, and choose passages whose label is above ``margin``; ``reference`` is a labeler to compare with.
-    ``relevant_from`` is the least grade of a relevant passage; nDCG and Pearson's r use the grades.
+    ``relevant_from`` is the least grade of a relevant passage; nDCG, over all judged documents, and Pearson's r use
+    the grades.
     """
     grades = {query.id: grades_of(query) for query in queries}
     marks = {name: [grade >= relevant_from for grade in row] for name, row in grades.items()}
@@ -120,6 +122,8 @@ def judgments(
         raise ValueError(
             f"expected questions with a passage that is marked relevant{least}, got none of {len(queries)}"
         )
+    # of all relevant documents of such a question, none was retrieved
+    missed = sum(not any(grades[query.id]) and any(gold_relevance(query).values()) for query in queries)
     reader = scorer.with_sampling(**GREEDY).reader
     labelled = [] if reference is None else label_all(reference, used).labeled
     compared = {row.query.id: row for row in labelled}
@@ -132,7 +136,7 @@ def judgments(
         len(used),
         len(queries) - len(used),
         {name: _answers(reader, used, passages) for name, passages in shown.items()},
-        _ndcg("ndcg", [grades[query.id] for query in used]),
+        _ndcg("ndcg", [grades[query.id] for query in used], used, missed),
         {
             # grades are not on the scale of margin: gold chooses the relevant passages
             name: _judge_result(
@@ -142,6 +146,7 @@ def judgments(
                 marks,
                 compared,
                 relevant_from - 0.5 if isinstance(judge, GoldLabeler) else margin,
+                missed,
             )
             for name, judge in judges.items()
         },
@@ -155,12 +160,14 @@ def _judge_result(
     marks: Mapping[str, list[bool]],
     compared: Mapping[str, LabeledQuery],
     margin: float,
+    missed: int,
 ) -> JudgeResult:
     judged = [_judged_query(row, grades[row.query.id], marks[row.query.id], margin) for row in labelled.labeled]
     chosen = [_at(each.labeled.query, each.chosen) for each in judged]
     ndcg: dict[str, Statistic] = {}
     for name in judged[0].orders if judged else ("ndcg",):
-        ndcg |= _ndcg(name, [[each.grades[place] for place in each.orders[name]] for each in judged])
+        orders = [[each.grades[place] for place in each.orders[name]] for each in judged]
+        ndcg |= _ndcg(name, orders, [each.labeled.query for each in judged], missed)
     return JudgeResult(
         questions=len(judged),
         left_out=labelled.reasons,
@@ -173,8 +180,12 @@ def _judge_result(
     )
 
 
-def _ndcg(name: str, lists: Sequence[Sequence[float]]) -> dict[str, Statistic]:
-    return {f"{name}@{k}": mean_over_questions(list_metric("ndcg", lists, k)) for k in DEPTHS}
+def _ndcg(name: str, lists: Sequence[Sequence[float]], queries: Sequence[Query], missed: int) -> dict[str, Statistic]:
+    """Return nDCG as trec_eval does: the ideal list has all judged documents, and ``missed`` questions count 0."""
+    judged = [list(gold_relevance(query).values()) for query in queries]
+    return {
+        f"{name}@{k}": mean_over_questions([*list_metric("ndcg", lists, k, judged), *[0.0] * missed]) for k in DEPTHS
+    }
 
 
 def _cells(row: Mapping[str, Statistic]) -> list[str]:

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from seper_reward.options import AuditSearchesOptions
-from seper_reward.runtime.parser import parse_options
+from seper_reward.runtime.parser import parse_options, refuse_missing_files
 
 
 def command(arguments: list[str]) -> str:
@@ -12,6 +12,7 @@ def command(arguments: list[str]) -> str:
     if arguments and not arguments[0].startswith("-"):
         arguments = ["--input", *arguments]
     (config,) = parse_options((AuditSearchesOptions,), arguments, "seper-reward audit-searches")
+    refuse_missing_files(config)
     from seper_reward.command import reporting
     from seper_reward.evaluate.logs import read_usable_rollouts
     from seper_reward.evaluate.search_audit import audit_searches

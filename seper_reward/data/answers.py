@@ -153,8 +153,8 @@ def as_answers(
 ) -> Answers:
     """Return the value of ``answers`` as tuples, in the forms of ``as_query``; if ``distinct``, equal ones only once.
 
-    >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]')
-    (('1912', 'in 1912'), ('Ida', 'Ida Voss'))
+    >>> as_answers([1912.0, None, "in 1912"]), as_answers('["Ida", "Ida Voss"]'), as_answers(True)
+    (('1912', 'in 1912'), ('Ida', 'Ida Voss'), ('yes',))
 
     Raises ``BadRowError`` if there is no answer, although it is ``needed``; or an answer is no text.
     """
@@ -162,7 +162,7 @@ def as_answers(
     values = list(value) if is_list(value) else [value]
     if len(values) == 1 and is_list(values[0]):
         values = list(values[0])  # a column of lists of lists
-    answers = read_answers(values, as_text)
+    answers = read_answers(values, _alias)
     if not answers:
         if not needed:
             return ()
@@ -193,6 +193,11 @@ def read_answers(row: Iterable[object], text: Callable[[object, str], str]) -> A
                 "a judge of short answers misjudges lists; ask one question per item, or write the items as one text"
             )
     return tuple(text(value, f"answers[{at}]") for at, value in enumerate(values) if not is_missing(value))
+
+
+def _alias(value: object, name: str) -> str:
+    """Return an alias as text; BoolQ's ``true`` and ``false`` are yes and no."""
+    return as_text({True: "yes", False: "no"}[value] if isinstance(value, bool) else value, name)
 
 
 def is_list(value: object) -> bool:

@@ -1,5 +1,7 @@
 """Layouts of rows: ours, and those of SQuAD, HotpotQA, MS MARCO and BEIR, which are recognised by their columns.
 
+Other names of our columns are in ``NAMES``, with those of Ragas, DeepEval and FlashRAG.
+
 - SQuAD (arXiv:1606.05250): the paragraph in which annotators found the answer becomes a passage marked relevant.
 - HotpotQA (arXiv:1809.09600), 2WikiMultihopQA: passages whose titles are in ``supporting_facts`` are marked relevant.
 - MS MARCO (arXiv:1611.09268): the passages from which annotators wrote the answer are marked relevant.
@@ -9,15 +11,30 @@ Questions without an answer (SQuAD 2.0, MS MARCO) have an empty list.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from seper_reward.data.rows import BadRowError, is_missing, plain, shown, stated_list
+from seper_reward.runtime.messages import plural
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, str | Sequence[str]]
-FIELDS = ("question", "answers", "passages")
+#: Names of our fields in files and logs; the first one that a row has is read. The output of a system is in none.
+NAMES: Mapping[str, Sequence[str]] = {
+    "question": ("question", "query", "user_input", "problem", "input"),
+    "answers": (
+        "answers", "golden_answers", "gold_answers", "ground_truths", "ground_truth", "reference", "expected_output",
+        "target", "answer",
+    ),
+    "passages": ("passages", "retrieved_contexts", "retrieval_context", "contexts", "ctxs", "context", "passage"),
+}  # fmt: skip
+FIELDS = tuple(NAMES)
+_SEPARATORS = {"|": r"\s*\|+\s*", ";": r"\s*;\s*", "/": r"\s+/\s+"}
+_JOINED = {"retrieval_context": "|"}  # columns of DeepEval's CSV and JSON lines, which join texts
+_SENTENCE_ENDS = (*'.!?"”)]。！？',)
+_LEAST_JOINED = 0.2  # share of the texts of a column with a separator from which it is said
 _NO_ANSWER = "No Answer Present."  # of MS MARCO
 
 
@@ -29,24 +46,61 @@ def layout_of(row: Row) -> str:
 def as_ours(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, Any]:
     """Return a row as ``{id?, question?, answers?, passages?}`` and its other columns.
 
-    ``columns`` count before the layout's; a dotted path such as ``answer.aliases`` goes into objects and list items.
-    Raises ``BadRowError`` if the row has the columns of a layout, but other values.
+    ``columns`` count before the layout's and the names in ``NAMES``; a dotted path such as ``answer.aliases`` goes
+    into objects and list items, and a separator behind it splits texts. Raises ``BadRowError`` if the row has the
+    columns of a layout, but other values.
     """
     row, paths = plain(row), _paths(columns)
-    rest = {name: value for name, value in row.items() if name not in set(itertools.chain(*paths.values()))}
-    named = {name: _joined([_value_at(row, path) for path in own]) for name, own in paths.items()}
+    named_columns = {_path_and_separator(path)[0] for path in itertools.chain(*paths.values())}
+    rest = {name: value for name, value in row.items() if name not in named_columns}
+    named = {name: _joined([_cell_at(row, path) for path in own]) for name, own in paths.items()}
     layout = layout_of(rest)
     try:
-        return {**(_LAYOUTS[layout][1](rest) if layout else rest), **named}
+        return {**(_LAYOUTS[layout][1](rest) if layout else _renamed(rest, columns)), **named}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise BadRowError(f"expected a row of {layout} ({error!r}), got {shown(dict(row))}") from error
+
+
+def other_names(row: Row, columns: Columns = MappingProxyType({})) -> dict[str, str]:
+    """Return the columns of a row without a layout that are read as a field of ours, by this field, in any case.
+
+    >>> other_names({"user_input": "Who?", "reference": "Ann", "response": "Bob", "passages": ["Ann did."]})
+    {'question': 'user_input', 'answers': 'reference'}
+    """
+    if layout_of(row):
+        return {}
+    written = {str(name).lower(): name for name in row if not isinstance(row[name], Mapping)}
+    found = {
+        field: next((written[name] for name in names if name in written), field)
+        for field, names in NAMES.items()
+        if field not in row and field not in columns
+    }
+    return {field: name for field, name in found.items() if name != field}
+
+
+def joined_texts(rows: Sequence[Row], columns: Columns) -> Iterator[str]:
+    """Yield a sentence for each column of answers or passages whose texts seem to be several, with the way out."""
+    named = _paths(columns)
+    for field, kind in (("answers", "answer"), ("passages", "passage")):
+        for path in named.get(field) or {other_names(row, columns).get(field, field): None for row in rows}:
+            texts = [text for row in rows if (text := _only_text(_value_at(plain(row), path)))]
+            counts = {each: sum(_is_joined(text, each, field) for text in texts) for each in _SEPARATORS}
+            separator = max(counts, key=lambda each: counts[each])
+            seen = f"{separator!r} is in {counts[separator]} of {plural(len(texts), 'text')} of {path!r}"
+            if not counts[separator] or counts[separator] < _LEAST_JOINED * len(texts):
+                continue
+            if _JOINED.get(path) == separator:
+                yield f"{seen} and separates {field}, as DeepEval writes them"
+            else:
+                way_out = f"--columns '{field}={path}{separator}' splits them"
+                yield f"{seen}, and each text is one {kind}; if it separates {field}, {way_out}"
 
 
 def check_columns(rows: Sequence[object], source: str, needed: Collection[str], columns: Columns) -> None:
     """Raise ``ValueError`` if all of the first rows lack a column of a needed field, or one that the user named."""
     objects = [plain(row) for row in rows if isinstance(row, Mapping)]
     listed = f"the columns {', '.join(dict.fromkeys(str(name) for row in objects for name in row))}"
-    for path in itertools.chain.from_iterable(_paths(columns).values()):
+    for path, _ in map(_path_and_separator, itertools.chain.from_iterable(_paths(columns).values())):
         if objects and not any(_has(row, path) for row in objects):
             raise ValueError(f"{source}: expected a column {path!r}, got {listed}; correct the setting columns")
     found: set[str] = set()
@@ -60,14 +114,17 @@ def check_columns(rows: Sequence[object], source: str, needed: Collection[str], 
         return
     way_out = f"name it: --columns {' '.join(f'{name}=COLUMN' for name in missing)}"
     if "passages" in missing:
-        way_out += ", or give a corpus to find passages in"
+        way_out += " (a text is one passage; several columns are joined), or give a corpus to find passages in"
     if "answers" in missing:
         way_out += "; some labelers need no answers"
     raise ValueError(f"{source}: found no column for {' and '.join(missing)}, got {listed}; {way_out}")
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns that words such as ``answers=gold`` name; answers and passages may have several."""
+    """Return the columns that words such as ``answers=gold`` name; answers and passages may have several.
+
+    A separator behind a column, as in ``answers=gold|``, splits its texts.
+    """
     columns: dict[str, list[str]] = {}
     for word in words:
         name, _, column = word.partition("=")
@@ -145,6 +202,48 @@ def _texts(value: Any) -> list[object]:
 
 def _marked_passage(text: object, relevant: bool, title: object = "") -> dict[str, object]:
     return {"title": title, "text": text, "relevant": relevant}
+
+
+def _renamed(row: Row, columns: Columns) -> dict[str, object]:
+    """Return a row with its columns of ``other_names`` under our names."""
+    fields = {column: field for field, column in other_names(row, columns).items()}
+    return {fields.get(name, name): _cell_at(row, name) if name in fields else row[name] for name in row}
+
+
+def _path_and_separator(path: str) -> tuple[str, str]:
+    """Return a path without the separator behind it, and the separator, at which the column's texts are split."""
+    return (path[:-1], path[-1]) if path[-1] in _SEPARATORS and len(path) > 1 else (path, "")
+
+
+def _cell_at(row: Row, named: str) -> object:
+    """Return the value at a path, split if the path ends in a separator, or the column is a text of DeepEval."""
+    path, separator = _path_and_separator(named)
+    value = stated_list(_value_at(row, path))
+    if isinstance(value, str):
+        separator = separator or _JOINED.get(path, "")
+    if not separator:
+        return value
+    texts = value if isinstance(value, list) else [value]
+    return [part for text in texts for part in (_split(text, separator) if isinstance(text, str) else [text])]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return [part for part in re.split(_SEPARATORS[separator], text.strip()) if part]
+
+
+def _only_text(value: object) -> str:
+    """Return the text of a value that is one text, or a list of one; "" for another value."""
+    value = stated_list(value)
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return value if isinstance(value, str) else ""
+
+
+def _is_joined(text: str, separator: str, field: str) -> bool:
+    """Return whether a text seems to be several; in a passage, where separators are punctuation, several sentences."""
+    parts = _split(text, separator)
+    if len(parts) < 2 or field == "answers" or (separator == "|" and " | " not in text):
+        return len(parts) > 1
+    return all(part.endswith(_SENTENCE_ENDS) for part in parts)
 
 
 def _paths(columns: Columns) -> dict[str, tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """The door for questions: ``load_input`` parses them, attaches passages and relevance, and checks them."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -125,14 +126,22 @@ def _attach_relevance(found: Input, options: InputOptions, needs: Needs) -> Inpu
     if found.judgments is None:
         return found
     judgments, corpus = found.judgments, found.corpus or {}
+    lacking = Counter[bool]()  # relevant documents, by whether the corpus lacks them
 
     def judged(query: Query) -> Query:
         grades = judgments[query.id]
+        lacking.update(each not in corpus for each, grade in grades.items() if grade > 0)
         passages = query.passages or [corpus[each] for each in grades if each in corpus]
-        return replace(query, passages=tuple(_graded(each, grades) for each in passages))
+        return replace(query, passages=tuple(_graded(each, grades) for each in passages), judged=grades)
 
-    asked = _in_file(found.queries, judgments, options.qrels or options.input)
-    return replace(found, queries=_keep(map(judged, asked), needs))
+    file = options.qrels or options.input
+    queries = _keep(map(judged, _in_file(found.queries, judgments, file)), needs)
+    if lacking[True]:
+        say_once(
+            f"{file}: not in the corpus: {lacking[True]} of {plural(lacking.total(), 'relevant document')}; nDCG and "
+            "recall count them as not found, as trec_eval does"
+        )
+    return replace(found, queries=queries)
 
 
 def _choose(found: Input, options: InputOptions, needs: Needs) -> Input:

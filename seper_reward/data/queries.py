@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.answers import as_answers, is_list
-from seper_reward.data.formats import as_ours, check_columns, layout_of, parse_columns
+from seper_reward.data.formats import as_ours, check_columns, joined_texts, layout_of, other_names, parse_columns
 from seper_reward.data.marks import grade_of
 from seper_reward.data.rows import (
     IDS,
@@ -82,8 +82,8 @@ def read_queries(
     first = list(itertools.islice(rows, _FIRST_ROWS))
     objects = [row for _, row in first if isinstance(row, Mapping)]
     check_columns(objects, name, needed, columns)
-    if objects and (layout := layout_of(objects[0])):
-        say_once(f"{name}: read as {layout}")
+    if objects:
+        _say_layout(name, objects, columns)
     queries: list[Query] | OnDisk[Query] = OnDisk() if on_disk else []
     rejected: list[Rejected] | OnDisk[Rejected] = OnDisk() if on_disk else []
     ids: set[str] = set()
@@ -105,6 +105,17 @@ def read_queries(
     if empty:
         say_once(f"{name}: left out {' and '.join(f'{count} empty {kind}' for kind, count in sorted(empty.items()))}")
     return Input(queries, rejected) if on_disk else Input(tuple(queries), tuple(rejected))
+
+
+def _say_layout(name: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Sequence[str]]) -> None:
+    """Say how the columns of the first rows are read, and which texts seem to be several."""
+    if layout := layout_of(rows[0]):
+        say_once(f"{name}: read as {layout}")
+    read = {f"{column} as {field}": None for row in rows for field, column in other_names(row, columns).items()}
+    if read:
+        say_once(f"{name}: read {', '.join(read)}; --columns reads others")
+    for line in joined_texts(rows, columns):
+        say_once(f"{name}: {line}")
 
 
 def read_corpus(source: str | Path) -> dict[str, Passage]:

@@ -17,7 +17,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import IO, Any
 
-from seper_reward.data.tables import NO_COLUMN, TABLES, open_bytes, open_dataset, open_table
+from seper_reward.data.tables import NO_COLUMN, TABLES, open_bytes, open_dataset, open_table, with_class_names
 from seper_reward.types import UnscorableError
 
 _FORMATS = (".jsonl", ".json", *TABLES)
@@ -48,7 +48,7 @@ def read_rows(source: str | Path | Iterable[object]) -> Iterator[tuple[str, Any]
     Raises ``OSError`` if the source cannot be read, ``ValueError`` if the format is unknown, or the split is missing.
     """
     if not isinstance(source, (str, Path)):
-        yield from ((f"row {number}", row) for number, row in enumerate(source, 1))
+        yield from ((f"row {number}", row) for number, row in enumerate(with_class_names(source), 1))
         return
     path = Path(source)
     name = path.name.removesuffix(".gz")

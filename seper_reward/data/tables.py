@@ -3,6 +3,7 @@
 import csv
 import glob
 import gzip
+import io
 import logging
 import re
 import warnings
@@ -20,6 +21,7 @@ SAVED = ("dataset_dict.json", "state.json")  # files of DatasetDict.save_to_disk
 TABLES = (".csv", ".tsv", ".parquet", ".arrow")
 NO_COLUMN = "(cells without a column)"  # of rows that are longer than the header
 _LONGEST_ERROR = 300
+_LONGEST_HEADER = 1_000_000  # characters
 
 
 def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -55,16 +57,17 @@ def open_table(path: Path) -> Iterator[Mapping[str, Any]]:
     logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)  # it logs errors that it raises as well
     with _one_line_errors(str(path)):
         files = glob.escape(str(path.resolve()))  # a name with brackets is no pattern
-        for row in datasets.load_dataset(builder, data_files=files, split="train", streaming=True, **options):
+        rows = datasets.load_dataset(builder, data_files=files, split="train", streaming=True, **options)
+        for row in with_class_names(rows):
             yield {name: _unquoted(cell) for name, cell in row.items()} if separator == "\t" else row
 
 
 def _header(path: Path) -> tuple[list[str], str]:
     """Return the names of the columns of CSV, and its separator."""
-    with _one_line_errors(str(path)), open_bytes(path) as file:
-        header = file.readline().decode("utf-8-sig").rstrip("\r\n")
-    separator = max(",;\t", key=header.count)
-    names = next(csv.reader([header], delimiter=separator), [])
+    with _one_line_errors(str(path)), open_bytes(path) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
+        header = lines.readline(_LONGEST_HEADER).rstrip("\n")  # lines may end in a bare CR
+        separator = max(",;\t", key=header.count)
+        names = next(csv.reader([header], delimiter=separator), [])
     # pandas writes its index as a first column without a name
     if not any(names) or not all(names[1:]) or len(set(names)) < len(names):
         raise ValueError(f"{path}: expected a header with a unique name for each column, got {names}")
@@ -105,11 +108,36 @@ def open_dataset(source: str) -> Iterable[Any]:
             datasets.load_from_disk(name) if saved else datasets.load_dataset(name, split=split or None, **options)
         )
     if isinstance(rows, dict):
-        return choose_split(rows, name if saved else source, split)
+        return with_class_names(choose_split(rows, name if saved else source, split))
     if saved and split:
         raise ValueError(f"{name}: expected no split, as this is a Dataset, got {split!r}; leave it out")
-    found: Iterable[object] = rows
-    return found
+    return with_class_names(rows)
+
+
+def with_class_names(rows: Any) -> Iterable[Any]:
+    """Return the rows of a dataset with the names of classes (``ClassLabel``), also in lists and objects."""
+    features = getattr(rows, "features", None)
+    if not (isinstance(features, Mapping) and _has_classes(features)):
+        return rows  # type: ignore[no-any-return]
+    return (_class_names(row, features) for row in rows)
+
+
+def _has_classes(feature: Any) -> bool:
+    if isinstance(feature, Mapping):
+        return any(map(_has_classes, feature.values()))
+    return hasattr(feature, "int2str") or _has_classes(getattr(feature, "feature", {}))
+
+
+def _class_names(value: Any, feature: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(feature, Mapping):
+        return {name: _class_names(each, feature.get(name)) for name, each in value.items()}
+    if hasattr(feature, "int2str"):
+        return feature.int2str(value) if value >= 0 else None  # -1 is no class
+    if isinstance(value, list) and hasattr(feature, "feature"):
+        return [_class_names(each, feature.feature) for each in value]
+    return value
 
 
 def choose_split(splits: Mapping[str, T], source: str, split: str) -> T:
@@ -138,10 +166,11 @@ def _one_line_errors(source: str) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, EOFError, ValueError, DatasetsError, httpx.HTTPError) as error:
+    except (OSError, EOFError, ValueError, csv.Error, DatasetsError, httpx.HTTPError) as error:
         message = " ".join(f"{error} {error.__cause__ or ''}".split())[:_LONGEST_ERROR]
         unreached = isinstance(error, (ConnectionError, httpx.HTTPError))
         hint = "; without network only local files and the hub's cache are readable" if unreached else ""
+        hint = "; save it as UTF-8" if "codec can't decode" in message else hint
         raise OSError(
             f"{source}: cannot be read as a dataset of the hub or of local files: {message}{hint}"
         ) from error

@@ -60,7 +60,7 @@ class CreditedSearch:
 
 @dataclass(frozen=True)
 class CreditComparison(Record):
-    """Credits of searches compared with the true effect of their results on the agent's answers (docs/credit.md).
+    """Credits of searches compared with the true effect of their results on the agent's answers (docs/evaluate.md).
 
     If a measure of a credit names no effect, it is for that of removal on E.
     """

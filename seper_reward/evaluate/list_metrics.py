@@ -12,14 +12,20 @@ ListMetric = Literal["p", "hit", "recall", "map", "mrr", "ndcg"]
 LIST_METRICS: tuple[ListMetric, ...] = get_args(ListMetric)
 
 
-def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | None = None) -> list[float]:
+def list_metric(
+    name: ListMetric,
+    lists: Sequence[Sequence[float]],
+    k: int | None = None,
+    judged: Sequence[Sequence[float]] | None = None,
+) -> list[float]:
     """Return a retrieval metric of each question's labels, best ranked first, at the first ``k`` (default: all).
 
     ``"p"``, the mean label of the first k (precision), and ``"hit"``, the greatest (success), accept any labels;
     ``"recall"`` (sum of the first k over the sum of all) and ``"ndcg"`` (Järvelin and Kekäläinen, 2002, labels as
     gains) labels >= 0; ``"map"``, average precision over all relevant passages, and ``"mrr"`` labels of 0 and 1.
-    Missing ranks count 0, and so does a question without a relevant passage. Other labels or names raise
-    ``ValueError``.
+    ``judged`` has for each question the labels of all judged passages, which make the best possible nDCG (default: the
+    labels in the list). Missing ranks count 0, and so does a question without a relevant passage. Other labels or
+    names raise ``ValueError``.
     """
     if name not in LIST_METRICS:
         raise ValueError(f"metric must be one of {', '.join(LIST_METRICS)}, got {name!r}")
@@ -38,10 +44,12 @@ def list_metric(name: ListMetric, lists: Sequence[Sequence[float]], k: int | Non
                 problem = f"must be at least 0 for {name}; raise negative labels to 0, or use p or hit"
             if problem:
                 raise ValueError(f"question {question}, rank {rank}: labels {problem}, got {label}")
-    return [_metric(name, labels, k or len(labels)) for labels in lists]
+    return [
+        _metric(name, labels, k or len(labels), known) for labels, known in zip(lists, judged or lists, strict=True)
+    ]
 
 
-def _metric(name: ListMetric, labels: Sequence[float], k: int) -> float:
+def _metric(name: ListMetric, labels: Sequence[float], k: int, judged: Sequence[float] = ()) -> float:
     first = labels[:k]
     match name:
         case "p":
@@ -56,7 +64,7 @@ def _metric(name: ListMetric, labels: Sequence[float], k: int) -> float:
         case "mrr":
             return next((1 / rank for rank, label in enumerate(first, 1) if label), 0.0)
         case "ndcg":
-            part, whole = _gain(first), _gain(sorted(labels, reverse=True)[:k])
+            part, whole = _gain(first), _gain(sorted(judged, reverse=True)[:k])
     return part / whole if whole else 0.0
 
 

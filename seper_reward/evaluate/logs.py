@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seper_reward.data.formats import NAMES
 from seper_reward.data.rows import read_valid_rows, shown
 from seper_reward.options import CompletionOptions, compile_answer_pattern
 from seper_reward.retrieval.service import LISTS, read_passage
@@ -17,8 +18,8 @@ from seper_reward.runtime.messages import plural, say_once
 from seper_reward.types import Answers, Passage
 
 #: Fields of a row for its question, its gold answers and the policy's text; the first field that exists is read.
-QUESTION = ("question", "query", "user_input", "problem")
-ANSWERS = ("answers", "golden_answers", "gold_answers", "answer", "ground_truth", "reference", "target")
+QUESTION = tuple(name for name in NAMES["question"] if name != "input")  # which is verl's whole prompt
+ANSWERS = NAMES["answers"]
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
 _PASSAGE_TAG = "information"  # of Search-R1's logs
 # dicts that may contain questions and answers

@@ -19,8 +19,9 @@ MEASURES = tuple(_NAMES)
 
 
 def gold_relevance(query: Query) -> dict[str, int]:
-    """Return the gain of each of a question's passages by id: the grade that people gave it (``grade_of``)."""
-    return {passage.id: grade_of(passage) for passage in query.passages}
+    """Return human grades >= 0 by passage id: of a question's passages (``grade_of``), and of all judged documents."""
+    judged = {name: max(grade, 0) for name, grade in query.judged.items()}
+    return judged | {passage.id: grade_of(passage) for passage in query.passages}
 
 
 def rank_metrics(

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from seper_reward.data.splits import spread
 from seper_reward.labels.rows import DIGITS
 from seper_reward.labels.targets import gains, split_by_help, triplets
 from seper_reward.options import POSITIVE, check_choice
 from seper_reward.runtime.csv_files import ENDINGS, write_csv
 from seper_reward.runtime.json_files import json_line, naming
+from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.parquet_files import write_parquet
 from seper_reward.types import LabeledQuery, Passage
 
+MOST_TRIPLETS = 1000  # of a question: 1,000 positives and 1,000 negatives would make a million
 Form = Literal["pairs", "triplets", "lists", "flat"]
 Rows = Callable[[Sequence[LabeledQuery], float], Iterator[Any]]
 
@@ -78,15 +81,23 @@ def _pair_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[
 
 
 def _triplet_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:
-    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels."""
+    """Yield ``{anchor, positive, negative, label}``, for MarginMSE; the label is the difference of labels.
+
+    A question has at most ``MOST_TRIPLETS``, evenly spread over all from the greatest difference down.
+    """
+    left_out = 0
     for row in labeled:
-        for positive, negative, difference in triplets(row, margin=margin):
+        found = list(triplets(row, margin=margin))
+        left_out += max(0, len(found) - MOST_TRIPLETS)
+        for positive, negative, difference in spread(found, MOST_TRIPLETS):
             yield {
                 "anchor": row.query.question,
                 "positive": positive.full_text,
                 "negative": negative.full_text,
                 "label": round(difference, DIGITS),
             }
+    if left_out:
+        say_once(f"left out: {plural(left_out, 'triplet')}; a question has at most {MOST_TRIPLETS}")
 
 
 def _list_rows(labeled: Sequence[LabeledQuery], margin: float) -> Iterator[dict[str, object]]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from seper_reward.batching import query_cost
 from seper_reward.data.splits import spread
@@ -12,6 +12,8 @@ from seper_reward.runtime.distributed import gathered, process_state
 from seper_reward.runtime.memory import device_peak_bytes, peak_bytes
 from seper_reward.runtime.profiling import profiling
 from seper_reward.types import Query, UnscorableError
+
+_MOST_PASSAGES = 32  # of a measured question
 
 
 @dataclass(frozen=True)
@@ -45,19 +47,20 @@ def forecast(
 
     The most expensive batch is labelled first, which warms up the models and shows peak memory. ``left`` are the
     starts of the batches of ``size`` that are left, ``others`` further queries, and ``sample`` is rounded up to whole
-    batches.
+    batches. Of a question with many passages, ``_MOST_PASSAGES`` are measured.
     """
     if not left:
         return Forecast(len(queries), contexts, finished)
     costs = {start: _cost(queries[start : start + size]) for start in left}
     chosen = spread(left, -(-sample // size))
     dearest = max(left, key=costs.__getitem__)
-    list(label_batches(labeler, [queries[dearest : dearest + size]]))
+    list(label_batches(labeler, [_shortened(queries[dearest : dearest + size])]))
+    batches = [_shortened(queries[at : at + size]) for at in chosen]
     start = time.perf_counter()
     with profiling() as profile:
-        found = [labeled for _, labeled in label_batches(labeler, [queries[at : at + size] for at in chosen])]
+        found = [labeled for _, labeled in label_batches(labeler, batches)]
     spent = time.perf_counter() - start
-    share = (sum(costs.values()) + _cost(others)) / sum(costs[at] for at in chosen)
+    share = (sum(costs.values()) + _cost(others)) / sum(map(_cost, batches))
     seen = gathered((spent, peak_bytes(), device_peak_bytes()))
     return Forecast(
         len(queries),
@@ -71,6 +74,10 @@ def forecast(
         peak_bytes=max(peak for _, peak, _ in seen),
         device_peak_bytes=max((peak for *_, peak in seen if peak is not None), default=None),
     )
+
+
+def _shortened(queries: Sequence[Query]) -> list[Query]:
+    return [replace(query, passages=tuple(spread(query.passages, _MOST_PASSAGES))) for query in queries]
 
 
 def _cost(queries: Sequence[Query]) -> float:

@@ -51,7 +51,7 @@ class Labels:
         """Return the numbers of questions and passages, and the range and mean of the labels of ``to_dataset``."""
         column = recommended_label(self.rows)
         passages = [passage for row in self.rows for passage in row["passages"]]
-        labels = [passage[column] for passage in passages if passage.get(column) is not None]
+        labels = [passage[column] for passage in passages if isinstance(passage.get(column), (int, float))]
         text = f"{plural(len(self), 'question')}, {plural(len(passages), 'passage')}"
         if labels:
             mean = sum(labels) / len(labels)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
-from seper_reward.data.rows import METADATA, read_valid_rows
+from seper_reward.data.rows import METADATA, read_valid_rows, shown
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -129,16 +129,25 @@ def utility_fields(utility: Utility) -> dict[str, object]:
 def read_label_rows(folder: str | Path) -> dict[str, Mapping[str, object]]:
     """Read the rows of a folder written by ``seper-reward label`` or by a trainer, by their place in the file.
 
-    The path of ``labels.jsonl`` stands for its folder.
+    The path of ``labels.jsonl`` stands for its folder. An id that is there twice raises ``ValueError``.
     """
     folder = Path(folder).parent if Path(folder).name == LABELS else Path(folder)
     check_finished(folder)
     check_labels(folder)
-    return dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))
+    rows = dict(row for file in label_files(folder) or [folder / LABELS] for row in read_valid_rows(file))
+    ids: set[str] = set()
+    for where, row in rows.items():
+        if (identity := str(row.get("id"))) in ids:
+            raise ValueError(f"{where}: expected an id that no other row has, got {identity!r}; drop one row")
+        ids.add(identity)
+    return rows
 
 
 def labeled_queries(rows: Mapping[str, Mapping[str, object]], label: str | None = None) -> list[LabeledQuery]:
-    """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row."""
+    """Return the labelled queries of label rows, by ``label`` (default: the recommended one); errors name the row.
+
+    Raises ``ValueError`` if a row lacks a field, or a number is not finite.
+    """
     label = label or recommended_label(rows.values())
     labeled = []
     for where, row in rows.items():
@@ -149,7 +158,25 @@ def labeled_queries(rows: Mapping[str, Mapping[str, object]], label: str | None 
                 f"{where}: expected a row written by `seper-reward label` of this version, but {error} is missing; "
                 "label again into another folder, or name another label"
             ) from error
+        _check_edited(where, row, label)
     return labeled
+
+
+def _check_edited(where: str, row: Mapping[str, Any], label: str) -> None:
+    """Raise ``ValueError`` if a row has wrong numbers, or ids that are there twice, as edited files can have."""
+    ids = [passage["passage_id"] for passage in row["passages"]]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{where}: expected different passage ids, got {ids}; rename or drop one")
+    optional = ["seper", *(f"{end}{SUFFIXES.get(label, '')}" for end in _ENDS)]
+    places = {f", passage id={name!r}": passage for name, passage in zip(ids, row["passages"], strict=True)}
+    for place, fields in {"": row.get("baseline") or {}, **places}.items():
+        numbers = {name: fields[name] for name in (label, *optional) if fields.get(name) is not None}
+        for name, value in numbers.items():
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise ValueError(
+                    f"{where}{place}: expected a finite number in {name}, got {shown(value)}; restore the file, or "
+                    "label again"
+                )
 
 
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:

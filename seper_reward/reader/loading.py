@@ -10,6 +10,7 @@ from seper_reward.data.demo import READER_ADAPTER
 from seper_reward.options import LoadOptions
 from seper_reward.reader.chat import TOOL_TEMPLATE
 from seper_reward.runtime.converted import converted_folder
+from seper_reward.runtime.hub import unreached_hub
 from seper_reward.runtime.json_files import read_json, write_json
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
@@ -195,8 +196,10 @@ def _config(source: str | Path, hub: dict[str, object]) -> object:
 
     try:
         return AutoConfig.from_pretrained(source, **hub)
-    except OSError:  # if there is no model either, loading raises
-        return None
+    except OSError as error:
+        if unreached_hub(error):  # else the next file would be tried for as long
+            raise
+        return None  # if there is no model either, loading raises
 
 
 def _source(name: str, options: LoadOptions) -> tuple[str | Path, tuple[Path, ...], dict[str, object]]:

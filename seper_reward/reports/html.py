@@ -18,17 +18,26 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
 from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE, label_files
-from seper_reward.labels.rows import DELTA_SEPER, label_of_sets, labeled_queries, labeler_of, read_label_rows
+from seper_reward.labels.rows import (
+    DELTA_SEPER,
+    label_of_sets,
+    labeled_queries,
+    labeler_of,
+    read_label_rows,
+    recommended_label,
+)
 from seper_reward.labels.summary import placebo_effect, summarize, summary_warnings
-from seper_reward.options import MARGIN
+from seper_reward.options import MARGIN, POSITIVE
 from seper_reward.reports.overview import (
     VERDICTS,
     LabeledPassage,
+    by_grade,
     by_group_and_role,
     extremes,
     histogram,
     label_reliability,
     labeled_passages,
+    of_positives,
     relevant_by_label,
 )
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
@@ -42,6 +51,7 @@ _POINTS = 2000  # maximum number of points in all panels together
 _PANELS = 6  # maximum number of roles with a separate panel
 _EXAMPLES = 5  # number of most helpful, and of most harmful, passages
 _CLUSTERS = 6  # maximum number of named clusters
+_LISTED = 20_000  # maximum number of passages in the list
 _LEAST_MASS = 0.005  # of a named cluster
 _BINS = 20
 _MARK_BINS = (-1.0, -0.5, -0.2, -0.05, 0.05, 0.2, 0.5, 1.0)
@@ -103,8 +113,10 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     if not rows:
         raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
     column = label_of_sets(rows.values()) or labeler_of(rows.values())
+    trained = recommended_label(rows.values())
     labeled = labeled_queries(rows, column)
-    passages = labeled_passages(labeled, column, margin)
+    exported = labeled if trained == column else labeled_queries(rows, trained)
+    passages = labeled_passages(labeled, column, margin, exported)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
     axis = Axis(-1.0, 1.0) if column == DELTA_SEPER else Axis.around(ends)
@@ -114,7 +126,7 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     provenance = read_json(folder / PROVENANCE) if (folder / PROVENANCE).is_file() else {}
     return {
         "folder": str(folder),
-        "name": "ΔSePer" if column == DELTA_SEPER else column.replace("_", " "),
+        "name": _name(column),
         "margin": margin,
         "axis": axis,
         "summary": summary,
@@ -125,6 +137,15 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "verdicts": VERDICTS,
         # labelers without errors would give points
         "intervals": spread(sorted(passages, key=lambda each: each.label), _LINES) if uncertain else [],
+        "trained": _name(trained),
+        "positive": POSITIVE,
+        "grades": by_grade(passages),
+        "positives": of_positives(passages),
+        "listed": [
+            (each, query, query.passages[each.place])
+            for each in passages[:_LISTED]
+            for query in [labeled[each.question].query]
+        ],
         "groups": by_group_and_role(passages),
         "panels": _panels(passages, labeled),
         "examples": [
@@ -136,6 +157,10 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "decides": provenance.get("decides", {}),
         "provenance": _provenance(folder, provenance),
     }
+
+
+def _name(column: str) -> str:
+    return "ΔSePer" if column == DELTA_SEPER else column.replace("_", " ")
 
 
 def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:

@@ -12,7 +12,7 @@ from seper_reward.data.marks import group_of, is_marked, is_relevant, role_of, r
 from seper_reward.labels.heterogeneity import heterogeneity_p_value
 from seper_reward.labels.rows import label_intervals
 from seper_reward.labels.summary import Verdict, verdict
-from seper_reward.labels.targets import pairs
+from seper_reward.labels.targets import gains, pairs, split_by_help
 from seper_reward.options import MARGIN
 from seper_reward.statistics import ratio_over_questions, rounded
 from seper_reward.types import LabeledQuery
@@ -36,14 +36,26 @@ class LabeledPassage:
     role: str  # by people's marks (`role_of`)
     relevant: bool | None  # whether people marked it; None if no passage of its question has a mark
     baseline: float | None  # SePer without a passage, in [0, 1]; None for labelers that do not measure it
+    exported: float  # label of exports and trainers
+    grade: int  # of that label in qrels (`gains`)
+    positive: bool  # whether exports take it for a positive (`split_by_help`)
 
 
-def labeled_passages(labeled: Sequence[LabeledQuery], column: str, margin: float = MARGIN) -> list[LabeledPassage]:
-    """Return the passages of labelled queries, read by ``labeled_query`` with the labels ``column``."""
+def labeled_passages(
+    labeled: Sequence[LabeledQuery],
+    column: str,
+    margin: float = MARGIN,
+    exported: Sequence[LabeledQuery] | None = None,
+) -> list[LabeledPassage]:
+    """Return the passages of labelled queries, read by ``labeled_query`` with the labels ``column``.
+
+    ``exported`` are the same queries with the labels of exports and trainers (default: the same labels).
+    """
     found = []
-    for number, row in enumerate(labeled):
+    for number, (row, trained) in enumerate(zip(labeled, exported or labeled, strict=True)):
         passages = row.query.passages
         marked = any(map(is_marked, passages))
+        grades, positives = gains(trained), set(split_by_help(trained)[0])
         for place, (low, high) in enumerate(label_intervals(row, column)):
             found.append(
                 LabeledPassage(
@@ -57,6 +69,9 @@ def labeled_passages(labeled: Sequence[LabeledQuery], column: str, margin: float
                     role=role_of(passages[place]),
                     relevant=is_relevant(passages[place]) if marked else None,
                     baseline=row.baseline_seper,
+                    exported=trained.labels[place],
+                    grade=grades[place],
+                    positive=place in positives,
                 )
             )
     return found
@@ -90,6 +105,25 @@ def by_group_and_role(passages: Sequence[LabeledPassage]) -> list[dict[str, obje
         for group, role in order
         for own in [cells[group, role]]
     ]
+
+
+def by_grade(passages: Sequence[LabeledPassage]) -> list[dict[str, object]]:
+    """Return for each grade of exports, best first, the number of passages, and of those that people judged."""
+    by_value: dict[int, list[LabeledPassage]] = {}
+    for passage in passages:
+        by_value.setdefault(passage.grade, []).append(passage)
+    return [{"grade": grade, **_marks(own)} for grade, own in sorted(by_value.items(), reverse=True)]
+
+
+def of_positives(passages: Sequence[LabeledPassage]) -> dict[str, int]:
+    """Return the number of positives of exports, of the judged and the relevant among them, and of their questions."""
+    positives = [passage for passage in passages if passage.positive]
+    return {**_marks(positives), "questions": len({passage.question for passage in positives})}
+
+
+def _marks(passages: Sequence[LabeledPassage]) -> dict[str, int]:
+    marks = [passage.relevant for passage in passages if passage.relevant is not None]
+    return {"passages": len(passages), "judged": len(marks), "relevant": sum(marks)}
 
 
 def extremes(passages: Sequence[LabeledPassage], verdict: Verdict, count: int) -> list[LabeledPassage]:

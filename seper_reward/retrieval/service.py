@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from seper_reward.runtime.proxies import is_this_machine
 from seper_reward.types import Passage
 
 LISTS = ("passages", "results", "documents", "hits")  # possible fields of the passages in a response
@@ -30,7 +31,8 @@ class SearchService:
     def __init__(self, url: str, timeout: float = 60.0) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
             raise ValueError(f"url must be an address such as http://localhost:8000/search, got {url!r}")
-        self.url, self.timeout, self._client = url, timeout, httpx2.Client(timeout=timeout)
+        self.url, self.timeout = url, timeout
+        self._client = httpx2.Client(timeout=timeout, trust_env=not is_this_machine(url))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave open connections out of a pickle; a copy opens its own."""

@@ -112,6 +112,16 @@ class RewardLog:
                 "unread",
             )
 
+    def warn_of_digits(self, rollouts: Sequence[Rollout]) -> None:
+        """Warn once if all gold answers are single digits, as the numbers of a ``ClassLabel`` are."""
+        answers = [alias for rollout in rollouts for alias in rollout.answers]
+        if answers and all(len(alias) == 1 and alias.isdecimal() for alias in answers):
+            self._warn_once(
+                f"all gold answers are single digits, such as {answers[0]!r}: if they are the numbers of classes "
+                "(ClassLabel of datasets), give the names, dataset.features['answers'].int2str(number)",
+                "digits",
+            )
+
     def warn_of_no_spread(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
         """Warn once if all rollouts of each question had the same reward in ``_CALLS`` calls in a row."""
         by_question: dict[str, list[float]] = defaultdict(list)

@@ -147,6 +147,7 @@ class SePerReward:
             if not self.weights.answer_weight:
                 self.log.warn_of_blindness(rollouts, self.passage_tag)
         self.log.warn_of_tools(self.search_tools)
+        self.log.warn_of_digits(rollouts)
         if self.weights.price:
             self.log.warn_of_scaling(log_metric or log_extra)
         with nullcontext() if log_metric is None else profiling() as profile:

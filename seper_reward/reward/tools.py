@@ -4,6 +4,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import unescape
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from seper_reward.data.answers import is_list
@@ -26,6 +28,22 @@ _ERROR = re.compile(
     r"|Tool ['\"`]?[\w.-]{1,80}['\"`]? (?:was |is )?(?:not found|does not exist|not available)"
     r"|(?i:unknown|no such) (?:tool|function)(?::| ['\"`]|\s*$)"
 )
+_STATUSES = {each.value: each.phrase for each in HTTPStatus if each.value >= 400}
+_CODES = "|".join(map(str, _STATUSES))
+_PHRASES = "|".join(re.escape(each) for each in _STATUSES.values() if " " in each)
+_ENDS = r"(?=\s*$|\s*[:;.,!()\n-])"
+#: A short text with an error: a line with a status of HTTP, or a phrase for an error that no prose follows.
+_REFUSAL = re.compile(
+    rf"(?:HTTP(?:/[\d.]+)? |error )?(?:{_CODES})(?: (?:{_PHRASES}|Forbidden|Unauthorized))?{_ENDS}"
+    rf"|(?:{_PHRASES}|(?:access|permission|authorization) (?:is |was )?denied|forbidden|unauthorized|time-?out"
+    r"|(?:invalid|missing|no) api key|connection (?:refused|reset|timed out|error|aborted)"
+    rf"|(?:\w+ )?quota (?:was )?exceeded|server error){_ENDS}"
+    r"|(?:api )?rate[ -]?limit(?:s|ed)? ?(?:exceeded|reached|hit|error)?\b",
+    re.IGNORECASE,
+)
+_LONGEST_REFUSAL = 300  # characters
+_PAGE = re.compile(r"<(?:!doctype html|html|head|title|body|center|h1)\b", re.IGNORECASE)
+_PAGE_TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
 #: Roles of messages with results: OpenAI's, its former one, and Llama's.
 _RESULT_ROLES = ("tool", "function", "ipython")
 ROLES = ("assistant", "user", "system", "developer", *_RESULT_ROLES)
@@ -243,7 +261,16 @@ def _is_error(message: Mapping[str, object]) -> bool:
     flags = ("isError", "is_error")
     if any(each.get("status") == "error" or any(each.get(flag) is True for flag in flags) for each in objects):
         return True
-    return bool(_ERROR.match(text))
+    return bool(_ERROR.match(text)) or _is_refusal(text)
+
+
+def _is_refusal(text: str) -> bool:
+    """Return whether a text is an error of HTTP: a status line, a short phrase, or an HTML page with such a title."""
+    if not _PAGE.match(text):
+        return len(text) <= _LONGEST_REFUSAL and bool(_REFUSAL.match(text))
+    titles = [unescape(title) for _, title in _PAGE_TITLE.findall(text)]
+    parts = [part.strip() for title in titles for part in re.split(r"\s[|·–—-]\s", title)]  # "Access denied | host"
+    return any(" " in part and _REFUSAL.match(part) for part in parts)
 
 
 def _is_only_error(content: Mapping[str, object]) -> bool:

@@ -12,8 +12,9 @@ NOTHING_FOUND = "Nothing was found."
 _FIELD = r"\"\w+\"\s*:\s*(?:\[\s*\]|null|0|\"\")"
 #: Messages of search tools that found nothing, and empty lists or objects in JSON.
 _EMPTY = re.compile(
-    r"(?:sorry, )?(?:there (?:are|were) )?no (?:\w+ ){0,3}(?:results?|passages?|documents?|matches|hits)"
-    r"(?: (?:were |was )?(?:found|available))?(?: for\b[^\n]*)?[.!]?"
+    r"[(\[]?(?:sorry, )?(?:there (?:are|were) |(?:(?:the )?search )?(?:found|returned) )?"
+    r"(?:no|0|zero) (?:\w+ ){0,3}(?:results?|passages?|documents?|matches|hits)"
+    r"(?: (?:were |was )?(?:found|available))?(?: for\b[^\n]*)?[.!]?[)\]]?"
     r"|nothing (?:was |is )?found(?: for\b[^\n]*)?[.!]?|your search\b[^\n]* did not match any \w+[.!]?|null|none"
     rf"|[\[{{]\s*[\]}}]|\{{\s*{_FIELD}(?:\s*,\s*{_FIELD})*\s*\}}",
     re.IGNORECASE,

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+#: Settings that name files to read, and the ends of such names; other values may be ids on the hub.
+_READ = ("input", "file", "files", "corpus", "run", "qrels", "rollouts", "labels")
+_FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".arrow", ".txt", ".trec", ".run")
+
 
 def parse_options(
     kinds: Sequence[type], arguments: Sequence[str] | None, program: str, *, others: bool = False
@@ -63,6 +67,21 @@ def parse_options(
     if not others:
         _refuse(f"{path}: ", more[::2], parser)
     return tuple(found)
+
+
+def refuse_missing_files(options: object) -> None:
+    """Raise ``FileNotFoundError`` if a file to read does not exist, before the command loads its libraries."""
+    for name in _READ:
+        values = getattr(options, name, None)
+        for value in values if isinstance(values, (list, tuple)) else [values]:
+            file = Path(value) if isinstance(value, str) else Path()
+            if name == "labels" and isinstance(value, str) and not file.suffix:
+                file /= "labels.jsonl"
+                missing = not file.parent.exists()
+            else:
+                missing = file.name.removesuffix(".gz").endswith(_FILES) and not file.exists()
+            if missing:
+                raise FileNotFoundError(f"{file}: no such file or folder; correct {name}")
 
 
 def _refuse_twice(path: str) -> None:

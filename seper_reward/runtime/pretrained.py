@@ -12,6 +12,7 @@ import torch
 from safetensors import SafetensorError
 
 from seper_reward.runtime.distributed import alone, process_state
+from seper_reward.runtime.hub import unreached_hub
 from seper_reward.runtime.json_files import read_json
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ def helpful_errors(setting: str, name: str, expected: str, converted: str | Path
         if converted is not None:
             message = f"{setting}={name!r} could not be loaded from {converted}"
             hint = "delete this folder, it will be created again"
+        elif unreached := unreached_hub(error):
+            raise OSError(f"{message}; it is not on this machine, and {unreached}") from error
         elif os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE"):
             hint = "offline mode is on: only models in the local hub cache can load"
         raise OSError("; ".join(filter(None, [message, hint, str(error)]))) from error

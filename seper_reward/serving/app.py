@@ -43,15 +43,15 @@ def build_app(
     app.add_middleware(RequestGuard, token=token, most_bytes=limits.body, numbers=numbers)
 
     @app.post("/utilities")
-    async def utilities(body: UtilitiesBody, deadline: Deadline = None) -> JSONResponse:
+    async def utilities(request: Request, body: UtilitiesBody, deadline: Deadline = None) -> JSONResponse:
         """ΔSePer of passages, or of sets of passages, with the beliefs before and after."""
-        found = await scoring.ask([query.asked for query in body.queries], deadline)
+        found = await scoring.ask([query.asked for query in body.queries], deadline, request.receive)
         return _results([_utilities(*pair) for pair in zip(body.queries, found, strict=True)], found)
 
     @app.post("/beliefs")
-    async def beliefs(body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
+    async def beliefs(request: Request, body: BeliefsBody, deadline: Deadline = None) -> JSONResponse:
         """Beliefs given sets of passages, and the support of a gold answer by each text; for `SePerReward`."""
-        found = await scoring.ask([each.asked for each in body.asked], deadline)
+        found = await scoring.ask([each.asked for each in body.asked], deadline, request.receive)
         results = [
             None
             if isinstance(each, str)
@@ -61,10 +61,10 @@ def build_app(
         return _results(results, found)
 
     @app.post("/rewards")
-    async def rewards(body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
+    async def rewards(request: Request, body: RewardsBody, deadline: Deadline = None) -> dict[str, Any]:
         """Rewards of rollouts, with their parts."""
         rollouts = read_bodies(body.rollouts, reading)
-        scored = await scoring.score(rollouts, body.weights(weights), deadline)
+        scored = await scoring.score(rollouts, body.weights(weights), deadline, request.receive)
         credited = [credit_of(rollout, score) for rollout, (score, _) in zip(rollouts, scored, strict=True)]
         return {
             "rewards": [None if each is None else each.reward for each, _ in scored],
@@ -101,8 +101,12 @@ def build_app(
         return PlainTextResponse(generate_latest(numbers.registry), media_type="text/plain; version=0.0.4")
 
     @app.exception_handler(RequestValidationError)
-    async def unusable(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def unusable(request: Request, error: RequestValidationError) -> JSONResponse:
         """Return for each invalid field the expectation and the value, without the whole body."""
+        kind = request.headers.get("content-type", "none")
+        if "json" not in kind:  # the body was not parsed
+            detail = f"expected the header Content-Type: application/json, got {kind[:80]}"
+            return JSONResponse({"detail": detail}, 422)
         problems = [
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}, got {_shown(each.get('input'))}"
             for each in error.errors()[:10]

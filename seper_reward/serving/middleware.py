@@ -18,6 +18,7 @@ _OPEN = {"/health"}  # paths that need no token
 _BODY_SECONDS = 60.0  # time limit for receiving a whole body
 _MOST_DRAINED = 64 * 2**20  # bytes of a refused body that are read and dropped
 _CLOSE = {"Connection": "close"}
+_MOST_REQUESTS = 800  # at once; further ones get 503, and their clients retry
 
 
 class Numbers:
@@ -53,7 +54,7 @@ class RequestGuard:
     """ASGI middleware of all endpoints: checks the token, limits a body's size and duration, and counts requests."""
 
     def __init__(self, app: Any, *, token: str | None, most_bytes: int, numbers: Numbers) -> None:
-        self._app, self._most_bytes, self._numbers = app, most_bytes, numbers
+        self._app, self._most_bytes, self._numbers, self._running = app, most_bytes, numbers, 0
         self._expected = None if token is None else token.encode()
 
     async def __call__(
@@ -90,13 +91,18 @@ class RequestGuard:
         if not is_open and not (scheme.lower() == b"bearer" and secrets.compare_digest(given, self._expected or b"")):
             asked = {"WWW-Authenticate": "Bearer"} | await _drain(receive)
             app: Any = JSONResponse({"detail": "expected a bearer token"}, 401, asked)
+        elif self._running >= _MOST_REQUESTS and scope["path"] not in _OPEN:
+            busy = {"detail": f"{_MOST_REQUESTS} requests are running; retry later"}
+            app = JSONResponse(busy, 503, {"Retry-After": "1"} | await _drain(receive))
         elif length.isdigit() and int(length) > self._most_bytes:
             app = JSONResponse({"detail": self._too_long}, 413, await _drain(receive))
         else:
             app = self._app
+        self._running += 1
         try:
             await app(scope, bounded, watched)
         finally:
+            self._running -= 1
             # the route, since clients could send any number of paths
             path = getattr(scope.get("route"), "path", "other")
             self._numbers.add(path, status, time.perf_counter() - start)

@@ -2,8 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import HTTPException
 
@@ -16,6 +17,7 @@ from seper_reward.types import Asked, Measured, UnscorableError
 
 #: Headers of a response after which the client must retry.
 RETRY = {"Retry-After": "1"}
+Receive = Callable[[], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,12 @@ class Scoring:
     def __init__(self, worker: Worker, limits: Limits) -> None:
         self._worker, self._limits = worker, limits
 
-    async def ask(self, asked: Sequence[Asked], deadline: float | None) -> list[Measured | str]:
+    async def ask(self, asked: Sequence[Asked], deadline: float | None, receive: Receive) -> list[Measured | str]:
         """Return the measurements of each question, or the reason why there are none, in order; equal ones only once.
 
-        Raises ``HTTPException`` if the request is too long (413), the queue is full (429), the server is stopping
-        (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
+        ``receive`` is that of the request, whose questions are dropped if its client disconnects. Raises
+        ``HTTPException`` if the request is too long (413), the queue is full (429), the client has gone (499), the
+        server is stopping (503), or a question is late (504), and ``ConnectionError`` if the engine is unavailable.
         """
         if (size := sum(estimated_tokens(each, self._worker.window) for each in asked)) > self._limits.tokens:
             most = self._limits.tokens
@@ -53,22 +56,31 @@ class Scoring:
             raise HTTPException(503, "the server is stopping", RETRY) from None
         answers = dict(zip(distinct, map(asyncio.wrap_future, submitted), strict=True))
         if answers:
-            done, late = await asyncio.wait(answers.values(), timeout=min(deadline or math.inf, self._limits.deadline))
-            for answer in late:
-                answer.cancel()  # the worker skips cancelled questions
-            for answer in done:
-                _outcome(answer)  # an error of the engine counts before the deadline
+            together = asyncio.gather(*answers.values(), return_exceptions=True)
+            gone = asyncio.ensure_future(_disconnect(receive))
+            seconds = min(deadline or math.inf, self._limits.deadline)
+            await asyncio.wait((together, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            left = gone.done()
+            gone.cancel()
+            late = [answer for answer in answers.values() if not answer.done()]
+            for answer in answers.values():
+                if answer.done():
+                    _outcome(answer)  # an error of the engine counts before the deadline
+                else:
+                    answer.cancel()  # the worker skips cancelled questions
+            if late and left:
+                raise HTTPException(499, "the client has disconnected")
             if late:
                 raise HTTPException(504, "not measured before the deadline; retry later", RETRY)
         outcomes = {each: _outcome(answer) for each, answer in answers.items()}
         return [outcomes[each] for each in asked]
 
     async def score(
-        self, rollouts: Sequence[Rollout], weights: RewardWeights, deadline: float | None
+        self, rollouts: Sequence[Rollout], weights: RewardWeights, deadline: float | None, receive: Receive
     ) -> list[tuple[Score | None, str | None]]:
         """Return each rollout's score, or the reason why it has none; raises the errors of ``ask``."""
         asked = {place: weights.asks(rollout) for place, rollout in enumerate(rollouts) if rollout.answers}
-        found = dict(zip(asked, await self.ask(list(asked.values()), deadline), strict=True))
+        found = dict(zip(asked, await self.ask(list(asked.values()), deadline, receive), strict=True))
         scored: list[tuple[Score | None, str | None]] = []
         for place, rollout in enumerate(rollouts):
             measured = found.get(place, rollout.problem or "no gold answer")
@@ -77,6 +89,12 @@ class Scoring:
             else:
                 scored.append((weights.score(rollout, measured), None))
         return scored
+
+
+async def _disconnect(receive: Receive) -> None:
+    """Wait until the client of a request, whose body was read, disconnects."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _outcome(answer: "asyncio.Future[Measured]") -> Measured | str:

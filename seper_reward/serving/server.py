@@ -1,5 +1,6 @@
 """The server process: uvicorn with the app, and a graceful shutdown that answers all accepted requests."""
 
+import resource
 import signal
 import socket
 import threading
@@ -11,9 +12,8 @@ from fastapi import FastAPI
 
 from seper_reward.serving.worker import Worker
 
-# below the usual limit of 1,024 open files; further requests get 503, and their clients retry
-_MOST_CONNECTIONS = 800
 _IDLE_SECONDS = 75
+_MOST_FILES = 16_384  # open files, such as connections, of which many machines allow 1,024 at first
 
 
 class Server(uvicorn.Server):
@@ -53,12 +53,11 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
-    """Return uvicorn's settings, with limits on connections and their idle time; ``address`` has host and port."""
+    """Return uvicorn's settings, with a limit on idle time; ``address`` has host and port."""
     return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
-        limit_concurrency=_MOST_CONNECTIONS,
         timeout_keep_alive=_IDLE_SECONDS,
         **address,
     )
@@ -66,6 +65,9 @@ def server_config(app: FastAPI, **address: Any) -> uvicorn.Config:
 
 def serve(app: FastAPI, worker: Worker, address: socket.socket) -> None:
     """Serve on a bound socket until SIGTERM or Ctrl-C, then answer the accepted requests."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, files), most))
     before = signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has stopped
     try:
         Server(server_config(app), worker).run([address])

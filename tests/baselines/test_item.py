@@ -194,3 +194,34 @@ def test_graded_judgments_without_gold_answers(tiny_reader, tiny_entailment, tmp
     assert result["given_order"]["ndcg@3"]["value"] == pytest.approx((first + 1) / 2, abs=1e-4)
     assert found["answers"]["exact_match"] == {"value": None, "interval": None}
     assert "reference" not in found["agreement"]
+
+
+def test_ndcg_is_that_of_trec_eval(scorer):
+    """The ideal list has all judged documents, also those that the run or the corpus lacks."""
+    ir_measures = pytest.importorskip("ir_measures")
+    judged = [{"a": 1, "b": 3, "c": 0, "gone": 2, "gone too": -1}, {"elsewhere": 1, "d": 0}]
+    lists = [["a", "b", "c"], ["d", "e"]]
+    queries = [
+        Query(
+            f"q{number}",
+            "Who?",
+            ("gold",),
+            tuple(
+                Passage(f"gold {name}", id=name, metadata={"relevant": max(grades.get(name, 0), 0)}) for name in row
+            ),
+            judged=grades,
+        )
+        for number, (grades, row) in enumerate(zip(judged, lists, strict=True))
+    ]
+    found = judgments(scorer, queries, {"gold": GoldLabeler()}).as_dict()
+    qrels = [ir_measures.Qrel(str(at), name, grade) for at, row in enumerate(judged) for name, grade in row.items()]
+    run = [
+        ir_measures.ScoredDoc(str(at), name, -float(rank))
+        for at, row in enumerate(lists)
+        for rank, name in enumerate(row)
+    ]
+    for depth in (1, 3, 5):
+        theirs = ir_measures.calc_aggregate([ir_measures.nDCG @ depth], qrels, run)
+        assert found["given_order"][f"ndcg@{depth}"]["value"] == pytest.approx(
+            theirs[ir_measures.nDCG @ depth], abs=1e-4
+        )

@@ -149,10 +149,10 @@ def test_columns_that_the_user_names():
             {"q": "Who?", "gold": "Ann", "ctx": "one"},
             {},
             r"the input: found no column for question and answers and passages, got the columns q, gold, ctx; "
-            r"name it: --columns question=COLUMN answers=COLUMN passages=COLUMN, or give",
+            r"name it: --columns question=COLUMN answers=COLUMN passages=COLUMN \(a text is one passage; several ",
         ),
         (
-            {"question": "Who?", "answer": "Ann", "passages": ["one"]},
+            {"question": "Who?", "gold": "Ann", "passages": ["one"]},
             {},
             r"for answers, got .*; name it: --columns answers=COLUMN; some labelers need no answers",
         ),

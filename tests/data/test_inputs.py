@@ -56,13 +56,15 @@ def test_questions_without_passages_get_those_of_the_retriever(source):
     assert list(found.corpus) == ["mill", "ferry", "sheep"]
 
 
-def test_judged_questions_get_further_passages_with_grades(source, tmp_path):
+def test_judged_questions_get_further_passages_with_grades(source, tmp_path, capsys):
     (tmp_path / "qrels.txt").write_text("q1 0 ferry 2\nq1 0 gone 1\nq2 0 sheep 1\n")
     options = InputOptions(input=source.input, corpus=source.corpus, qrels=str(tmp_path / "qrels.txt"))
     found = load_input(options, Needs(retriever=Fixed, top_k=1))
     marks = [[(each.id, each.metadata["relevant"]) for each in query.passages] for query in found.queries]
     # q2 has its own passage, which is not judged, and finds the relevant one
     assert marks == [[("ferry", 2), ("sheep", 0)], [("mill", 0), ("sheep", 1)]]
+    assert [query.judged for query in found.queries] == [{"ferry": 2, "gone": 1}, {"sheep": 1}]
+    assert "qrels.txt: not in the corpus: 1 of 3 relevant documents; nDCG and recall count" in capsys.readouterr().err
     assert [ids(query) for query in load_input(options, Needs(corpus=True)).queries] == [["ferry"], ["mill", "sheep"]]
 
 

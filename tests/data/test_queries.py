@@ -162,7 +162,7 @@ def test_formats(tmp_path, kind):
         ({**GOOD, "answers": []}, r"answers must be a text or a list with at least one text, got \[\]"),
         ({**GOOD, "answers": " "}, r"answers must be a text or a list with at least one text, got ' '"),
         ({**GOOD, "answers": ["", None, "nan"]}, r"answers must be a text or a list with at least one text"),
-        ({**GOOD, "answers": [True]}, r"answers\[0\] must be a non-empty text, got True \(bool\)"),
+        ({**GOOD, "question": True}, r"question must be a non-empty text, got True \(bool\)"),
         ({**GOOD, "answers": [["Ann"], ["Bob"]]}, r"answers\[0\] must be a text, got the list \['Ann'\] .*per item"),
         ({**GOOD, "answers": ["Bob", ["Ann"]]}, r"answers\[1\] must be a text, got the list \['Ann'\]"),
         ({**GOOD, "answers": '[["Ann", "A. B."], ["Bo"]]'}, r"answers\[0\] must be a text, got the list \['Ann', 'A"),

@@ -69,3 +69,14 @@ def test_downstream_sees_the_top(tiny_scorer):
     too_long = Query("q3", "Who? " * 600, ("Ann",))
     (row,) = downstream(tiny_scorer, [too_long], [(A,)])
     assert (row["seper"], row["exact_match"]) == (None, None)  # a failure is not a zero
+
+
+def test_judged_documents_that_nobody_can_find_count():
+    """trec_eval: of two relevant documents, one of which the corpus lacks, the first place has half."""
+    passage = Passage("Ida runs it.", id="a", metadata={"relevant": 1})
+    query = Query("q", "Who?", ("Ida",), (passage,), judged={"a": 1, "gone": 2, "junk": -2})
+    assert gold_relevance(query) == {"a": 1, "gone": 2, "junk": 0}
+    found = rank_metrics([[passage]], [gold_relevance(query)])
+    assert (found["recall@1"], found["recall@5"], found["mrr"]) == (0.5, 0.5, 1.0)
+    best = 2 + 1 / math.log2(3)
+    assert found["ndcg@5"] == pytest.approx(1 / best, abs=1e-4)

@@ -123,6 +123,25 @@ def test_time_grows_with_the_cost_of_the_questions(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+def test_few_passages_of_a_question_are_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecasts.time, "perf_counter", lambda: Slow.now)
+
+    class PerPassage(GoldLabeler):
+        seen = 0
+
+        def label(self, query):
+            Slow.now += len(query.passages)
+            PerPassage.seen += len(query.passages)
+            return super().label(query)
+
+    passages = [{"text": f"Text {number:04}.", "relevant": False} for number in range(10_000)]
+    query = as_query({**ROWS[0], "passages": passages})
+    found = LabelRun(tmp_path / "out", PerPassage(), [query], dry_run=True).forecast()
+    assert PerPassage.seen <= 100
+    assert found.seconds == pytest.approx(10_000, rel=0.05)  # as each passage takes a second
+    assert found.contexts == 10_001
+
+
 def test_questions_that_cannot_be_scored_are_counted(tmp_path, monkeypatch):
     def label(labeler, query):
         if query.id == "q1":

@@ -7,7 +7,7 @@ import pytest
 
 from seper_reward.cli import main
 from seper_reward.labels import rows
-from seper_reward.labels.export import LAYOUTS, write_labels
+from seper_reward.labels.export import LAYOUTS, form_rows, write_labels
 from seper_reward.types import Estimate, LabeledQuery, Passage, Query, SetLabel
 from tests.labels.test_load import labeled
 
@@ -128,7 +128,7 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(rows, "labeled_queries", lambda rows, label: [mill, ferry])
 
     def exported(layout, learn_from="paths"):
-        words = ["--labels", "x", "--label", "delta_seper", "--learn_from", learn_from]
+        words = ["--labels", str(tmp_path), "--label", "delta_seper", "--learn_from", learn_from]
         words += ["--output", str(tmp_path / "out"), "--format", layout]
         assert main(["export", *words]) == 0
         return (tmp_path / "out").read_text() if layout == "trec" else lines(tmp_path / "out")
@@ -151,7 +151,7 @@ def test_hops_in_every_layout(tmp_path, capsys, monkeypatch):
     assert "q1|p1 0 p3 -1\n" in exported("trec")
     assert len(exported("sentence-transformers", "singles")) == 2
     monkeypatch.setattr(rows, "labeled_queries", lambda rows, label: [replace(mill, sets=()), ferry])
-    words = ["--labels", "x", "--label", "delta_seper", "--learn_from", "paths"]
+    words = ["--labels", str(tmp_path), "--label", "delta_seper", "--learn_from", "paths"]
     assert main(["export", *words, "--output", str(tmp_path / "out")]) == 2
     assert "for learn_from=paths, got none of 2 questions" in capsys.readouterr().err
 
@@ -189,3 +189,14 @@ def test_qrels_are_text(tmp_path):
         write_labels(labeled(), tmp_path / "x.csv", "trec")
     write_labels(labeled(), tmp_path / "x.tsv", "trec")
     assert (tmp_path / "x.tsv").read_text().splitlines()[0].startswith("q1 0 ")
+
+
+def test_triplets_of_a_question_are_bounded(capsys):
+    """60 positives of labels .6 to 1 and 40 negatives at 0 make 2,400 triplets."""
+    labels = [*(0.6 + place / 150 for place in range(60)), *[0.0] * 40]
+    passages = tuple(Passage(f"Text {place}.", id=str(place)) for place in range(100))
+    labeled = LabeledQuery(Query("q", "Who?", ("Ann",), passages), tuple(labels), (0.0,) * 100)
+    rows = form_rows([labeled], "triplets", 0.5)
+    assert len(rows) == 1000
+    assert len({row["positive"] for row in rows}) == 60  # from all ranks
+    assert "left out: 1400 triplets; a question has at most 1000" in capsys.readouterr().err

@@ -80,8 +80,11 @@ def browse(path, script="", width=1200, scheme="light"):
         pytest.skip("no Chromium here; apt-get install chromium-headless-shell, or name one in $SEPER_CHROMIUM")
     if script:
         text = re.sub("<meta http-equiv=[^>]*>", "", path.read_text(encoding="utf-8"))  # it forbids other scripts
+        text = text.replace("</body>", f"<script>{script}</script></body>")
+        if width < 500:  # the least width of a window
+            text = f'<iframe width="{width}" height="900" style="border: 0" srcdoc="{html.escape(text)}"></iframe>'
         path = path.with_name("scripted.html")
-        path.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+        path.write_text(f"<body>{text}</body>" if width < 500 else text, encoding="utf-8")
     words = ["--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--dump-dom"]
     words += [f"--blink-settings=preferredColorScheme={['dark', 'light'].index(scheme)}", path.as_uri()]
     return subprocess.run([found, *words], capture_output=True, text=True, timeout=60, check=True).stdout
@@ -92,7 +95,7 @@ def said(dom):
     return json.loads(html.unescape(re.search('data-said="([^"]*)"', dom)[1]))
 
 
-SAY = "document.body.dataset.said = JSON.stringify({})"
+SAY = "top.document.body.dataset.said = JSON.stringify({})"
 
 
 def test_the_page_of_labels_of_sets_shows_the_label_of_the_sets(labels, tmp_path):
@@ -114,7 +117,7 @@ def test_the_page_of_labels_of_sets_shows_the_label_of_the_sets(labels, tmp_path
 
 def test_the_page_holds_everything(page):
     text = page.read_text(encoding="utf-8")
-    for part in ("distribution", "groups", "baseline", "passages", "reliability", "provenance"):
+    for part in ("distribution", "exports", "groups", "baseline", "passages", "list", "reliability", "provenance"):
         assert f'id="{part}"' in text
     assert text.count("<circle") == 12 + 3 + 12  # passages, means by role, passages by role
     assert "abc123" in text
@@ -171,6 +174,108 @@ def test_a_browser_sorts_tables(page):
         ["misleading", "supporting", "unrelated"],
         ["unrelated", "supporting", "misleading"],
     ]
+
+
+def with_gains(folder):
+    """Give the rows `seper_gain`, which exports then use: by place 1.25, 0.5 and -0.75."""
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    for row in rows:
+        for each, gain in zip(row["passages"], (1.25, 0.5, -0.75), strict=True):
+            each |= {"seper_gain": gain, "std_error_gain": 0.1, "low_gain": gain - 0.2, "high_gain": gain + 0.2}
+            each["metadata"]["relevant"] = gain == 1.25
+    (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return rows
+
+
+def test_the_page_shows_the_labels_of_exports(labels, tmp_path):
+    with_gains(labels)
+    path = tmp_path / "page.html"
+    write_page(path, labels)
+    text = " ".join(re.sub("<[^>]*>", " ", path.read_text(encoding="utf-8")).split())
+    assert "export and the trainers use seper gain , not ΔSePer" in text
+    exported = tmp_path / "qrels"
+    assert cli.main(["export", "--labels", str(labels), "--format", "trec", "--output", str(exported)]) == 0
+    grades = [line.split()[3] for line in exported.read_text().splitlines()]
+    for grade in set(grades):  # the page has the numbers of the file
+        number = grades.count(grade)
+        assert f"{grade.replace('-', '−')} {number} {4 if grade == '3' else 0} of {number}" in text
+    pairs = tmp_path / "pairs.jsonl"
+    words = ["--format", "sentence-transformers-pairs", "--output", str(pairs)]
+    assert cli.main(["export", "--labels", str(labels), *words]) == 0
+    assert f"passages are positives, of 4 of 4 questions {len(pairs.read_text().splitlines())} " in text
+
+
+LISTED = "[...document.querySelectorAll('#list li')].map(r => r.querySelector('b').textContent)"
+CHOOSE = "const [search, order, effect, grade] = document.querySelectorAll('#list input, #list select');"
+INPUT = "document.querySelector('#list .controls').dispatchEvent(new Event('input'));"
+
+
+@pytest.mark.parametrize(
+    ("choice", "listed"),
+    [
+        ("", ["+1.25", "+0.50", "−0.75"] * 4),
+        ("order.value = 'exported';", ["+1.25"] * 4 + ["+0.50"] * 4 + ["−0.75"] * 4),
+        ("effect.value = 'harmful';", ["−0.75"] * 4),
+        ("grade.value = '3';", ["+1.25"] * 4),
+        ("search.value = 'MILL 2?';", ["+1.25", "+0.50", "−0.75"]),
+        ("search.value = 'no such word';", []),
+    ],
+)
+def test_a_browser_searches_sorts_and_filters_all_passages(labels, tmp_path, choice, listed):
+    with_gains(labels)
+    write_page(tmp_path / "page.html", labels)
+    dom = browse(tmp_path / "page.html", f"{CHOOSE}{choice}{INPUT}" + SAY.format(LISTED))
+    assert said(dom) == listed
+
+
+def test_long_lists_are_shown_in_parts(tmp_path):
+    passages = tuple(Passage(f"Text {number}.", id=str(number)) for number in range(70))
+    query = Query("q", "Who?", ("Ann",), (*passages[:69], Passage("Ann.", id="69", metadata={"relevant": True})))
+    LabelRun(tmp_path / "gold", GoldLabeler(), [query]).run()
+    write_page(tmp_path / "page.html", tmp_path / "gold")
+    count, more = f"{LISTED}.length", "document.querySelector('#list .more')"
+    script = f"const before = {count}; {more}.click();" + SAY.format(f"[before, {count}, {more}.hidden]")
+    assert said(browse(tmp_path / "page.html", script)) == [50, 70, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"delta_seper": float("nan")}, r"passage id='p1': expected a finite number in delta_seper, got nan"),
+        ({"delta_seper": "1.0"}, r"passage id='p1': expected a finite number in delta_seper, got '1.0' \(str\)"),
+        ({"delta_seper": True}, r"passage id='p1': expected a finite number in delta_seper, got True"),
+        ({"low": "x"}, r"passage id='p1': expected a finite number in low, got 'x'"),
+        ({"passage_id": "p0"}, r"expected different passage ids, got \['p0', 'p0', 'p2'\]"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_edited_rows_are_refused(labels, tmp_path, capsys, change, message, command):
+    rows = [json.loads(line) for line in (labels / "labels.jsonl").read_text().splitlines()]
+    rows[2]["passages"][1] |= change
+    (labels / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert cli.main([command, "--labels", str(labels), "--output", str(tmp_path / "out.html")]) == 2
+    said = capsys.readouterr().err
+    assert re.search(rf"labels\.jsonl, line 3.*{message}", said)
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("command", ["report", "export"])
+def test_a_row_that_is_there_twice_is_refused(labels, tmp_path, capsys, command):
+    lines = (labels / "labels.jsonl").read_text().splitlines()
+    (labels / "labels.jsonl").write_text("\n".join([*lines, lines[1]]) + "\n")
+    assert cli.main([command, "--labels", str(labels), "--output", str(tmp_path / "out.html")]) == 2
+    assert "line 5: expected an id that no other row has, got 'q1'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_table_is_cut(labels, tmp_path, width):
+    text = (labels / "labels.jsonl").read_text()
+    (labels / "labels.jsonl").write_text(text.replace(json.dumps(ATTACK)[1:-1], ""))  # names of usual lengths
+    write_page(tmp_path / "page.html", labels)
+    script = SAY.format("[...document.querySelectorAll('.wide')].map(e => [e.scrollWidth, e.clientWidth])")
+    measured = [pair for pair in said(browse(tmp_path / "page.html", script, width)) if pair[1]]
+    assert measured
+    assert all(inner <= outer for inner, outer in measured)
 
 
 @pytest.mark.parametrize("width", [390, 1200])

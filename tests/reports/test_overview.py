@@ -4,11 +4,13 @@ import pytest
 
 from seper_reward.labels.rows import labeled_query
 from seper_reward.reports.overview import (
+    by_grade,
     by_group_and_role,
     extremes,
     histogram,
     label_reliability,
     labeled_passages,
+    of_positives,
     relevant_by_label,
 )
 from seper_reward.types import LabeledQuery, Passage, Query
@@ -66,6 +68,26 @@ def test_labels_without_errors_are_their_own_interval():
     plain["passages"] = [{"passage_id": "a", "title": "", "text": "A.", "gold": 1.0, "std_error": 0.0}]
     (passage,) = labeled_passages([labeled_query(plain, "gold")], "gold")
     assert (passage.low, passage.high, passage.verdict, passage.baseline) == (1.0, 1.0, "helpful", None)
+
+
+def test_grades_and_positives_are_of_the_labels_of_exports():
+    rows = [labeled_query(each, "delta_seper") for each in ROWS]
+    exported = [labeled_query(row(0, [(1.2, 0, {}), (0.5, 0, {}), (-0.6, 0, {})]), "delta_seper"), *rows[1:]]
+    passages = labeled_passages(rows, "delta_seper", exported=exported)
+    assert [each.label for each in passages[:3]] == [0.8, 0.0, -0.4]
+    assert [(each.exported, each.grade, each.positive) for each in passages[:3]] == [
+        (1.2, 3, True),
+        (0.5, 1, True),
+        (-0.6, -1, False),
+    ]
+    # with q1's .6 and .9, of which .6 is grade 1 and .9 grade 3; q2 has .1 and no mark
+    assert by_grade(passages) == [
+        {"grade": 3, "passages": 2, "judged": 2, "relevant": 2},
+        {"grade": 1, "passages": 2, "judged": 2, "relevant": 1},
+        {"grade": 0, "passages": 1, "judged": 0, "relevant": 0},
+        {"grade": -1, "passages": 1, "judged": 1, "relevant": 0},
+    ]
+    assert of_positives(passages) == {"passages": 4, "judged": 4, "relevant": 3, "questions": 2}
 
 
 def test_bins_hold_their_lower_bound_and_the_last_one_both(passages):

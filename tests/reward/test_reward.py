@@ -641,6 +641,17 @@ def test_two_rewards_of_a_trainer_log_under_their_names(tiny_scorer):
         Trainer(delta, of_gains(tiny_scorer, 0.2)).step()
 
 
+def test_gold_answers_that_are_numbers_of_classes(tiny_scorer, recwarn):
+    reward = SePerReward(tiny_scorer, gain_weight=0, price=0)
+    columns = {"question": ["Is it old?", "Is it new?"], "completions": ["yes", "no"]}
+    reward(answers=[["12"], ["1"]], **columns)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=r"single digits, such as '1': .*classes \(ClassLabel of datasets\)"):
+        reward(answers=[1, 0], **columns)
+    reward(answers=[1, 0], **columns)
+    assert not recwarn.list  # once is enough
+
+
 def test_a_price_that_scaling_wipes_out(tiny_scorer, recwarn):
     Trainer(of_gains(tiny_scorer), scale_rewards="group").step()
     Trainer(of_gains(tiny_scorer, 0.1), scale_rewards="batch").step()

@@ -1,8 +1,12 @@
 """Command lines: TRL's parser with flat names, one-line errors, and the nearest of a misspelt name."""
 
+import itertools
 import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -10,6 +14,8 @@ from transformers import TrainingArguments
 
 from seper_reward.options import Options, setting
 from seper_reward.runtime.parser import parse_options
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -157,3 +163,32 @@ def test_a_file_of_settings(tmp_path, monkeypatch):
     path.write_bytes(b"output: \xff\n")
     with pytest.raises(ValueError, match=r"settings.yaml: expected YAML in UTF-8, got "):
         parse_options((Command,), ["--config", str(path)], "act")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["label", "--input", "misspelt.jsonl"], "misspelt.jsonl: no such file or folder; correct input"),
+        (["label", "--corpus", "misspelt.csv.gz"], "misspelt.csv.gz: no such file or folder; correct corpus"),
+        (["export", "--labels", "runs/misspelt", "--output", "x"], "runs/misspelt/labels.jsonl: no such file"),
+        (["audit-searches", "misspelt.parquet"], "misspelt.parquet: no such file or folder; correct input"),
+    ],
+)
+def test_missing_files_are_told_before_libraries_load(words, message, tmp_path):
+    code = "import sys; from seper_reward.cli import main; print(main(sys.argv[1:]), 'torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "2 False\n"
+    assert message in done.stderr
+
+
+def test_a_bomb_of_aliases_is_shown_in_part(tmp_path):
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    for one, other in itertools.pairwise("abcdefg"):
+        lines.append(f"{other}: &{other} [{', '.join([f'*{one}'] * 9)}]")
+    (tmp_path / "bomb.yaml").write_text("\n".join(lines).replace("g: &g", "stop:"))
+    with pytest.raises(ValueError, match="stop must be list, got ") as caught:
+        parse_options((Command,), ["--config", str(tmp_path / "bomb.yaml")], "label", others=True)
+    assert len(str(caught.value)) < 250

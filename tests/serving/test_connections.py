@@ -4,11 +4,13 @@ import contextlib
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx2
 import pytest
 
-from seper_reward.serving import middleware, server
-from tests.serving.helpers import ServerThread
+from seper_reward.serving import middleware
+from tests.serving.helpers import ServerThread, held
 
 HEAD = b"POST /beliefs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
@@ -56,13 +58,45 @@ def test_a_body_without_end_is_not_swallowed(running, monkeypatch):
         assert sent < 10**9
 
 
-def test_too_many_connections_get_503(tiny_scorer, monkeypatch):
-    monkeypatch.setattr(server, "_MOST_CONNECTIONS", 3)
-    ask = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+def test_too_many_requests_get_503_and_health_is_reachable(tiny_scorer, monkeypatch):
+    monkeypatch.setattr(middleware, "_MOST_REQUESTS", 2)
+    asked = {"asked": [{"question": "Who?", "answers": ["x"], "contexts": [[]]}]}
+    scorer, hold = held(tiny_scorer)
+    with ServerThread(scorer) as limited, ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(httpx2.post, f"{limited.url}/beliefs", json=asked, timeout=30)]
+        assert hold.reached.wait(30)
+        waiting.append(pool.submit(httpx2.post, f"{limited.url}/beliefs", json=asked, timeout=30))
+        eventually(lambda: limited.worker.waiting == 1)  # the other one is being measured
+        assert httpx2.post(f"{limited.url}/beliefs", json=asked).status_code == 503
+        assert httpx2.get(f"{limited.url}/health").status_code == 200
+        hold.may_go_on.set()
+        assert [each.result().status_code for each in waiting] == [200, 200]
+
+
+def test_half_open_connections_do_not_count(tiny_scorer, monkeypatch):
+    monkeypatch.setattr(middleware, "_MOST_REQUESTS", 2)
     with ServerThread(tiny_scorer) as limited, contextlib.ExitStack() as kept:
-        first, *_ = [kept.enter_context(connected(limited)) for _ in range(2)]
-        first.sendall(ask)
-        assert first.recv(4096).startswith(b"HTTP/1.1 200")
-        with connected(limited) as one_more:
-            one_more.sendall(ask)
-            assert one_more.recv(4096).startswith(b"HTTP/1.1 503")
+        for _ in range(20):
+            kept.enter_context(connected(limited)).sendall(HEAD)
+        assert httpx2.get(f"{limited.url}/scorer").status_code == 200
+
+
+def test_the_questions_of_a_client_that_has_gone_are_dropped(tiny_scorer):
+    asked = [{"question": f"Who? {number}", "answers": ["x"], "contexts": [[]]} for number in range(9)]
+    scorer, hold = held(tiny_scorer)
+    with ServerThread(scorer, block=1) as serving:
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(f"{serving.url}/beliefs", json={"asked": asked}, timeout=1)
+        assert hold.reached.is_set()  # the first question is being measured
+        time.sleep(0.5)
+        hold.may_go_on.set()
+        other = {"asked": [{"question": "Whose turn?", "answers": ["x"], "contexts": [[]]}]}
+        assert httpx2.post(f"{serving.url}/beliefs", json=other, timeout=30).status_code == 200
+    assert [question for block in hold.blocks for question, _ in block] == ["Who? 0", "Whose turn?"]
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

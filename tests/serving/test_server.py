@@ -212,6 +212,13 @@ def test_an_unusable_body_is_told_field_by_field(server, path, body, message):
     assert len(answer.text) < 1000  # it is not given back
 
 
+def test_a_body_without_its_kind_is_told(server):
+    kind = "application/x-www-form-urlencoded"  # of curl -d
+    answer = httpx2.post(f"{server.url}/beliefs", content=b'{"asked": []}', headers={"Content-Type": kind})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == f"expected the header Content-Type: application/json, got {kind}"
+
+
 def test_half_a_surrogate_and_no_json_are_refused(server):
     half = b'{"asked": [{"question": "x", "answers": ["x"], "contexts": [[], [{"text": "\\ud800"}]]}]}'
     for content in (b'{"asked": [{"question": "\\ud800", "answers": ["x"]}]}', half, b"{"):

@@ -19,3 +19,34 @@ for (const button of document.querySelectorAll("th button")) {
     body.append(...rows);
   });
 }
+
+// The list of all passages: search, order and filters choose rows, and only the first of them are in the document.
+const list = document.querySelector("#list ol"), controls = document.querySelector("#list .controls");
+const more = document.querySelector("#list .more");
+const rows = [...list.children].map((row) => ({row, ...row.dataset, text: row.textContent.toLowerCase()}));
+const page = 50;
+let shown = page;
+const show = () => {
+  const [search, order, effect, grade] = [...controls.querySelectorAll("input, select")].map((each) => each.value);
+  const words = search.toLowerCase().split(/\s+/);
+  const found = rows.filter(
+    (each) =>
+      (!effect || each.effect === effect) &&
+      (!grade || each.grade === grade) &&
+      words.every((word) => each.text.includes(word)),
+  );
+  if (order) found.sort((a, b) => b[order] - a[order]);
+  list.replaceChildren(...found.slice(0, shown).map((each) => each.row));
+  more.hidden = found.length <= shown;
+  controls.querySelector("output").value = `${found.length} of ${rows.length}`;
+};
+controls.addEventListener("input", () => {
+  shown = page;
+  show();
+});
+more.addEventListener("click", () => {
+  shown += page;
+  show();
+});
+controls.hidden = false;
+show();

@@ -12,7 +12,6 @@ import torch
 from peft import LoraConfig, get_peft_model
 from scipy.stats import chisquare
 from transformers import AutoModelForCausalLM
-from trl.experimental.async_grpo.vllm_client import VLLMClient
 
 from seper_reward import SePerScorer
 from seper_reward.cli import main
@@ -31,6 +30,11 @@ from seper_reward.runtime.codec import from_json
 from seper_reward.types import Responses
 from tests.helpers import PROMPTS, asking, leaves_of, prompt_ids, rebuilt, teacher_forced
 from tests.vllm_server import ABSENT, PYTHON, SETTINGS, vllm_server
+
+try:
+    from trl.experimental.async_grpo.vllm_client import VLLMClient
+except ImportError:  # from TRL 1.18 on
+    from trl.generation.async_vllm_client import AsyncVLLMClient as VLLMClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PYTHON.exists(), reason=ABSENT)]
 
