@@ -1052,12 +1052,16 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
 
 @dataclass(frozen=True)
 class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
-    """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
+    """Compare labels of finished runs, and rivals without a reader, with human relevance marks, without a model."""
 
     labels: Annotated[list[str], required("folders written by `seper-reward label`")] = setting(
         [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
     )
-    weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
+    read_by: list[str] = setting(
+        [],
+        "Folders of the same questions labelled by another reader, one for each of --labels; its SePer with the best "
+        "passage by each measure is compared (default: none).",
+    )
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
         reason = next(iter(read_lines(folder / REJECTED)))
         print(f"the first of {folder / REJECTED}: {reason['where']}: {reason['reason']}")
     if "without_answers" in summary:
-        print(f"{plural(summary['without_answers'], 'question')} of these without gold answers: labels {QUESTION_GAIN}")
+        print(f"without gold answers, labelled by {QUESTION_GAIN}: {plural(summary['without_answers'], 'question')}")
     if summary["unmoved"]:
         print(tables.coverage_line(summary))
     if "sets" in summary:

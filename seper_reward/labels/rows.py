@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows
+from seper_reward.estimators.utility import QUESTION_WEIGHT
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -35,7 +36,7 @@ SUFFIXES = {
     QUESTION_GAIN: "_question_gain",  # of no field: a likelihood has no error
 }
 _TRAINED = ("seper_gain", "delta_belief")  # labels to train on, best first
-_POSTERIOR = 3.0  # per nat of question_gain, in the softmax over a question's passages; chosen on dev splits
+_POSTERIOR = 2.0  # per nat of question_gain, in the softmax over a question's passages; chosen on dev splits
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _ENDS = ("std_error", "low", "high")
 _OF_ROWS = {"id", "question", "answers", METADATA, "labeler", "baseline", "passages", "sets"}  # fields of all labelers
@@ -158,7 +159,7 @@ def labeled_queries(rows: Mapping[str, Mapping[str, object]], label: str | None 
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     """Return the labelled query of a label row, with the labels ``column`` and the row's other fields in ``details``.
 
-    ``label_of`` replaces the label of a row without gold answers. If ``column`` is not the label of the row's sets, the
+    A row without gold answers has the label of ``label_of``. If ``column`` is not the label of the row's sets, the
     query has no sets. A missing field raises ``KeyError``.
     """
     labeler, column = labeler_of([row]), label_of(row["answers"], column)
@@ -177,7 +178,7 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
         std_errors=tuple(passage.get(std_error, 0.0) if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline") or {}, column) if std_error else 0.0,
         graded=column == labeler == "gold",
-        evidence=_evidence(row["passages"], column),
+        evidence=evidence_of(row["passages"], column),
         # sets have one label: the label of the named labeler
         sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
         fields={name: value for name, value in row.items() if name not in _OF_ROWS},
@@ -193,19 +194,22 @@ def label_of(answers: Sequence[str], label: str) -> str:
     return label if answers or label not in SUFFIXES else QUESTION_GAIN
 
 
-def _evidence(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[float, ...]:
-    """Return the numbers that say that the answer is there, for the labels ``column`` that do not say it themselves.
+def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[float, ...]:
+    """Return the numbers that say that the answer is there, for labels ``column`` that do not say it; else none.
 
-    ``seper_gain`` is high for each passage with a name that the reader does not know, so the belief in the answer
-    decides. ``question_gain`` knows no answer: its softmax, a posterior over the question's passages, decides.
+    ``seper_gain`` is high for each passage with a name that the reader does not know. By the chain rule, belief in the
+    answer counts in proportion to the likelihood of the question, here that with the passage over that with the best
+    one: the evidence is ``delta_belief`` · exp(``QUESTION_WEIGHT`` · (gain - best gain)), in [-1, 1]. For
+    ``question_gain``, which knows no answer, it is the softmax over the question's passages, a posterior.
     """
-    if column == "seper_gain":
-        return tuple(passage["delta_belief"] for passage in passages)
-    if column != QUESTION_GAIN:
+    if column not in ("seper_gain", QUESTION_GAIN) or not passages:
         return ()
-    best = max(passage[column] for passage in passages)
-    weights = [math.exp(_POSTERIOR * (passage[column] - best)) for passage in passages]
-    return tuple(weight / sum(weights) for weight in weights)
+    gains = [passage[QUESTION_GAIN] for passage in passages]
+    if column == "seper_gain":
+        ratios = [math.exp(QUESTION_WEIGHT * (gain - max(gains))) for gain in gains]
+        return tuple(passage["delta_belief"] * ratio for passage, ratio in zip(passages, ratios, strict=True))
+    likelihoods = [math.exp(_POSTERIOR * (gain - max(gains))) for gain in gains]
+    return tuple(each / sum(likelihoods) for each in likelihoods)
 
 
 def baseline_error(baseline: Mapping[str, Any], label: str) -> float:

@@ -99,7 +99,7 @@ def grade(label: float, margin: float = POSITIVE) -> int:
 
 
 def gains(labeled: LabeledQuery, margin: float = POSITIVE) -> list[int]:
-    """Return the graded relevance of each passage, for qrels: the grade that people gave it, or that of the evidence."""
+    """Return the graded relevance of each passage, for qrels: the grade that people gave it, or of the evidence."""
     return [int(each) if labeled.graded else grade(each, margin) for each in evidence(labeled)]
 
 
@@ -123,7 +123,7 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
 def triplets(labeled: LabeledQuery, *, margin: float = POSITIVE) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
-    A positive has evidence of at least ``margin``, and more evidence than the negative by more than that; see ``pairs``.
+    A positive has evidence of at least ``margin``, and by more than that more than the negative; see ``pairs``.
     """
     passages, labels, sure = labeled.query.passages, labeled.labels, evidence(labeled)
     for better, worse in pairs(labeled):

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import (
     by_marks,
     by_path,
+    gains,
     grade,
     informative,
     lists_to_learn,
@@ -68,6 +70,20 @@ def test_split_by_help_leaves_the_doubtful_out():
     assert split_by_help(row) == ([2], [0, 1, 4, 3])  # 0.5
     assert split_by_help(judged([0.05, -0.4])) == ([], [])
     assert split_by_help(judged([0.0, -0.4]), margin=0.0) == ([], [])
+
+
+def test_evidence_chooses_and_labels_order():
+    row = replace(judged([2.0, 1.5, 0.2, 3.0, 2.5]), evidence=(0.8, 0.1, -0.6, 0.4, 0.2))
+    # b and c have at most .8 - .5 and lower labels; e has a higher label
+    assert split_by_help(row, margin=0.5) == ([0], [1, 2])
+    assert [(good.id, bad.id, lead) for good, bad, lead in triplets(row, margin=0.5)] == [
+        ("a", "c", 1.8),
+        ("a", "b", 0.5),
+    ]
+    # thirds of [.5, 1]
+    assert gains(row, margin=0.5) == [2, 0, -1, 0, 0]
+    assert split_by_help(row.keep([2, 3, 0]), margin=0.4) == ([1, 2], [0])
+    assert label_statistics([row], 0.4)["share_helpful"] == 0.4
 
 
 def test_filters():

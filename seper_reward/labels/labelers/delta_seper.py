@@ -1,10 +1,9 @@
 """ΔSePer as a label (SePer, arXiv:2503.01478, eq. 11)."""
 
 from collections.abc import Sequence
-
 from functools import partial
 
-from seper_reward.estimators.utility import utility
+from seper_reward.estimators.utility import QUESTION_WEIGHT, utility
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.rows import (
     DELTA_SEPER,
@@ -31,14 +30,16 @@ from seper_reward.types import (
 
 _OF_QUESTION = ("seper_gain", QUESTION_GAIN)  # labels that need the likelihood of the question
 _NO_LIKELIHOOD = (
-    "needs the likelihood of the question, but the prompt asks it before the passages, or the reader's tokenizer is slow"
+    "needs the likelihood of the question, but the prompt asks it before the passages, or the reader's tokenizer is "
+    "slow"
 )
 
 
 class DeltaSePerLabeler(ReaderLabeler[Belief]):
     """Labels a passage by the change of the reader's belief in the gold answer, by the number of ``SUFFIXES`` named.
 
-    A question without a gold answer has only ``question_gain``, the change of the question's likelihood. Raises ``ValueError`` if there is no such label, or the scorer cannot compute the likelihood that it needs.
+    A question without a gold answer has only ``question_gain``, the change of the question's likelihood. Raises
+    ``ValueError`` if there is no such label, or the scorer cannot compute the likelihood that it needs.
     """
 
     samples = True
@@ -59,7 +60,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label; equal for soft and hard labels, since the same rows have both."""
         own = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
-        return {**self.scorer.fingerprint, **own}
+        return {**self.scorer.fingerprint, "question_weight": QUESTION_WEIGHT, **own}
 
     def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         """Label several queries in one batch; those without a gold answer are another one, by ``question_gain``."""
