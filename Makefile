@@ -88,6 +88,7 @@ EASY   := nq_bearers nq_oracle_bm25neg nq_qed popqa hotpotqa_distractor 2wikimul
 NAME   := embedded
 SPLIT  := test
 LIMIT  := 1000
+SHOWN  := retriever "contains x bm25" question_gain delta_seper delta_belief seper_gain
 MARKED := runs/marks/$(NAME)-$(SPLIT)
 BENCH  := python -m tests.benchmarks
 RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_counterfactual.jsonl.gz
@@ -104,16 +105,18 @@ marks: setup  ## compare labels and rivals with people's marks on a retriever's 
 	for set in $(HARD); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit $(LIMIT) \
 	  --cache runs/marks/$(NAME).sqlite --output_dir $(MARKED)/$$set $(READER) || exit 1; done
 	$(BIN)/seper-reward evaluate labels --labels $(HARD:%=$(MARKED)/%) --json $(MARKED)-hard.json
-	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json > runs/marks/$(NAME)_hard.md
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json $(SHOWN) > runs/marks/$(NAME)_readme.md
+	$(BIN)/python -m tests.benchmarks.labels candidates $(HARD:%=$(MARKED)/%) > runs/marks/$(NAME)_candidates_$(SPLIT).md
 
 easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given candidates and in new fields
 	for set in $(EASY:%=runs/marks/scored/%) tests/benchmarks/new_fields; do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $$set.jsonl \
 	  --split $$(case $$set in tests/*) echo all;; *) echo $(SPLIT);; esac) --limit 40 --cache runs/marks/$(NAME).sqlite \
 	  --output_dir $(MARKED)/$$(basename $$set) $(READER) || exit 1; done
 	$(BIN)/seper-reward evaluate labels --labels $(EASY:%=$(MARKED)/%) --json $(MARKED)-easy.json
-	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-easy.json
-	$(BIN)/python -m tests.benchmarks.labels positives $(EASY:%=$(MARKED)/%)
-	$(BIN)/python -m tests.benchmarks.labels positives $(MARKED)/new_fields
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-easy.json $(SHOWN) > runs/marks/$(NAME)_easy.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(EASY:%=$(MARKED)/%) > runs/marks/$(NAME)_positives.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(MARKED)/new_fields > runs/marks/$(NAME)_fields.md
 
 # with the retriever's score, as hard candidates have it
 runs/marks/scored/%.jsonl: | setup

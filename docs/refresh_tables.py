@@ -1,6 +1,6 @@
-"""Put what `make tables` measured into docs/tables.md: python docs/refresh_tables.py.
+"""Put measured tables into pages: python docs/refresh_tables.py tables (`make tables`), results readme (`make marks`).
 
-Between `<!-- NAME -->` and `<!-- end of NAME -->` stands runs/tables/NAME.md, or its paragraphs that `SHOWN` names.
+Between `<!-- NAME -->` and `<!-- end of NAME -->` stands NAME.md of the page's folder, or its paragraphs that `SHOWN` names.
 The sentences around a table are written by hand: read them again when its numbers change. Figures are copied, too.
 """
 
@@ -10,7 +10,12 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-TABLES = DOCS.parent / "runs" / "tables"
+RUNS = DOCS.parent / "runs"
+PAGES = {
+    "tables": (DOCS / "tables.md", RUNS / "tables"),
+    "results": (DOCS / "results.md", RUNS / "marks"),
+    "readme": (DOCS.parent / "README.md", RUNS / "marks"),
+}
 # Paragraphs of a long file that the page shows, counted from 0; a table is one paragraph.
 SHOWN = {"correlation": (0,)}
 
@@ -47,15 +52,15 @@ def shown(name: str, text: str) -> str:
     return "\n\n".join(paragraphs[place] for place in SHOWN.get(name, range(len(paragraphs))))
 
 
-def main() -> int:
-    """Refresh the page and its figures; return 0."""
-    page = DOCS / "tables.md"
-    text = refreshed(page.read_text(encoding="utf-8"), TABLES)
-    for name in re.findall(r"figures/table-(\w+)\.svg", text):
-        shutil.copy(TABLES / f"{name}.svg", DOCS / "figures" / f"table-{name}.svg")
-    page.write_text(text, encoding="utf-8")
+def main(names: list[str]) -> int:
+    """Refresh the pages of these names and their figures; return 0."""
+    for page, folder in (PAGES[name] for name in names or PAGES):
+        text = refreshed(page.read_text(encoding="utf-8"), folder)
+        for name in re.findall(r"figures/table-(\w+)\.svg", text):
+            shutil.copy(folder / f"{name}.svg", DOCS / "figures" / f"table-{name}.svg")
+        page.write_text(text, encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -18,7 +18,7 @@ from seper_reward.data.rows import read_valid_rows
 from seper_reward.evaluate.labels import area, of_best
 from seper_reward.labels.rows import DELTA_SEPER, evidence_of, labeled_queries, read_label_rows
 from seper_reward.labels.targets import GRADES, grade
-from seper_reward.reports.tables import markdown_table
+from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.json_files import read_json, write_lines
 from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery
@@ -110,24 +110,27 @@ def positives_table(folders: Sequence[str]) -> str:
     return markdown_table(["precision / recall / others of grade 3", *(f"from {each:g}" for each in _MARGINS)], lines)
 
 
-def agreement_table(path: str) -> str:
-    """Return the table of docs/results.md from the JSON file of ``evaluate labels``."""
+def agreement_table(path: str, *shown: str) -> str:
+    """Return a table from the JSON file of ``evaluate labels``; of the measures ``shown`` it has no leads."""
     found = read_json(Path(path))
     folders, means = found["folders"], found["means"]
-    parts = list(next(iter(means["measures"].values())))
-    order = sorted(means["measures"], key=lambda name: -means["measures"][name]["within"]["value"])
+    names = [name for name in shown or means["measures"] if name in means["measures"]]
+    parts = {"within": "AUC", "best": "best"} | ({"seper": "SePer"} if "seper" in means["measures"][names[0]] else {})
     lines = [
         [
-            name,
-            *(" / ".join(f"{own['measures'][name][part]['value']:.3f}" for part in parts) for own in folders.values()),
+            f"**`{name}`**" if name == means["against"] else name,
+            *(" / ".join(cell(own["measures"][name][part]["value"]) for part in parts) for own in folders.values()),
             *(str(Statistic(**means["measures"][name][part])) for part in parts),
             *(str(Statistic(**means["leads"][name][part])) if name in means["leads"] else "" for part in parts),
         ]
-        for name in order
+        for name in sorted(names, key=lambda name: -means["measures"][name]["within"]["value"])
     ]
-    names = [f"{name} (n={own['questions']})" for name, own in folders.items()]
-    header = ["measure", *names, *(f"mean {part}" for part in parts), *(f"lead {part}" for part in parts)]
-    return markdown_table(header, lines)
+    sets = [f"{name} (n={own['questions']})" for name, own in folders.items()]
+    header = ["measure", *sets, *(f"mean {part}" for part in parts.values())]
+    leads = [f"lead in {part}" for part in parts.values()]
+    if shown:
+        return markdown_table(header, [line[: len(header)] for line in lines])
+    return markdown_table([*header, *leads], lines)
 
 
 def score(source: str, output: str) -> str:

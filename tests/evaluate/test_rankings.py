@@ -69,3 +69,10 @@ def test_downstream_sees_the_top(tiny_scorer):
     too_long = Query("q3", "Who? " * 600, ("Ann",))
     (row,) = downstream(tiny_scorer, [too_long], [(A,)])
     assert (row["seper"], row["exact_match"]) == (None, None)  # a failure is not a zero
+
+
+def test_a_question_without_an_answer_is_not_read(tiny_scorer):
+    queries = [Query("bare", "Who?", (), (A,)), Query("known", "Who?", ("Ann",), (A,))]
+    bare, known = downstream(tiny_scorer, queries, [(A,), (A,)])
+    assert (bare["seper"], bare["exact_match"]) == (None, None)
+    assert 0 <= known["seper"] <= 1

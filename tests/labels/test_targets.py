@@ -67,7 +67,7 @@ def test_triplets_have_a_positive_that_helps():
 def test_split_by_help_leaves_the_doubtful_out():
     row = judged([0.12, 0.05, 0.9, -0.4, 0.0])
     assert split_by_help(row, margin=0.1) == ([2, 0], [4, 3])
-    assert split_by_help(row) == ([2], [0, 1, 4, 3])  # 0.5
+    assert split_by_help(row) == ([2], [0, 1, 4, 3])  # 0.3
     assert split_by_help(judged([0.05, -0.4])) == ([], [])
     assert split_by_help(judged([0.0, -0.4]), margin=0.0) == ([], [])
 
