@@ -1,6 +1,7 @@
 """Put measured tables into pages: python docs/refresh_tables.py tables (`make tables`), results readme (`make marks`).
 
-Between `<!-- NAME -->` and `<!-- end of NAME -->` stands NAME.md of the page's folder, or its paragraphs that `SHOWN` names.
+Between `<!-- NAME -->` and `<!-- end of NAME -->` stands NAME.md of the page's folder, or its paragraphs that `SHOWN`
+names.
 The sentences around a table are written by hand: read them again when its numbers change. Figures are copied, too.
 """
 

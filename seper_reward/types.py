@@ -422,8 +422,8 @@ class LabeledQuery:
         baseline_error: Standard error of the measure without a passage. The measure is subtracted from all P labels,
             so its error is part of all ``std_errors``, and cancels in differences of labels.
         graded: Whether the labels are people's grades, whole numbers from 0.
-        evidence: P numbers in [-1, 1] that say whether a passage holds the answer, which unbounded labels do not say;
-            empty if the labels do. Labels order passages; positives, negatives and grades are chosen by these numbers.
+        evidence: P numbers in [-1, 1], the evidence that a passage holds the answer; empty if the labels are it.
+            Labels order passages; positives, negatives and grades are chosen by evidence.
         sets: Labels of passages in addition to given ones; empty if only single passages were measured.
         fields: Further fields of the label row about the question.
         baseline: Fields of the label row that describe the question without a passage.

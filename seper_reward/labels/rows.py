@@ -195,7 +195,7 @@ def label_of(answers: Sequence[str], label: str) -> str:
 
 
 def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[float, ...]:
-    """Return the numbers that say that the answer is there, for labels ``column`` that do not say it; else none.
+    """Return the evidence that passages hold the answer, for labels ``column`` that are none themselves; else nothing.
 
     ``seper_gain`` is high for each passage with a name that the reader does not know. By the chain rule, belief in the
     answer counts in proportion to the likelihood of the question, here that with the passage over that with the best

@@ -160,7 +160,7 @@ def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
 
 
 def evidence(labeled: LabeledQuery) -> tuple[float, ...]:
-    """Return the numbers that say whether each passage holds the answer: the labels themselves, unless others do."""
+    """Return the evidence that each passage holds the answer: the labels themselves, unless there is another."""
     return labeled.evidence or labeled.labels
 
 

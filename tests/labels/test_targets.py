@@ -31,10 +31,10 @@ def judged(labels, errors=None, ids="abcdefgh", baseline_error=0.0):
 def test_grade_by_hand():
     labels = [-1.0, -0.1, -0.09, 0.0, 0.09, 0.1, 0.39, 0.4, 0.69, 0.7, 1.0]  # thirds of [.1, 1]
     assert [grade(label, margin=0.1) for label in labels] == [-1, -1, 0, 0, 0, 1, 1, 2, 2, 3, 3]
-    assert [grade(label) for label in (-0.5, -0.49, 0.49, 0.5, 0.67, 0.84)] == [-1, 0, 0, 1, 2, 3]
+    assert [grade(label) for label in (-0.3, -0.29, 0.29, 0.3, 0.54, 0.77)] == [-1, 0, 0, 1, 2, 3]
     assert [grade(label, margin=0.0) for label in (-0.01, 0.0, 0.01)] == [-1, 0, 1]
     assert grade(1.4) == 3  # the difference to a passage that harms
-    assert grade(round(0.5 + 0.5 / 3, 6)) == 2  # as label rows have it
+    assert grade(round(0.3 + 0.7 / 3, 6)) == 2  # as label rows have it
 
 
 def test_pairs_by_hand():

@@ -73,7 +73,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
             return []
         say_once(
             f"questions without gold answers, such as id={queries[0].id!r}, have {QUESTION_GAIN} as their only label: "
-            "it orders passages by how likely they make the question, and does not say that the answer is there"
+            "it orders passages by how likely they make the question, whether or not they hold the answer"
         )
         # the likelihood of the question is read with the prompt, whatever the response
         sampled = self.scorer.with_sampling(num_samples=1, max_new_tokens=1).responses(queries)

@@ -1,6 +1,6 @@
 """Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
 
-    python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-popqa-gain.yaml in configs/
+    python -m tests.benchmarks.experiments.compare_labelers --config FILE
 
 First prints what each kind of label chooses (choices.md; `--table_only true` ends there). Then trains one retriever
 per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained one on the held-out
