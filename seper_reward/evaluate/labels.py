@@ -21,7 +21,7 @@ from seper_reward.types import LabeledQuery, Passage, Query
 
 _NAME = "evaluate labels"
 _HUMAN = "human marks"  # the ceiling of any measure
-_MARGINS = (0.3, 0.4, POSITIVE, 0.6)  # least evidence of positives, in the table of positives
+_MARGINS = (0.2, POSITIVE, 0.4, 0.5)  # least evidence of positives, in the table of positives
 #: Columns by the key in the JSON file.
 _PARTS = {"within": "AUC within a question", "best": "best is relevant", "seper": "SePer of the best"}
 

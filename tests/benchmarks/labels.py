@@ -35,18 +35,14 @@ def candidates() -> dict[str, Label]:
         "delta_belief": lambda row: row["b"],
         "question_gain": lambda row: row["q"],
         **{f"delta_belief + {w:g} gain": lambda row, w=w: row["b"] + w * row["q"] for w in _WEIGHTS},
-        **{f"delta_seper + {w:g} gain": lambda row, w=w: row["d"] + w * row["q"] for w in (0.25, 0.5, 1.0)},
+        **{f"delta_seper + {w:g} gain": lambda row, w=w: row["d"] + w * row["q"] for w in (0.25, 0.5)},
+        "log(SePer + .01) + 2 gain": lambda row: np.log(row["s"] + 0.01) + 2 * row["q"],
         **{
-            f"log(SePer + .01) + {w:g} gain": lambda row, w=w: np.log(row["s"] + 0.01) + w * row["q"]
-            for w in (1, 2, 3)
-        },
-        **{
-            f"mean of log(SePer + .03) and log p(answer), + {w:g} gain": lambda row, w=w: (
+            f"(log(SePer + .03) + log p(answer)) / 2 + {w:g} gain": lambda row, w=w: (
                 (np.log(row["s"] + 0.03) + row["a"]) / 2 + w * row["q"]
             )
-            for w in (1, 2, 3)
+            for w in (1, 2)
         },
-        "(1.05 + delta_belief) · exp(gain)": lambda row: (1.05 + row["b"]) * np.exp(row["q"]),
         "(1.05 + delta_belief) · exp(gain / 2)": lambda row: (1.05 + row["b"]) * np.exp(row["q"] / 2),
         "evidence: delta_belief · exp((gain - best gain) / 2)": lambda row: (
             row["b"] * np.exp((row["q"] - row["q"].max()) / 2)
