@@ -132,7 +132,7 @@ def command(config: LabelsOptions) -> str:
         raise ValueError(f"read_by needs one folder for each of labels, got {config.read_by} for {config.labels}")
     with reporting(_NAME, config) as report:
         agreements = {}
-        others = config.read_by or [None] * len(config.labels)
+        others: Sequence[str | None] = config.read_by or [None] * len(config.labels)
         for (name, folder), other in zip(by_name(config.labels).items(), others, strict=True):
             rows = read_label_rows(folder)
             if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
