@@ -283,7 +283,9 @@ def _mean(found: Sequence[Statistic]) -> Statistic:
     value = mean_or_none(each.value for each in found)
     halves = [0.0 if each.interval is None else (each.interval[1] - each.interval[0]) / 2 for each in found]
     half = math.hypot(*halves) / len(found)
-    return Statistic(value, None if value is None or not half else [round(value - half, 4), round(value + half, 4)])
+    if value is None or not half:
+        return Statistic(value)
+    return Statistic(value, [max(-1.0, round(value - half, 4)), min(1.0, round(value + half, 4))])
 
 
 def _keys(query: Query) -> list[tuple[str, str]]:

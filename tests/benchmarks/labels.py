@@ -24,7 +24,7 @@ from seper_reward.statistics import Statistic
 from seper_reward.types import LabeledQuery
 
 _WEIGHTS = (0.1, 0.25, 0.35, 0.5, 0.75, 1.0)
-_MARGINS = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
+_MARGINS = (0.2, 0.3, 0.4, 0.5)
 _TOKENS = 128  # of a passage, as in the hard candidates
 Label = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
@@ -63,7 +63,6 @@ def choices() -> dict[str, Label]:
         "evidence of seper_gain": lambda row: row["e"],
         "delta_belief · exp(gain - best gain)": lambda row: row["b"] * np.exp(row["q"] - row["q"].max()),
         "evidence of question_gain": lambda row: _softmax(2 * row["q"]),
-        "softmax of 3 question_gain": lambda row: _softmax(3 * row["q"]),
     }
 
 
