@@ -100,18 +100,19 @@ RESULT_speed           := $(BENCH).sampling --reference_contexts 3
 RESULTS := planted people traps attack estimators speed
 
 # The candidates of $(HARD) are the first passages of a retriever where it errs. A measured set is not measured again.
-# Another reader: make marks READER="--reader runs/qwen" NAME=qwen SPLIT=all LIMIT=100
+# Another reader: make marks READER="--reader runs/qwen" NAME=qwen SPLIT=all LIMIT=100; then READ_BY=runs/marks/qwen-all adds
+# its SePer with the best passages by the embedded reader's labels.
 marks: setup  ## compare labels and rivals with people's marks on a retriever's own candidates, into runs/marks
 	for set in $(HARD); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit $(LIMIT) \
 	  --cache runs/marks/$(NAME).sqlite --output_dir $(MARKED)/$$set $(READER) || exit 1; done
-	$(BIN)/seper-reward evaluate labels --labels $(HARD:%=$(MARKED)/%) --json $(MARKED)-hard.json
+	$(BIN)/seper-reward evaluate labels --labels $(HARD:%=$(MARKED)/%) $(if $(READ_BY),--read_by $(HARD:%=$(READ_BY)/%)) --json $(MARKED)-hard.json
 	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json > runs/marks/$(NAME)_hard.md
 	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json $(SHOWN) > runs/marks/$(NAME)_readme.md
 	$(BIN)/python -m tests.benchmarks.labels candidates $(HARD:%=$(MARKED)/%) > runs/marks/$(NAME)_candidates_$(SPLIT).md
 
 easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given candidates and in new fields
 	for set in $(EASY:%=runs/marks/scored/%) tests/benchmarks/new_fields; do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $$set.jsonl \
-	  --split $$(case $$set in tests/*) echo all;; *) echo $(SPLIT);; esac) --limit 40 --cache runs/marks/$(NAME).sqlite \
+	  --split $$(case $$set in (tests/*) echo all;; (*) echo $(SPLIT);; esac) --limit 40 --cache runs/marks/$(NAME).sqlite \
 	  --output_dir $(MARKED)/$$(basename $$set) $(READER) || exit 1; done
 	$(BIN)/seper-reward evaluate labels --labels $(EASY:%=$(MARKED)/%) --json $(MARKED)-easy.json
 	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-easy.json $(SHOWN) > runs/marks/$(NAME)_easy.md

@@ -38,8 +38,10 @@ def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float) -> S
     """Return the counts and sums over the labels of ``labeled_query`` that ``summary_of`` needs."""
     sums: Sums = Counter()
     for row in labeled:
+        truncated = sum(fields.get("truncated", False) for fields in row.details)
         if label_of(row.query.answers, column) != column:
-            sums.update({("questions",): 1, ("without_answers",): 1, ("passages",): len(row.labels)})
+            counts = {"questions": 1, "without_answers": 1, "passages": len(row.labels), "truncated": truncated}
+            sums.update({(name,): count for name, count in counts.items()})
             continue
         intervals = label_intervals(row, column)
         verdicts = [verdict(low, high, margin) for low, high in intervals]
@@ -47,7 +49,7 @@ def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float) -> S
         counts = {
             "questions": 1,
             "passages": len(intervals),
-            "truncated": sum(fields.get("truncated", False) for fields in row.details),
+            "truncated": truncated,
             "helpful": verdicts.count("helpful"),
             "harmful": verdicts.count("harmful"),
             "unmoved": unmoved,

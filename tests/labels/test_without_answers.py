@@ -66,6 +66,7 @@ def words(tiny_reader, tiny_entailment, tmp_path):
 def test_a_mixed_file_is_labelled_exported_and_reported(words, tmp_path, capsys):
     assert main(words) == 0
     shown = capsys.readouterr()
+    assert shown.err.count("have question_gain as their only label") == 1
     assert "without gold answers, labelled by question_gain: 3 questions" in shown.out
     assert "0 rows rejected" in shown.out
     assert "exports and trainers learn from seper_gain" in shown.out
@@ -86,9 +87,11 @@ def test_a_mixed_file_is_labelled_exported_and_reported(words, tmp_path, capsys)
 
 
 def test_a_file_without_answers(words, tmp_path, capsys):
-    source = write_rows(tmp_path / "bare.jsonl", [{**row, "answers": None} for row in lane_rows()[:3]])
+    source = write_rows(tmp_path / "bare.jsonl", [{**row, "answers": None, "reply": "Ida"} for row in lane_rows()[:3]])
     words[2] = str(source)
     assert main(words) == 0
+    # a misspelt name shows
+    assert "such as id='q0' with the other columns reply, have question_gain as" in capsys.readouterr().err
     assert main(["report", "--labels", str(tmp_path / "out"), "--output", str(tmp_path / "page.html")]) == 0
     assert "question gain" in (tmp_path / "page.html").read_text()
     assert "question_gain from" in repr(load_labels(tmp_path / "out"))

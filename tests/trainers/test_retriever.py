@@ -180,7 +180,8 @@ def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):
 
 def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
     hard = run.labeler_for(retriever.RetrieverConfig(label="delta_seper_hard"), tiny_scorer)
-    assert (hard.name, hard.fingerprint) == ("delta_seper_hard", tiny_scorer.fingerprint)
+    assert hard.name == "delta_seper_hard"
+    assert hard.fingerprint == {**tiny_scorer.fingerprint, "question_weight": 0.5}
     config = retriever.RetrieverConfig(label="delta_seper_hard", sets="conditional", learn_from="paths")
     assert run.labeler_for(config, tiny_scorer).fingerprint["label"] == "delta_seper_hard"
 

@@ -55,6 +55,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
             raise ValueError(f"{label} needs the probability of the question: use a reader or vLLM in this process")
         self.name, self.scorer = label, scorer
         self.needs_answers = scorer.sampler.backend == "engine"
+        self._told = False  # that there are questions without answers
 
     @property
     def fingerprint(self) -> dict[str, object]:
@@ -71,10 +72,14 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
     def _without_answers(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
         if not queries:
             return []
-        say_once(
-            f"questions without gold answers, such as id={queries[0].id!r}, have {QUESTION_GAIN} as their only label: "
-            "it orders passages by how likely they make the question, whether or not they hold the answer"
-        )
+        if not self._told:
+            self._told = True
+            columns = f" with the other columns {', '.join(queries[0].metadata)}" if queries[0].metadata else ""
+            say_once(
+                f"questions without gold answers, such as id={queries[0].id!r}{columns}, have {QUESTION_GAIN} as "
+                "their only label: it orders passages by how likely they make the question, whether or not they hold "
+                "the answer"
+            )
         # the likelihood of the question is read with the prompt, whatever the response
         sampled = self.scorer.with_sampling(num_samples=1, max_new_tokens=1).responses(queries)
         return [attempt(partial(_by_question, *pair)) for pair in zip(queries, sampled, strict=True)]

@@ -6,7 +6,7 @@ The corpus has each passage of the four sets once. Questions of NQ, which the re
 (``train_only``); questions whose answer is yes or no are left out.
 """
 
-import sys
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,9 @@ def pooled(sets: Sequence[str] = SETS) -> tuple[list[dict[str, object]], list[di
 
 def main() -> None:
     """Write both files into the folder that is named."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/pooled")
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("folder", nargs="?", type=Path, default=Path("runs/pooled"))
+    folder = made.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     questions, corpus = pooled()
     write_lines(folder / "questions.jsonl", questions)
