@@ -34,14 +34,12 @@ GPU_PYTHON ?= python3
 # number of parallel jobs of `make tables`
 JOBS ?= 2
 
-EXPERIMENTS := tests/benchmarks/experiments/configs
-COMPARE     := $(BIN)/python -m tests.benchmarks.experiments.compare_labelers
 ADAPTERS    := tests/benchmarks/adapters/configs
 
 # initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
-.PHONY: setup demo marks results two-hop-comparison baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check gpu-speed golden engine-test ray-test adapters-test lint figure lock docs adapters clean
+.PHONY: setup demo marks easy-marks results baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check gpu-speed golden engine-test ray-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -85,9 +83,13 @@ runs/tables/retrievers.md: configs/tables/retrievers.yaml configs/tables/retriev
 
 # One file for each measurement of docs/results.md; a stopped run continues with the next one. `make runs/results/planted.txt` runs one.
 QA     := ../shared/data/qa
-MARKS  := nq_bearers nq_oracle_bm25neg nq_qed popqa hotpotqa_distractor 2wikimultihopqa ramdocs
+HARD   := hard_nq hard_popqa hard_hotpotqa hard_2wiki
+EASY   := nq_bearers nq_oracle_bm25neg nq_qed popqa hotpotqa_distractor 2wikimultihopqa ramdocs
 NAME   := embedded
 SPLIT  := test
+LIMIT  := 1000
+SHOWN  := retriever "contains x bm25" question_gain delta_seper seper_gain
+MARKED := runs/marks/$(NAME)-$(SPLIT)
 BENCH  := python -m tests.benchmarks
 RESULT_planted         := seper-reward evaluate counterfactual --file $(QA)/rgb_counterfactual.jsonl.gz
 RESULT_people          := seper-reward evaluate judge --file ../shared/data/evouna/NQ.json.gz
@@ -95,32 +97,41 @@ RESULT_traps           := seper-reward evaluate judge --file runs/texts.jsonl te
 RESULT_attack          := $(BENCH).answer_attack --seeds 4
 RESULT_estimators      := $(BENCH).estimators
 RESULT_speed           := $(BENCH).sampling --reference_contexts 3
-RESULT_pairs           := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --table_only true
-RESULT_gain_nq         := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-nq-gain.yaml
-RESULT_gain_2wiki      := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-2wiki-gain.yaml
-RESULT_gain            := $(BENCH).experiments.compare_labelers --config $(EXPERIMENTS)/compare-popqa-gain.yaml --seeds 0
-COMPARED := gain gain_nq gain_2wiki
-RESULTS := planted people traps attack estimators speed pairs $(COMPARED)
+RESULTS := planted people traps attack estimators speed
 
-# a measured set is not measured again
-marks: setup  ## compare labels and rivals with people's marks, into runs/marks; READER="--reader FOLDER" NAME=folder for another reader
-	for set in $(MARKS); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit 100 \
-	  --cache runs/marks/cache.sqlite --output_dir runs/marks/$(NAME)-$(SPLIT)/$$set $(READER) || exit 1; done
-	$(BIN)/seper-reward evaluate labels --labels $(MARKS:%=runs/marks/$(NAME)-$(SPLIT)/%) --json runs/marks/$(NAME)-$(SPLIT).json
+# The candidates of $(HARD) are the first passages of a retriever where it errs. A measured set is not measured again.
+# Another reader: make marks READER="--reader runs/qwen" NAME=qwen SPLIT=all LIMIT=100; then READ_BY=runs/marks/qwen-all adds
+# its SePer with the best passages by the embedded reader's labels.
+marks: setup  ## compare labels and rivals with people's marks on a retriever's own candidates, into runs/marks
+	for set in $(HARD); do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $(QA)/$$set.jsonl.gz --split $(SPLIT) --limit $(LIMIT) \
+	  --cache runs/marks/$(NAME).sqlite --output_dir $(MARKED)/$$set $(READER) || exit 1; done
+	$(BIN)/seper-reward evaluate labels --labels $(HARD:%=$(MARKED)/%) $(if $(READ_BY),--read_by $(HARD:%=$(READ_BY)/%)) --json $(MARKED)-hard.json
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json > runs/marks/$(NAME)_hard.md
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-hard.json $(SHOWN) > runs/marks/$(NAME)_readme.md
+	$(BIN)/python -m tests.benchmarks.labels candidates $(HARD:%=$(MARKED)/%) > runs/marks/$(NAME)_candidates_$(SPLIT).md
 
-results: demo marks  ## measure the tables of docs/results.md again, into runs/results; then two-hop-comparison and policy-qwen (hours each)
+easy-marks: setup $(EASY:%=runs/marks/scored/%.jsonl)  ## the same on given candidates and in new fields
+	for set in $(EASY:%=runs/marks/scored/%) tests/benchmarks/new_fields; do OMP_NUM_THREADS=1 $(BIN)/seper-reward label --input $$set.jsonl \
+	  --split $$(case $$set in (tests/*) echo all;; (*) echo $(SPLIT);; esac) --limit 40 --cache runs/marks/$(NAME).sqlite \
+	  --output_dir $(MARKED)/$$(basename $$set) $(READER) || exit 1; done
+	$(BIN)/seper-reward evaluate labels --labels $(EASY:%=$(MARKED)/%) --json $(MARKED)-easy.json
+	$(BIN)/python -m tests.benchmarks.labels table $(MARKED)-easy.json $(SHOWN) > runs/marks/$(NAME)_easy.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(EASY:%=$(MARKED)/%) > runs/marks/$(NAME)_positives.md
+	$(BIN)/python -m tests.benchmarks.labels positives $(MARKED)/new_fields > runs/marks/$(NAME)_fields.md
+
+# with the retriever's score, as hard candidates have it
+runs/marks/scored/%.jsonl: | setup
+	$(BIN)/python -m tests.benchmarks.labels score $(QA)/$*.jsonl.gz $@
+
+results: demo marks easy-marks  ## measure the tables of docs/results.md again, into runs/results; then policy-qwen (hours)
 	$(MAKE) $(RESULTS:%=runs/results/%.txt)
 
 # hours each on 2 cores; they go on where they were stopped
-runs/results/pairs.txt $(COMPARED:%=runs/results/%.txt): runs/qwen/config.json
 runs/results/traps.txt: runs/texts.jsonl
 runs/results/%.txt:
 	mkdir -p $(@D)
 	OMP_NUM_THREADS=1 $(BIN)/$(RESULT_$*) > $@.part
 	mv $@.part $@
-
-two-hop-comparison: setup runs/qwen/config.json  ## train on labels of sets and of single passages (hours; a stopped run resumes)
-	$(COMPARE) --config $(EXPERIMENTS)/compare-2wiki-qwen.yaml --seeds 1
 
 # Qwen2.5-Coder-0.5B-Instruct, an instruct model not trained by this project
 runs/qwen/config.json: | setup

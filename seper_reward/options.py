@@ -31,7 +31,7 @@ LearnFrom = Literal["singles", "paths"]
 SplitOrAll = Literal["train", "dev", "test", "all"]
 SplitBy = Literal["question", "passage", "title", "name", "entity"]
 MARGIN = 0.05  # labels nearer to 0 count neither as help nor as harm, however certain
-POSITIVE = 0.5  # least label of a positive for training, chosen on dev splits (docs/results.md)
+POSITIVE = 0.3  # least evidence of a positive for training, chosen on dev splits (docs/results.md)
 API_KEY = "SEPER_ENGINE_API_KEY"
 INPUT_HELP = (
     "Questions: JSON, JSONL, CSV, Parquet or Arrow, a folder of datasets or BEIR, or the id of a dataset on the hub "
@@ -645,7 +645,8 @@ class LabelingOptions(Options):
         None,
         "Label of the labeler delta_seper: delta_seper (soft), delta_seper_hard (by matched clusters), delta_belief "
         "(mean of delta_seper and the change of the gold answer's likelihood), seper_gain (delta_belief plus the "
-        "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns. "
+        "weighted gain of the question's likelihood) or question_gain (this gain alone), which no server returns, "
+        "and the only label of questions without gold answers. "
         "Rows have all of them, labels of sets only this one (default: delta_seper; trainers learn from the first of "
         "seper_gain and delta_belief that all rows have, and from delta_seper in labels of sets).",
     )
@@ -950,7 +951,10 @@ class ExportOptions(LabelFolderOptions, LearnFromOptions):
         "else the labeler's name, or the sets' label).",
     )
     margin: float = setting(
-        POSITIVE, "Least label of a positive passage, and least distance of a negative below the positives."
+        POSITIVE,
+        "Least evidence of a positive passage, and least distance of a negative below the positives. The evidence is "
+        "the label; for seper_gain the belief in the answer times the relative likelihood of the question, and for "
+        "question_gain a posterior over the question's passages.",
     )
     heterogeneity: Share = setting(
         1.0,
@@ -1072,12 +1076,16 @@ class JudgeEvaluationOptions(PlotOptions, ResultOptions, JudgeOptions):
 
 @dataclass(frozen=True)
 class LabelsOptions(SplitOptions, KnownOptions, ResultOptions):
-    """Compare the labels of finished runs, candidates and rivals with human relevance marks, without a model."""
+    """Compare labels of finished runs, and rivals without a reader, with human relevance marks, without a model."""
 
     labels: Annotated[list[str], required("folders written by `seper-reward label`")] = setting(
         [], "One or more folders written by `seper-reward label` from questions with marks ('relevant'). Required."
     )
-    weights: list[float] = setting([0.25], "Weights of the question's gain in the candidates ΔSePer + w gain.")
+    read_by: list[str] = setting(
+        [],
+        "Folders of the same questions labelled by another reader, one for each of --labels; its SePer with the best "
+        "passage by each measure is compared (default: none).",
+    )
 
 
 @dataclass(frozen=True)

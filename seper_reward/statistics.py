@@ -138,17 +138,7 @@ def lead_over_questions(first: ArrayLike, other: ArrayLike) -> Statistic:
     return mean_over_questions(np.asarray(first, dtype=float) - np.asarray(other, dtype=float))
 
 
-class _Pooled:
-    """Measures of items of several questions, which are resampled by question."""
-
-    _questions: int
-
-    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
-        """Return a statistic over all questions, a function of question numbers."""
-        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
-
-
-class PooledPearson(_Pooled):
+class PooledPearson:
     """Pearson's r of measures with one target over the contexts of all questions, resampled by question.
 
     Contexts of one question, such as its passages, are not independent. Methods have question numbers as arguments,
@@ -164,6 +154,10 @@ class PooledPearson(_Pooled):
         self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
         self._target, self._owner = np.array(target, dtype=float), np.array(owner, dtype=int)
         self._questions = max(owner, default=-1) + 1
+
+    def described(self, statistic: Callable[[np.ndarray], object]) -> Statistic:
+        """Return a statistic over all questions, a function of question numbers."""
+        return _with_interval(statistic, self._questions, _POOLED_RESAMPLES, vectorized=True)
 
     def pearson(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Return a measure's correlation with the target over the contexts of some questions; NaN for a constant."""
@@ -199,62 +193,6 @@ class PooledPearson(_Pooled):
         # a constant has no correlation; its sum of squares is only rounding
         constant = (spread <= _ROUNDING * squared) | (other_spread <= _ROUNDING * other_squared)
         return np.where(constant | ~(count > 1), math.nan, found)
-
-
-class PooledAuc(_Pooled):
-    """Area under the ROC curve of measures for a binary target over the items of all questions, resampled by question.
-
-    It is the probability that a measure of a positive item exceeds that of a negative one, of any question; ties count
-    half. Methods have question numbers as arguments, ``(..., Q)`` for several resamples at once.
-
-    Args:
-        columns: Values by measure, one per item; items with NaN are left out.
-        target: Whether each item is positive.
-        owner: Number of each item's question, from 0.
-        questions: Number of questions Q; some may have no item.
-    """
-
-    def __init__(
-        self, columns: Mapping[str, Sequence[float]], target: Sequence[bool], owner: Sequence[int], questions: int
-    ) -> None:
-        self._columns = {name: np.array(values, dtype=float) for name, values in columns.items()}
-        self._target, self._owner = np.array(target, dtype=bool), np.array(owner, dtype=int)
-        self._questions = questions
-        self._counted: dict[tuple[str, str | None], tuple[np.ndarray, np.ndarray]] = {}
-
-    def auc(self, name: str, numbers: np.ndarray, over: str | None = None) -> np.ndarray:
-        """Return a measure's area over items of some questions (with ``over``: those that have it as well), or NaN."""
-        wins, pairs = self._pairs(name, over)
-        drawn = np.stack([np.bincount(row, minlength=self._questions) for row in np.atleast_2d(numbers)]).astype(float)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = ((drawn @ wins) * drawn).sum(-1) / ((drawn @ pairs) * drawn).sum(-1)
-        return found if np.ndim(numbers) > 1 else found[0]
-
-    def lead(self, name: str, other: str, numbers: np.ndarray) -> np.ndarray:
-        """Return the difference of two measures' areas, over the items that have both."""
-        return self.auc(name, numbers, over=other) - self.auc(other, numbers, over=name)
-
-    def within(self, name: str) -> Statistic:
-        """Return the mean area within a question over questions with both kinds of items."""
-        wins, pairs = (each.diagonal() for each in self._pairs(name, None))
-        return mean_over_questions(wins[pairs > 0] / pairs[pairs > 0])
-
-    def _pairs(self, name: str, over: str | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``(Q, Q)`` pairs of a positive item of one question and a negative of another: won, and all."""
-        if (name, over) not in self._counted:
-            values = self._columns[name]
-            known = ~np.isnan(values)
-            if over is not None:
-                known &= ~np.isnan(self._columns[over])
-            positive, negative = known & self._target, known & ~self._target
-            # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
-            margins = values[positive].round(9)[:, None] - values[negative].round(9)
-            cells = self._owner[positive][:, None] * self._questions + self._owner[negative]
-            won = np.bincount(cells.ravel(), (np.sign(margins).ravel() + 1) / 2, self._questions**2)
-            pairs = np.bincount(cells.ravel(), minlength=self._questions**2)
-            shape = (self._questions, self._questions)
-            self._counted[name, over] = won.reshape(shape), pairs.astype(float).reshape(shape)
-        return self._counted[name, over]
 
 
 def rank_correlation(values: ArrayLike, others: ArrayLike, *, resamples: int = 1000) -> dict[str, Statistic]:

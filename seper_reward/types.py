@@ -424,6 +424,8 @@ class LabeledQuery:
         baseline_error: Standard error of the measure without a passage. The measure is subtracted from all P labels,
             so its error is part of all ``std_errors``, and cancels in differences of labels.
         graded: Whether the labels are people's grades, whole numbers from 0.
+        evidence: P numbers in [-1, 1], the evidence that a passage holds the answer; empty if the labels are it.
+            Labels order passages; positives, negatives and grades are chosen by evidence.
         sets: Labels of passages in addition to given ones; empty if only single passages were measured.
         fields: Further fields of the label row about the question.
         baseline: Fields of the label row that describe the question without a passage.
@@ -435,6 +437,7 @@ class LabeledQuery:
     std_errors: tuple[float, ...]
     baseline_error: float = 0.0
     graded: bool = False
+    evidence: tuple[float, ...] = ()
     sets: tuple[SetLabel, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     baseline: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -470,6 +473,7 @@ class LabeledQuery:
             ),
             labels=tuple(self.labels[at] for at in places),
             std_errors=tuple(self.std_errors[at] for at in places),
+            evidence=tuple(self.evidence[at] for at in places) if self.evidence else (),
             details=tuple(self.details[at] for at in places) if self.details else (),
         )
 

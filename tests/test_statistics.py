@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from seper_reward.statistics import (
-    PooledAuc,
     PooledPearson,
     Statistic,
     interval_over_questions,
@@ -158,30 +157,3 @@ def slow_auc(values, target):
         if mark and not none
     ]
     return sum(wins) / len(wins) if wins else math.nan
-
-
-def test_areas_by_hand_and_over_resampled_questions():
-    owner = [0, 0, 0, 2, 2, 3, 3]  # question 1 has no item, and question 3 no positive one
-    target = [True, False, False, False, True, False, False]
-    columns = {"one": [0.9, 0.2, 0.9, 0.1, 0.5, 0.5, 0.3], "other": [1.0, 2.0, math.nan, 4.0, 3.0, 0.0, 0.5]}
-    pooled = PooledAuc(columns, target, owner, 4)
-    # .9 beats four of five and ties one, .5 beats three, ties one and loses one
-    assert pooled.auc("one", range(4)) == pytest.approx((4.5 + 3.5) / 10) == slow_auc(columns["one"], target)
-    known = [0, 1, 3, 4, 5, 6]
-    one, other = (slow_auc([columns[name][at] for at in known], [target[at] for at in known]) for name in columns)
-    assert pooled.auc("other", range(4)) == pytest.approx(other)
-    assert pooled.lead("one", "other", range(4)) == pytest.approx(one - other)
-    drawn = [[0, 0, 2, 3], [3, 1, 2, 2], [3, 3, 3, 1]]
-    expected = [
-        slow_auc(*(np.concatenate([np.array(row)[np.array(owner) == each] for each in numbers]) for row in rows))
-        for rows in [(columns["one"], target)]
-        for numbers in drawn
-    ]
-    assert pooled.auc("one", np.array(drawn)) == pytest.approx(expected, nan_ok=True)
-    assert math.isnan(expected[2])
-    assert pooled.within("one").value == pytest.approx((0.75 + 1.0) / 2)
-    low, high = pooled.described(lambda at: pooled.auc("one", at)).interval
-    assert low <= 0.8 <= high
-    alone = PooledAuc({"one": [0.3, 0.4]}, [True, True], [0, 1], 2)
-    assert alone.described(lambda at: alone.auc("one", at)) == Statistic(None)
-    assert alone.within("one") == Statistic(None)

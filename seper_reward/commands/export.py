@@ -3,7 +3,7 @@
 from seper_reward.options import ExportOptions
 from seper_reward.runtime.messages import plural
 
-_WITHOUT_GRADES = {"likelihood", "cross_encoder", "question_gain"}  # labels on another scale than a belief
+_WITHOUT_GRADES = {"likelihood", "cross_encoder"}  # labels on another scale than a belief
 
 _AFTER_EXPORT = {
     "tevatron": "python -m tevatron.retriever.driver.train --dataset_name json --dataset_path {output} ...",

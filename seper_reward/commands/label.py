@@ -13,7 +13,7 @@ from seper_reward.data.inputs import Needs, input_key, load_input
 from seper_reward.labels.folder import REJECTED
 from seper_reward.labels.integrity import label_files
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, needs_answers, parse_labeler
-from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, recommended_label
+from seper_reward.labels.rows import DELTA_SEPER, QUESTION_GAIN, SUFFIXES, recommended_label
 from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled
 from seper_reward.labels.summary import summary_warnings
 from seper_reward.options import MARGIN, LabelOptions
@@ -34,7 +34,7 @@ def command(config: LabelOptions) -> str:
     folder = Path(config.output_dir)
     embeddings = None if config.dry_run else folder / "embeddings"
     needs = Needs(
-        answers=needs_answers(config.labeler),
+        answers=needs_answers(config.labeler, by_question=not (config.engine or config.set_options)),
         relevance=config.labeler == "gold",
         passages=True,
         retriever=lambda corpus: load_retriever(config.retriever, corpus, embeddings),
@@ -128,7 +128,8 @@ def after_labels(summary: Mapping[str, object], folder: Path, labeler: str) -> s
 def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None:
     """Print the summary of a label folder, and its warnings."""
     first, *others = label_files(folder)
-    rows = list(islice(read_lines(first), 1))  # empty if all questions were rejected
+    # none if all questions were rejected, or have no gold answers
+    rows = list(islice((row for row in read_lines(first) if row["answers"] or labeler not in SUFFIXES), 1))
     intervals = any(f"low{SUFFIXES.get(labeler, '')}" in passage for row in rows for passage in row["passages"])
     print(f"\n{tables.summary_table(summary, labeler)}\n")
     print(
@@ -140,6 +141,8 @@ def show_summary(summary: Mapping[str, Any], labeler: str, folder: Path) -> None
     if summary["rejected"]:
         reason = next(iter(read_lines(folder / REJECTED)))
         print(f"the first of {folder / REJECTED}: {reason['where']}: {reason['reason']}")
+    if "without_answers" in summary:
+        print(f"without gold answers, labelled by {QUESTION_GAIN}: {plural(summary['without_answers'], 'question')}")
     if summary["unmoved"]:
         print(tables.coverage_line(summary))
     if "sets" in summary:

@@ -21,7 +21,9 @@ def command(config: ReportOptions) -> str:
         raise ValueError(f"{config.labels} has labels of {labeler!r}; a figure of beliefs needs labels of ΔSePer")
     if not rows:
         raise ValueError(f"{config.labels}: expected label rows, got none; see rejected.jsonl")
-    labeled = {row.query.id: row for row in labeled_queries(rows, DELTA_SEPER)}
+    labeled = {row.query.id: row for row in labeled_queries(rows, DELTA_SEPER) if row.query.answers}
+    if not labeled:
+        raise ValueError(f"{config.labels}: no question has a gold answer, so there is no belief; write an .html page")
     if config.question is not None and config.question not in labeled:
         raise ValueError(
             f"question={config.question!r} is not in {config.labels}; ids are {', '.join(list(labeled)[:5])}, …"

@@ -5,9 +5,9 @@ import math
 from seper_reward.estimators.draws import difference
 from seper_reward.types import Belief, Estimate, Utility
 
-#: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 4 nats counts as much as a belief and
+#: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 2 nats counts as much as a belief and
 #: a likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
-QUESTION_WEIGHT = 0.25
+QUESTION_WEIGHT = 0.5
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
@@ -65,7 +65,7 @@ def with_question_gain(
     ``None`` if unknown, as is then the result. Log-probabilities are exact, so they contribute no error.
 
     >>> with_question_gain(Estimate(0.5, 0.1, 0.3, 0.7), -1.0, -3.0)
-    Estimate(value=1.0, std_error=0.1, low=0.8, high=1.2)
+    Estimate(value=1.5, std_error=0.1, low=1.3, high=1.7)
     """
     if answer is None or question_log_prob is None or baseline_log_prob is None:
         return None

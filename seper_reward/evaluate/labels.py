@@ -1,80 +1,72 @@
-"""Compare finished labels, candidates for a label, and rivals without a reader with human relevance marks."""
+"""Compare finished labels, and rivals without a reader, with human relevance marks, question by question."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+
+import numpy as np
 
 from seper_reward.command import Record, by_name, reporting
 from seper_reward.data.marks import relevance_of
 from seper_reward.data.splits import split_of
 from seper_reward.evaluate.rivals import answered_before, label_measures
-from seper_reward.labels.rows import (
-    DELTA_SEPER,
-    SUFFIXES,
-    labeled_queries,
-    labeler_of,
-    read_label_rows,
-    recommended_label,
-)
-from seper_reward.options import LabelsOptions
+from seper_reward.labels.rows import DELTA_SEPER, labeled_queries, labeler_of, read_label_rows, recommended_label
+from seper_reward.labels.targets import GRADES, grade
+from seper_reward.options import POSITIVE, LabelsOptions
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.retrieval.bm25 import BM25Retriever
 from seper_reward.runtime.messages import plural
-from seper_reward.statistics import PooledAuc, PooledPearson, Statistic, mean_or_none
+from seper_reward.statistics import Statistic, mean_or_none, mean_over_questions
 from seper_reward.types import LabeledQuery, Passage, Query
 
 _NAME = "evaluate labels"
-_KIND_FIELDS = ("type", "kind")  # of passages, by whose values passages that are not relevant are distinguished
-_MARGINS = (0.1, 0.3, 0.5)  # least labels of positives, in the table of positives
-_PARTS = ("r", "all", "in", "out", "within")
-_HEADER = ("Pearson", "AUC", "AUC, string in", "AUC, string out", "AUC within a question")
+_HUMAN = "human marks"  # the ceiling of any measure
+_MARGINS = (0.2, POSITIVE, 0.4, 0.5)  # least evidence of positives, in the table of positives
+#: Columns by the key in the JSON file.
+_PARTS = {"within": "AUC within a question", "best": "best is relevant", "seper": "SePer of the best"}
 
 
 @dataclass(frozen=True)
 class Agreement(Record):
     """Agreement of measures of passages with human relevance marks, on the label rows of one folder."""
 
-    # by measure, `r` (Pearson), areas under the ROC curve over `all` passages, and over those that hold an answer
-    # string (`in`) or do not (`out`), and `within` a question, mean over questions
+    # by measure, means over questions: the area under the ROC curve `within` a question, the share of questions whose
+    # `best` passage is relevant, and with rows of another reader its `seper` with this passage; ties count equally
     measures: Mapping[str, Mapping[str, Statistic]]
-    leads: Mapping[str, Mapping[str, Statistic]]  # by measure, that of `against` in `r` and in `all`
-    # by kind of passages that are not relevant and measure, the area of relevant ones against these
-    kinds: Mapping[str, Mapping[str, Statistic]]
-    # by label and margin, `precision` and `recall` of the passages from this label on, as exports choose positives
+    leads: Mapping[str, Mapping[str, Statistic]]  # by measure, that of `against` in the same numbers
+    # by label and margin, `precision` and `recall` of the positives that exports choose, and the share of passages
+    # without a mark of relevance that get the `highest` grade
     positives: Mapping[str, Mapping[str, Mapping[str, float | None]]]
     against: str  # the measure whose leads these are
     questions: int
-    passages: Mapping[str, int]  # by `all`, `relevant`, `in` and `relevant in`
+    passages: int
+    relevant: int
     known_left_out: int = 0  # questions that the reader knows
 
     def table(self, name: str = "") -> str:
-        """Return the measures from the greatest area to the least, the leads, and the areas by kind."""
-        order = sorted(self.measures, key=lambda each: -(self.measures[each]["all"].value or 0.0))
-        rows: list[list[object]] = []
-        for each in order:
-            leads = self.leads.get(each, {})
-            rows.append(
-                [each, *(self.measures[each][part] for part in _PARTS), leads.get("r", ""), leads.get("all", "")]
-            )
-        lead = f"lead of {self.against}"
+        """Return the measures from the greatest area to the least, with leads, and the positives."""
         known = f", {self.known_left_out} known ones left out" if self.known_left_out else ""
-        count = self.passages
         about = (
-            f"{name}: {plural(self.questions, 'question')}{known}, {plural(count['all'], 'passage')} "
-            f"({count['relevant']} relevant), {count['in']} with an answer string ({count['relevant in']} relevant)"
+            f"{name}: {plural(self.questions, 'question')}{known}, {plural(self.passages, 'passage')} "
+            f"({self.relevant} relevant)"
         )
-        tables = [about, markdown_table(["measure", *_HEADER, f"{lead}: Pearson", f"{lead}: AUC"], rows)]
-        if self.kinds:
-            values = [[each, *(found[each] for found in self.kinds.values())] for each in order]
-            tables.append(markdown_table(["AUC of relevant passages against", *self.kinds], values))
-        margins = [
-            [label, *(f"{cell(each['precision'])} / {cell(each['recall'])}" for each in found.values())]
-            for label, found in self.positives.items()
+        positives = [
+            [
+                label,
+                *(
+                    f"{cell(each['precision'])} / {cell(each['recall'])} / {cell(each['highest'])}"
+                    for each in row.values()
+                ),
+            ]
+            for label, row in self.positives.items()
         ]
-        header = ["precision / recall of positives", *(f"label from {margin:g}" for margin in _MARGINS)]
-        tables.append(markdown_table(header, margins))
-        return "\n\n".join(tables)
+        header = [
+            f"precision / recall / other passages of grade {GRADES}",
+            *(f"evidence from {margin:g}" for margin in _MARGINS),
+        ]
+        return "\n\n".join(
+            [about, _measures_table(self.measures, self.leads, self.against), markdown_table(header, positives)]
+        )
 
 
 @dataclass(frozen=True)
@@ -84,27 +76,42 @@ class AgreementByFolder(Record):
     folders: Mapping[str, Agreement]
 
     @property
-    def means(self) -> dict[str, dict[str, float | None]]:
-        """Mean over folders by measure and part, of measures that all folders have; 0.5 or 0 if undefined."""
-        found = [folder.measures for folder in self.folders.values()]
-        shared = [measure for measure in found[0] if all(measure in each for each in found)]
-        return {
-            measure: {part: mean_or_none(each[measure][part].value for each in found) for part in _PARTS}
-            for measure in shared
-        }
+    def means(self) -> "Agreement":
+        """Mean over folders of measures that all folders have; intervals assume that folders are independent."""
+        found = list(self.folders.values())
+
+        def over(rows: Sequence[Mapping[str, Mapping[str, Statistic]]]) -> dict[str, dict[str, Statistic]]:
+            names = [name for name in rows[0] if all(name in row for row in rows)]
+            return {name: {part: _mean([row[name][part] for row in rows]) for part in rows[0][name]} for name in names}
+
+        return Agreement(
+            over([each.measures for each in found]),
+            over([each.leads for each in found]),
+            {
+                label: {
+                    margin: {
+                        number: mean_or_none(each.positives[label][margin][number] for each in found) for number in own
+                    }
+                    for margin, own in margins.items()
+                }
+                for label, margins in found[0].positives.items()
+                if all(label in each.positives for each in found)
+            },
+            found[0].against,
+            sum(each.questions for each in found),
+            sum(each.passages for each in found),
+            sum(each.relevant for each in found),
+        )
 
     def as_dict(self) -> dict[str, object]:
         """Return the content of the JSON file, with the means over folders."""
-        return {**super().as_dict(), "means": self.means}
+        return {**super().as_dict(), "means": self.means.as_dict()}
 
     def table(self) -> str:
         """Return the tables of each folder, and the means over folders."""
         tables = [found.table(name) for name, found in self.folders.items()]
         if len(self.folders) > 1:
-            means = self.means
-            order = sorted(means, key=lambda each: -(means[each]["all"] or 0.0))
-            rows = [[measure, *(cell(means[measure][part]) for part in _PARTS)] for measure in order]
-            tables.append(markdown_table([f"mean of {len(self.folders)} folders", *_HEADER], rows))
+            tables.append(self.means.table(f"mean of {len(self.folders)} folders"))
         return "\n\n".join(tables)
 
 
@@ -113,44 +120,45 @@ class MarkedRow:
     """The passages of one label row."""
 
     query: Query
-    relevant: tuple[bool, ...]  # by people's marks
-    kinds: tuple[str, ...]  # empty for passages without a kind
+    relevant: tuple[bool, ...]  # by human marks
     measures: tuple[Mapping[str, float], ...]
+    evidence: Mapping[str, Sequence[float]]  # by label, the numbers by which exports choose positives
+    seper: tuple[float, ...] = ()  # of another reader with each passage, NaN if unknown
 
 
 def command(config: LabelsOptions) -> str:
     """Run ``seper-reward evaluate labels``."""
+    if config.read_by and len(config.read_by) != len(config.labels):
+        raise ValueError(f"read_by needs one folder for each of labels, got {config.read_by} for {config.labels}")
     with reporting(_NAME, config) as report:
         agreements = {}
-        for name, folder in by_name(config.labels).items():
+        others: Sequence[str | None] = config.read_by or [None] * len(config.labels)
+        for (name, folder), other in zip(by_name(config.labels).items(), others, strict=True):
             rows = read_label_rows(folder)
             if (labeler := labeler_of(rows.values())) != DELTA_SEPER:
                 raise ValueError(
                     f"expected labels of {DELTA_SEPER}, got labels of {labeler}; label with --labeler delta_seper"
                 )
-            labeled = labeled_queries(rows, DELTA_SEPER)
+            labeled = [row for row in labeled_queries(rows, DELTA_SEPER) if row.query.answers]
             own = [row for row in labeled if config.split in ("all", split_of(row.query.id))]
             asked = [row for row in own if not (config.leave_out_known and answered_before(row))]
             if not asked:
                 raise ValueError(f"{folder}: expected questions of the split {config.split}, got none")
-            marked = marked_rows(asked, config.weights, _KIND_FIELDS)
+            marked = marked_rows(asked, None if other is None else _seper_by_text(other))
             agreements[name] = agreement(marked, recommended_label(rows.values()), len(own) - len(asked))
         report(AgreementByFolder(agreements))
     return f"seper-reward export --labels {config.labels[0]} --output lists.jsonl"
 
 
 def marked_rows(
-    labeled: Sequence[LabeledQuery], weights: Sequence[float], kind_fields: Sequence[str] = ()
+    labeled: Sequence[LabeledQuery], read: Mapping[tuple[str, str], float] | None = None
 ) -> list[MarkedRow]:
-    """Return the measures, marks and kinds (by the first of ``kind_fields``) of label rows of ``delta_seper``."""
+    """Return the measures and marks of label rows of ``delta_seper``, and another reader's SePer, by id and text."""
     found = []
     for row, own in zip(labeled, bm25_scores([row.query for row in labeled]), strict=True):
-        kinds = (
-            next((str(passage.metadata[name]) for name in kind_fields if name in passage.metadata), "")
-            for passage in row.query.passages
-        )
-        measures = tuple(label_measures(row, weights, own))
-        found.append(MarkedRow(row.query, tuple(relevance_of(row.query)), tuple(kinds), measures))
+        measures, evidence = label_measures(row, own)
+        seper = () if read is None else tuple(read.get(key, math.nan) for key in _keys(row.query))
+        found.append(MarkedRow(row.query, tuple(relevance_of(row.query)), tuple(measures), evidence, seper))
     return found
 
 
@@ -170,74 +178,129 @@ def bm25_scores(queries: Sequence[Query]) -> list[list[float]]:
 
 def agreement(rows: Sequence[MarkedRow], against: str, known_left_out: int = 0) -> Agreement:
     """Compare the measures of ``marked_rows`` with the marks, and the measure ``against`` with all others."""
-    items = [
-        (number, relevant, kind, measures)
-        for number, row in enumerate(rows)
-        for relevant, kind, measures in zip(row.relevant, row.kinds, row.measures, strict=True)
+    names = [
+        name
+        for name in rows[0].measures[0]
+        if not all(math.isnan(each[name]) for row in rows for each in row.measures)
     ]
-    owner, target, kinds, measured = (list(column) for column in zip(*items, strict=True))
-    names = [name for name in measured[0] if not all(math.isnan(each[name]) for each in measured)]
     if against not in names:
         raise ValueError(f"against must be one of {', '.join(names)}, got {against!r}")
-    columns = {name: [each[name] for each in measured] for name in names}
-    holds = [each["contains"] > 0 for each in measured]
-
-    def area(chosen: Sequence[bool]) -> PooledAuc:
-        places = [place for place, wanted in enumerate(chosen) if wanted]
-        own = {name: [values[place] for place in places] for name, values in columns.items()}
-        return PooledAuc(own, [target[at] for at in places], [owner[at] for at in places], len(rows))
-
-    whole = area([True] * len(items))
-    parts = {"all": whole, "in": area(holds), "out": area([not held for held in holds])}
-    pearson = PooledPearson(columns, list(map(float, target)), owner)
-    by_kind = {
-        kind: area([relevant or other == kind for relevant, other in zip(target, kinds, strict=True)])
-        for kind in sorted({kind for relevant, kind in zip(target, kinds, strict=True) if kind and not relevant})
-    }
+    values = {name: [[each[name] for each in row.measures] for row in rows] for name in names}
+    values[_HUMAN] = [[float(mark) for mark in row.relevant] for row in rows]
+    scores = {name: _scores(own, rows) for name, own in values.items()}
+    marks = [mark for row in rows for mark in row.relevant]
+    labels = [label for label in rows[0].evidence if all(label in row.evidence for row in rows)]
     return Agreement(
-        measures={
-            name: {
-                "r": pearson.described(partial(pearson.pearson, name)),
-                **{part: found.described(partial(found.auc, name)) for part, found in parts.items()},
-                "within": whole.within(name),
-            }
-            for name in names
-        },
+        measures={name: {part: _known(each) for part, each in own.items()} for name, own in scores.items()},
         leads={
-            name: {
-                "r": whole.described(partial(pearson.lead, against, name)),
-                "all": whole.described(partial(whole.lead, against, name)),
-            }
-            for name in names
+            name: {part: _known(scores[against][part] - each) for part, each in own.items()}
+            for name, own in scores.items()
             if name != against
         },
-        kinds={
-            kind: {name: found.described(partial(found.auc, name)) for name in names}
-            for kind, found in by_kind.items()
+        positives={
+            label: _positives([each for row in rows for each in row.evidence[label]], marks) for label in labels
         },
-        positives={name: _positives(columns[name], target) for name in SUFFIXES if name in columns},
         against=against,
         questions=len(rows),
-        passages={
-            "all": len(items),
-            "relevant": sum(target),
-            "in": sum(holds),
-            "relevant in": sum(relevant and held for relevant, held in zip(target, holds, strict=True)),
-        },
+        passages=len(marks),
+        relevant=sum(marks),
         known_left_out=known_left_out,
     )
 
 
-def _positives(labels: Sequence[float], relevant: Sequence[bool]) -> dict[str, dict[str, float | None]]:
-    """Return precision and recall of the passages from each of ``_MARGINS`` on."""
+def area(values: Sequence[float], relevant: Sequence[bool]) -> float:
+    """Return the share of pairs of a relevant and another passage in which the relevant one is ahead; NaN if unknown.
+
+    Ties count half; it is the area under the ROC curve.
+
+    >>> area([0.9, 0.5, 0.5], [False, True, False])
+    0.25
+    """
+    # sums in different order differ in the last digits; without rounding, equal numbers would not be ties
+    found, marks = np.array(values, dtype=float).round(9), np.array(relevant, dtype=bool)
+    margins = found[marks][:, None] - found[~marks]
+    return float((np.sign(margins).mean() + 1) / 2) if margins.size else math.nan
+
+
+def of_best(values: Sequence[float], gains: Sequence[float]) -> float:
+    """Return the mean gain of the passages with the greatest value; NaN if a value or gain is unknown.
+
+    >>> of_best([0.5, 0.9, 0.9], [0, 1, 0])
+    0.5
+    """
+    found = np.array(values, dtype=float).round(9)
+    return math.nan if np.isnan(found).any() else float(np.array(gains, dtype=float)[found == found.max()].mean())
+
+
+def _scores(values: Sequence[Sequence[float]], rows: Sequence[MarkedRow]) -> dict[str, np.ndarray]:
+    """Return the numbers of ``_PARTS`` of one measure for each question, NaN if undefined."""
+    pairs = list(zip(values, rows, strict=True))
+    found = {
+        "within": [area(own, row.relevant) for own, row in pairs],
+        "best": [of_best(own, row.relevant) if any(row.relevant) else math.nan for own, row in pairs],
+        **({"seper": [of_best(own, row.seper) for own, row in pairs]} if rows[0].seper else {}),
+    }
+    return {part: np.array(own) for part, own in found.items()}
+
+
+def _measures_table(
+    measures: Mapping[str, Mapping[str, Statistic]], leads: Mapping[str, Mapping[str, Statistic]], against: str
+) -> str:
+    order = sorted(measures, key=lambda name: -(measures[name]["within"].value or 0.0))
+    parts = list(measures[order[0]])
+    rows = [
+        [
+            name,
+            *(measures[name][part] for part in parts),
+            *(leads[name][part] if name in leads else "" for part in parts),
+        ]
+        for name in order
+    ]
+    columns = [_PARTS[part] for part in parts]
+    return markdown_table(["measure", *columns, *(f"lead of {against}: {column}" for column in columns)], rows)
+
+
+def _positives(evidence: Sequence[float], relevant: Sequence[bool]) -> dict[str, dict[str, float | None]]:
+    """Return precision and recall of the positives from each of ``_MARGINS`` on, and the wrong ones' best grades."""
     found = {}
     for margin in _MARGINS:
-        chosen = [mark for label, mark in zip(labels, relevant, strict=True) if label >= margin]
+        chosen = [mark for each, mark in zip(evidence, relevant, strict=True) if each >= margin]
+        others = [grade(each, margin) == GRADES for each, mark in zip(evidence, relevant, strict=True) if not mark]
         found[f"{margin:g}"] = {
             "precision": mean_or_none(chosen),
             "recall": sum(chosen) / sum(relevant) if any(relevant) else None,
+            "highest": mean_or_none(others),
         }
     return found
+
+
+def _known(values: np.ndarray) -> Statistic:
+    return mean_over_questions(values[~np.isnan(values)])
+
+
+def _mean(found: Sequence[Statistic]) -> Statistic:
+    """Return the mean of independent numbers; half its interval is the root mean square of theirs, over √n."""
+    value = mean_or_none(each.value for each in found)
+    halves = [0.0 if each.interval is None else (each.interval[1] - each.interval[0]) / 2 for each in found]
+    half = math.hypot(*halves) / len(found)
+    if value is None or not half:
+        return Statistic(value)
+    return Statistic(value, [max(-1.0, round(value - half, 4)), min(1.0, round(value + half, 4))])
+
+
+def _keys(query: Query) -> list[tuple[str, str]]:
+    return [(query.id, passage.full_text) for passage in query.passages]
+
+
+def _seper_by_text(folder: str) -> dict[tuple[str, str], float]:
+    """Return the reader's SePer with each passage of a label folder, by the id of the question and the text."""
+    labeled = labeled_queries(read_label_rows(folder), DELTA_SEPER)
+    return {
+        key: fields["seper"]
+        for row in labeled
+        if row.query.answers
+        for key, fields in zip(_keys(row.query), row.details, strict=True)
+    }
 
 
 def _content(passage: Passage) -> Passage:

@@ -78,16 +78,20 @@ def rank_values(
 def downstream(
     scorer: SePerScorer, queries: Sequence[Query], retrieved: Sequence[Sequence[Passage]], top_k: int = 1
 ) -> list[dict[str, Any]]:
-    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions."""
+    """Measure a reader that sees each question's ``top_k`` best passages together; processes share the questions.
+
+    A question without a gold answer has ``None`` as its measures.
+    """
     tops = [tuple(passages[:top_k]) for passages in retrieved]
-    beliefs = measured(scorer, queries, [[top] for top in tops], title="reading")
+    contexts = [[top] if query.answers else [] for query, top in zip(queries, tops, strict=True)]
+    beliefs = measured(scorer, queries, contexts, title="reading")
     return [
         {
             "id": query.id,
             "question": query.question,
             "passages": [passage.id for passage in top],
-            "seper": found and round(found[top].seper, 6),
-            "exact_match": found and round(expected_metric(found[top], query.answers, exact_match), 6),
+            "seper": round(found[top].seper, 6) if found else None,
+            "exact_match": round(expected_metric(found[top], query.answers, exact_match), 6) if found else None,
         }
         for query, top, found in zip(queries, tops, beliefs, strict=True)
     ]

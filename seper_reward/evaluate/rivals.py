@@ -1,4 +1,4 @@
-"""Measures of a passage without a reader, and candidates for a label from the numbers of a label row: pure."""
+"""Measures of a passage without a reader, and from the numbers of a label row: pure."""
 
 import math
 import re
@@ -7,9 +7,8 @@ from typing import Any
 
 from seper_reward.data.answers import exact_match, holds_answer
 from seper_reward.estimators.utility import QUESTION_WEIGHT
+from seper_reward.labels.rows import SUFFIXES, evidence_of
 from seper_reward.types import Answers, LabeledQuery
-
-_LEAST_BELIEF = 0.02  # keeps a logarithm finite, as in the log-odds of a belief
 
 
 def question_words(question: str, text: str) -> float:
@@ -22,53 +21,44 @@ def question_words(question: str, text: str) -> float:
     return len(words & found) / len(words) if words else 0.0
 
 
-def label_measures(labeled: LabeledQuery, weights: Sequence[float], bm25: Sequence[float]) -> list[dict[str, float]]:
-    """Return the measures of each passage in a label row of ``delta_seper``, NaN if unknown.
+def label_measures(
+    labeled: LabeledQuery, bm25: Sequence[float]
+) -> tuple[list[dict[str, float]], dict[str, Sequence[float]]]:
+    """Return the measures of each passage in a label row of ``delta_seper``, NaN if unknown, and evidence by label.
 
-    ``bm25`` are the BM25 scores of the passages, >= 0, and ``weights`` those of candidates that are sums.
+    ``bm25`` are the BM25 scores of the passages, >= 0.
 
-    - ``bm25``, ``contains``, ``question_words``, and ``contains x bm25``: from the texts alone;
-    - ``question_gain``, ``question_log_prob``: likelihood of the question;
+    - ``retriever``: the score of the retriever that found the passage, the field ``cosine`` of the input;
+    - ``bm25``, ``contains``, and ``contains x bm25``: from the texts alone;
+    - ``question_gain``: likelihood of the question;
     - ``erag``: exact match of the responses (Salemi and Zamani, arXiv:2404.13781); ``likelihood``: log-probability per
       token of the answer, both with the passage minus without;
-    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``: the labels;
-    - ``delta_seper + w gain`` and ``delta_belief + w gain`` for each weight w of the question's gain;
-    - ``contains x gain``: product with the question's gain;
-    - ``log chain rule``: change of log P(question, answer) per token, the answer's probability being SePer.
+    - ``delta_seper``, ``delta_seper_hard``, ``delta_belief``, ``seper_gain``: the labels.
+
+    The evidence (``labels.rows.evidence_of``) is that of labels which all passages have.
     """
     query, bare = labeled.query, labeled.baseline
     found = []
     for passage, fields, score in zip(query.passages, labeled.details, bm25, strict=True):
-        gain, soft, hard = _number(fields["question_gain"]), fields["delta_seper"], fields["delta_seper_hard"]
-        likelihood = _number(fields["answer_log_prob"]) - _number(bare["answer_log_prob"])
-        contains, seper = float(holds_answer(passage.full_text, query.answers)), fields["seper"]
-        belief = _number(fields["delta_belief"])
-        belief_gain = math.log((seper + _LEAST_BELIEF) / (bare["seper"] + _LEAST_BELIEF))
+        gain, belief = _number(fields["question_gain"]), _number(fields["delta_belief"])
+        contains = float(holds_answer(passage.full_text, query.answers))
         found.append(
             {
+                "retriever": _number(passage.metadata.get("cosine")),
                 "bm25": score,
                 "contains": contains,
                 "contains x bm25": contains * score,
-                "question_words": question_words(query.question, passage.full_text),
-                "question_log_prob": _number(fields["question_log_prob"]),
                 "question_gain": gain,
                 "erag": expected_exact_match(fields, query.answers) - expected_exact_match(bare, query.answers),
-                "likelihood": likelihood,
+                "likelihood": _number(fields["answer_log_prob"]) - _number(bare["answer_log_prob"]),
                 "delta_belief": belief,
-                "delta_seper": soft,
-                "delta_seper_hard": hard,
+                "delta_seper": fields["delta_seper"],
+                "delta_seper_hard": fields["delta_seper_hard"],
                 "seper_gain": belief + QUESTION_WEIGHT * gain,
-                **{
-                    f"{label} + {weight:g} gain": value + weight * gain
-                    for weight in weights
-                    for label, value in (("delta_seper", soft), ("delta_belief", belief))
-                    if (label, weight) != ("delta_belief", QUESTION_WEIGHT)  # this is seper_gain
-                },
-                "contains x gain": contains * gain,
-                "log chain rule": belief_gain + gain,
             }
         )
-    return found
+    known = [name for name in SUFFIXES if not any(math.isnan(row[name]) for row in found)]
+    return found, {name: evidence_of(labeled.details, name) or [row[name] for row in found] for name in known}
 
 
 def expected_exact_match(fields: Mapping[str, Any], answers: Answers) -> float:

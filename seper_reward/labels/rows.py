@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from seper_reward.data.answers import read_answers
 from seper_reward.data.rows import METADATA, read_valid_rows, shown
+from seper_reward.estimators.utility import QUESTION_WEIGHT
 from seper_reward.labels.integrity import LABELS, check_finished, check_labels, label_files
 from seper_reward.runtime.codec import to_json
 from seper_reward.types import (
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
 
 LABELS_PARQUET = "labels.parquet"
 DELTA_SEPER = "delta_seper"
+QUESTION_GAIN = "question_gain"
 #: Labels in the rows of ΔSePer, and the suffixes of their standard errors and intervals.
 SUFFIXES = {
     DELTA_SEPER: "",
     "delta_seper_hard": "_hard",
     "delta_belief": "_belief",
     "seper_gain": "_gain",
-    "question_gain": "_question_gain",  # of no field: a likelihood has no error
+    QUESTION_GAIN: "_question_gain",  # of no field: a likelihood has no error
 }
 _TRAINED = ("seper_gain", "delta_belief")  # labels to train on, best first
+_POSTERIOR = 2.0  # per nat of question_gain, in the softmax over a question's passages; chosen on dev splits
 DIGITS = 6  # more than the numbers' own precision; rounding keeps files small
 _ENDS = ("std_error", "low", "high")
 _OF_ROWS = {"id", "question", "answers", METADATA, "labeler", "baseline", "passages", "sets"}  # fields of all labelers
@@ -49,6 +52,7 @@ def label_row(
     of ``passage_lengths``. Raises ``UnscorableError`` if a number of the labeler is NaN or infinite.
     """
     query = labeled.query
+    labeler = label_of(query.answers, labeler)
     # the details of ΔSePer include its labels
     other_labeler = not labeled.details or labeler not in labeled.details[0]
     return {
@@ -182,9 +186,10 @@ def _check_edited(where: str, row: Mapping[str, Any], label: str) -> None:
 def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
     """Return the labelled query of a label row, with the labels ``column`` and the row's other fields in ``details``.
 
-    If ``column`` is not the label of the row's sets, the query has no sets. A missing field raises ``KeyError``.
+    A row without gold answers has the label of ``label_of``. If ``column`` is not the label of the row's sets, the
+    query has no sets. A missing field raises ``KeyError``.
     """
-    labeler = labeler_of([row])
+    labeler, column = labeler_of([row]), label_of(row["answers"], column)
     if any(passage[column] is None for passage in row["passages"]):
         raise KeyError(column)
     # other fields have no known error
@@ -200,6 +205,7 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
         std_errors=tuple(passage.get(std_error, 0.0) if std_error else 0.0 for passage in row["passages"]),
         baseline_error=baseline_error(row.get("baseline") or {}, column) if std_error else 0.0,
         graded=column == labeler == "gold",
+        evidence=evidence_of(row["passages"], column),
         # sets have one label: the label of the named labeler
         sets=_set_labels([each for each in row.get("sets") or () if column in each], passages, column),
         fields={name: value for name, value in row.items() if name not in _OF_ROWS},
@@ -208,6 +214,29 @@ def labeled_query(row: Mapping[str, Any], column: str) -> LabeledQuery:
             {name: value for name, value in passage.items() if name not in _OF_PASSAGES} for passage in row["passages"]
         ),
     )
+
+
+def label_of(answers: Sequence[str], label: str) -> str:
+    """Return the label of a row: of those of ΔSePer, a row without gold answers has ``question_gain`` alone."""
+    return label if answers or label not in SUFFIXES else QUESTION_GAIN
+
+
+def evidence_of(passages: Sequence[Mapping[str, Any]], column: str) -> tuple[float, ...]:
+    """Return the evidence that passages hold the answer, for labels ``column`` that are none themselves; else nothing.
+
+    ``seper_gain`` is high for each passage with a name that the reader does not know. By the chain rule, belief in the
+    answer counts in proportion to the likelihood of the question, here that with the passage over that with the best
+    one: the evidence is ``delta_belief`` · exp(``QUESTION_WEIGHT`` · (gain - best gain)), in [-1, 1]. For
+    ``question_gain``, which knows no answer, it is the softmax over the question's passages, a posterior.
+    """
+    if column not in ("seper_gain", QUESTION_GAIN) or not passages:
+        return ()
+    gains = [passage[QUESTION_GAIN] for passage in passages]
+    if column == "seper_gain":
+        ratios = [math.exp(QUESTION_WEIGHT * (gain - max(gains))) for gain in gains]
+        return tuple(passage["delta_belief"] * ratio for passage, ratio in zip(passages, ratios, strict=True))
+    likelihoods = [math.exp(_POSTERIOR * (gain - max(gains))) for gain in gains]
+    return tuple(each / sum(likelihoods) for each in likelihoods)
 
 
 def baseline_error(baseline: Mapping[str, Any], label: str) -> float:
@@ -233,14 +262,17 @@ def recommended_label(rows: Collection[Mapping[str, Any]]) -> str:
     """Return the field of label rows to train on: the labeler's, or for ``delta_seper`` the best that all rows have.
 
     That is the first of ``seper_gain``, ``delta_belief`` and ``delta_seper`` (docs/results.md), or the label of the
-    sets.
+    sets. Rows without gold answers have ``question_gain`` (``label_of``), and do not count unless all rows are such.
     """
     labeler = labeler_of(rows)
     if labeler != DELTA_SEPER:
         return labeler
     if any("sufficient_set" in row for row in rows):
         return label_of_sets(rows) or labeler
-    passages = [passage for row in rows for passage in row.get("passages", ())]
+    answered = [row for row in rows if row.get("answers")]
+    if rows and not answered:
+        return QUESTION_GAIN
+    passages = [passage for row in answered for passage in row.get("passages", ())]
     best = (name for name in _TRAINED if rows and all(passage.get(name) is not None for passage in passages))
     return next(best, labeler)
 

@@ -23,6 +23,7 @@ from seper_reward.labels.labelers.base import PassageLabeler
 from seper_reward.labels.labelers.sets import SetLabeler
 from seper_reward.labels.loop import batch_size, label_batches, row_of
 from seper_reward.labels.provenance import provenance, queries_hash, query_key
+from seper_reward.labels.rows import label_of
 from seper_reward.options import MARGIN
 from seper_reward.runtime.distributed import process_state, together, wait_for_all
 from seper_reward.runtime.hashing import content_key
@@ -247,12 +248,17 @@ def was_labelled(folder: Path, input_key: str | None) -> bool:
 
 
 def placebo_queries(labeler: PassageLabeler, queries: Sequence[Query]) -> list[Query]:
-    """Return up to 20 of the queries, chosen by content, with the placebo as only passage; none without a reader."""
+    """Return up to 20 of the queries, chosen by content, with the placebo as only passage; none without a reader.
+
+    Queries without a gold answer are left out if their label is another one.
+    """
     if labeler.scorer is None:
         return []
     placebo = Passage(labeler.scorer.reader.prompts.style.placebo, id="placebo")
     chosen = heapq.nsmallest(
-        _PLACEBO_QUESTIONS, queries, key=lambda query: content_key(query.id, query.question, query.answers)
+        _PLACEBO_QUESTIONS,
+        (query for query in queries if label_of(query.answers, labeler.name) == labeler.name),
+        key=lambda query: content_key(query.id, query.question, query.answers),
     )
     return [replace(query, passages=(placebo,)) for query in chosen]
 

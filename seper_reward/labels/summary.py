@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from seper_reward.data.marks import group_of, role_of
-from seper_reward.labels.rows import DELTA_SEPER, DIGITS, label_intervals
+from seper_reward.labels.rows import DELTA_SEPER, DIGITS, label_intervals, label_of
+from seper_reward.labels.targets import evidence
 from seper_reward.options import MARGIN
 from seper_reward.runtime.messages import plural
 from seper_reward.types import KNOWN, LabeledQuery
@@ -28,7 +29,7 @@ def summarize(
     passage helps ``unmoved`` questions, nor can the reader answer ``uncovered`` ones without a passage (for ΔSePer
     only). Of the ``contexts`` with responses, ``unfinished`` ones have at least half cut at the maximum length,
     ``empty`` ones half of them empty, and ``all_equal`` ones a single text. ``long_answers`` are questions without a
-    gold answer as short as a response.
+    gold answer as short as a response. Questions ``without_answers``, whose label is another one, are only counted.
     """
     return summary_of(sum_labels(labeled, column, margin), column, rejected)
 
@@ -37,13 +38,18 @@ def sum_labels(labeled: Iterable[LabeledQuery], column: str, margin: float) -> S
     """Return the counts and sums over the labels of ``labeled_query`` that ``summary_of`` needs."""
     sums: Sums = Counter()
     for row in labeled:
+        truncated = sum(fields.get("truncated", False) for fields in row.details)
+        if label_of(row.query.answers, column) != column:
+            counts = {"questions": 1, "without_answers": 1, "passages": len(row.labels), "truncated": truncated}
+            sums.update({(name,): count for name, count in counts.items()})
+            continue
         intervals = label_intervals(row, column)
         verdicts = [verdict(low, high, margin) for low, high in intervals]
         unmoved = all(high <= margin for _, high in intervals)
         counts = {
             "questions": 1,
             "passages": len(intervals),
-            "truncated": sum(fields.get("truncated", False) for fields in row.details),
+            "truncated": truncated,
             "helpful": verdicts.count("helpful"),
             "harmful": verdicts.count("harmful"),
             "unmoved": unmoved,
@@ -76,6 +82,7 @@ def summary_of(sums: Sums, column: str, rejected: int) -> dict[str, Any]:
             groups[first][tuple(rest)] = value
     return {
         **counted("questions", "passages", "truncated"),
+        **(counted("without_answers") if sums["without_answers",] else {}),
         "rejected": rejected,
         **counted("helpful", "harmful", "unmoved", *(["uncovered"] if column == DELTA_SEPER else [])),
         **(counted("contexts", "unfinished", "empty", "all_equal", "long_answers") if sums["contexts",] else {}),
@@ -142,16 +149,16 @@ def verdict(low: float, high: float, margin: float) -> Verdict:
 
 
 def label_statistics(labeled: Sequence[LabeledQuery], margin: float) -> dict[str, float]:
-    """Return counts, means and shares of labels, for logs; a label of at least ``margin`` helps."""
+    """Return counts, means and shares of labels, for logs; a passage with evidence of at least ``margin`` helps."""
     values = [label for row in labeled for label in row.labels]
     errors = [error for row in labeled for error in row.std_errors]
     return {
         "questions": len(labeled),
         "passages": len(values),
         "mean": _share(values),
-        "share_helpful": _share([label >= margin for label in values]),
-        "share_harmful": _share([label <= -margin for label in values]),
-        "share_questions_helped": _share([max(row.labels, default=0) >= margin for row in labeled]),
+        "share_helpful": _share([each >= margin for row in labeled for each in evidence(row)]),
+        "share_harmful": _share([each <= -margin for row in labeled for each in evidence(row)]),
+        "share_questions_helped": _share([max(evidence(row), default=0) >= margin for row in labeled]),
         "mean_std_error": _share(errors),
     }
 

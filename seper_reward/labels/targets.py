@@ -99,8 +99,8 @@ def grade(label: float, margin: float = POSITIVE) -> int:
 
 
 def gains(labeled: LabeledQuery, margin: float = POSITIVE) -> list[int]:
-    """Return the graded relevance of each passage, for qrels: the grade that people gave it, or that of its label."""
-    return [int(label) if labeled.graded else grade(label, margin) for label in labeled.labels]
+    """Return the graded relevance of each passage, for qrels: the grade that people gave it, or of the evidence."""
+    return [int(each) if labeled.graded else grade(each, margin) for each in evidence(labeled)]
 
 
 def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) -> list[tuple[int, int]]:
@@ -123,25 +123,27 @@ def pairs(labeled: LabeledQuery, *, margin: float = 0.0, sigmas: float = 0.0) ->
 def triplets(labeled: LabeledQuery, *, margin: float = POSITIVE) -> Iterator[tuple[Passage, Passage, float]]:
     """Yield (positive, negative, difference of labels).
 
-    A positive helps by at least ``margin`` and exceeds the negative by more than that; see ``pairs``.
+    A positive has evidence of at least ``margin``, and by more than that more than the negative; see ``pairs``.
     """
-    passages, labels = labeled.query.passages, labeled.labels
-    for better, worse in pairs(labeled, margin=margin):
-        if _helps(labels[better], margin):
+    passages, labels, sure = labeled.query.passages, labeled.labels, evidence(labeled)
+    for better, worse in pairs(labeled):
+        if _helps(sure[better], margin) and sure[better] - sure[worse] > margin:
             yield passages[better], passages[worse], labels[better] - labels[worse]
 
 
 def split_by_help(labeled: LabeledQuery, margin: float = POSITIVE) -> tuple[list[int], list[int]]:
     """Return the positions of positives and of negatives, best first; passages in between are in neither list.
 
-    A positive helps by at least ``margin``; a negative is at least ``margin`` below the least positive.
+    A positive has evidence of at least ``margin``. A negative has at least ``margin`` less than every positive, and a
+    lower label.
     """
-    order = sorted(range(len(labeled.labels)), key=lambda at: -labeled.labels[at])
-    positives = [at for at in order if _helps(labeled.labels[at], margin)]
+    labels, sure = labeled.labels, evidence(labeled)
+    order = sorted(range(len(labels)), key=lambda at: -labels[at])
+    positives = [at for at in order if _helps(sure[at], margin)]
     if not positives:
         return [], []
-    ceiling = labeled.labels[positives[-1]] - margin
-    return positives, [at for at in order if at not in positives and labeled.labels[at] <= ceiling]
+    ceiling, floor = min(sure[at] for at in positives) - margin, labels[positives[-1]]
+    return positives, [at for at in order if sure[at] <= ceiling and labels[at] < floor]
 
 
 def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
@@ -155,6 +157,11 @@ def shortened(labeled: LabeledQuery, most: int) -> LabeledQuery:
 def informative(labeled: LabeledQuery, margin: float = 0.0) -> bool:
     """Return whether a query's best label exceeds its worst by more than ``margin``."""
     return bool(labeled.labels) and max(labeled.labels) - min(labeled.labels) > margin
+
+
+def evidence(labeled: LabeledQuery) -> tuple[float, ...]:
+    """Return the evidence that each passage holds the answer: the labels themselves, unless there is another."""
+    return labeled.evidence or labeled.labels
 
 
 def _helps(label: float, margin: float) -> bool:

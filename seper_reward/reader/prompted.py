@@ -43,7 +43,8 @@ def ahead(
     waiting: deque[tuple[Sequence[Q], int]] = deque()
     prompts = 0
     for batch in batches:
-        asked = [Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch]
+        # without an answer there is no belief to sample for
+        asked = [Asked(each.question, each.answers, tuple(each.contexts[bare:])) for each in batch if each.answers]
         reader.expect(asked, known)
         size = sum(len(each.contexts) for each in asked)
         waiting.append((batch, size))

@@ -20,6 +20,8 @@ from seper_reward.labels.folder import PLACEBO
 from seper_reward.labels.integrity import PROVENANCE, label_files
 from seper_reward.labels.rows import (
     DELTA_SEPER,
+    QUESTION_GAIN,
+    label_of,
     label_of_sets,
     labeled_queries,
     labeler_of,
@@ -43,6 +45,7 @@ from seper_reward.reports.overview import (
 from seper_reward.reports.tables import cluster_segments, placebo_line, sets_line
 from seper_reward.runtime.hashing import file_hash
 from seper_reward.runtime.json_files import leaves, naming, read_json
+from seper_reward.runtime.messages import plural
 from seper_reward.types import LabeledQuery
 
 _PAGE = Path(__file__).parent / "page"
@@ -113,9 +116,13 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     if not rows:
         raise ValueError(f"{folder}: expected label rows, got none; see rejected.jsonl there")
     column = label_of_sets(rows.values()) or labeler_of(rows.values())
+    read = labeled_queries(rows, column)
+    labeled = [query for query in read if label_of(query.query.answers, column) == column]
+    if not labeled:  # no question has a gold answer
+        labeled, column = read, QUESTION_GAIN
     trained = recommended_label(rows.values())
-    labeled = labeled_queries(rows, column)
-    exported = labeled if trained == column else labeled_queries(rows, trained)
+    shown = {query.query.id: rows[query.query.id] for query in labeled}
+    exported = labeled if trained == column else labeled_queries(shown, trained)
     passages = labeled_passages(labeled, column, margin, exported)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]
@@ -130,7 +137,7 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
         "margin": margin,
         "axis": axis,
         "summary": summary,
-        "notes": _notes(folder, summary, column),
+        "notes": [*_notes(folder, summary, column), *_left_out(len(read) - len(labeled))],
         "mean": sum(passage.label for passage in passages) / len(passages),
         "baseline": sum(baselines) / len(baselines) if baselines else None,
         "bins": list(zip(edges, edges[1:], histogram(passages, edges), strict=False)),
@@ -161,6 +168,12 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
 
 def _name(column: str) -> str:
     return "ΔSePer" if column == DELTA_SEPER else column.replace("_", " ")
+
+
+def _left_out(questions: int) -> list[str]:
+    """Return a note on the questions whose label is another one."""
+    left_out = f"not on this page, since they have no gold answers: {plural(questions, 'question')}"
+    return [f"{left_out}, labelled by {QUESTION_GAIN}"] if questions else []
 
 
 def _notes(folder: Path, summary: Mapping[str, Any], column: str) -> list[str]:

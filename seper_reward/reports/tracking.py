@@ -171,7 +171,7 @@ def _example(labeled: LabeledQuery, place: int, column: str) -> dict[str, object
         "answers": " | ".join(query.answers),
         "passage": replace(passage, text=shorten(passage.text, _LONGEST_TEXT, placeholder=" …")).full_text,
         column: labeled.labels[place],
-        "std_error": fields["std_error"],
+        "std_error": labeled.std_errors[place],
     }
     if "seper" in fields:
         example |= {

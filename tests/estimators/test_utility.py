@@ -31,10 +31,10 @@ def test_question_gain_by_hand():
     assert utility(given, bare).question_gain == pytest.approx(1.75)
     assert utility(bare, given).question_gain == pytest.approx(-1.75)
     moved = utility(replace(given, soft=Estimate(0.7, 0.03, 0.6, 0.8)), bare)  # belief 0.5 without the passage
-    assert moved.seper_gain.value == pytest.approx(0.2 / 2 + 0.25 * 1.75)  # the answer is as likely as before
+    assert moved.seper_gain.value == pytest.approx(0.2 / 2 + 0.5 * 1.75)  # the answer is as likely as before
     assert moved.seper_gain.std_error == moved.combined.std_error == pytest.approx(0.03 / 2)
-    assert moved.seper_gain.low - moved.combined.low == pytest.approx(0.25 * 1.75)
-    assert moved.seper_gain.high - moved.combined.high == pytest.approx(0.25 * 1.75)
+    assert moved.seper_gain.low - moved.combined.low == pytest.approx(0.5 * 1.75)
+    assert moved.seper_gain.high - moved.combined.high == pytest.approx(0.5 * 1.75)
     assert utility(given, believed(0.5)).seper_gain is None
     assert utility(replace(given, answer_log_prob=None), bare).seper_gain is None
     assert utility(given, believed(0.5)).question_gain is utility(believed(0.5), given).question_gain is None

@@ -184,7 +184,7 @@ def test_interventions_continue_the_rollout(scripted):
     assert second.credits == pytest.approx(
         {
             "delta_seper": 0.2, "agent_delta_seper": 0.1, "delta_belief": 0.1, "question_gain": -0.2,
-            "seper_gain": 0.05, "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "leave_one_out": 0.2, "outcome": 1.0,
+            "seper_gain": 0.0, "igpo": math.exp(-1 / 3) - math.exp(-1 / 2), "leave_one_out": 0.2, "outcome": 1.0,
             "contains": 1.0, "judgment": 0.4, "turn_advantage": 0.2 + 1.0 - 0.2,
         }
     )  # fmt: skip

@@ -6,8 +6,9 @@ import math
 import pytest
 
 from seper_reward.cli import main
-from seper_reward.evaluate.labels import MarkedRow, agreement, bm25_scores
-from seper_reward.evaluate.rivals import answered_before, label_measures, question_words
+from seper_reward.evaluate.labels import Agreement, AgreementByFolder, MarkedRow, agreement, bm25_scores
+from seper_reward.evaluate.rivals import answered_before, label_measures
+from seper_reward.statistics import Statistic
 from seper_reward.types import Passage, Query
 from tests.helpers import read_row, write_rows
 from tests.tiny_models import lane_rows
@@ -35,42 +36,40 @@ ROW = {
         "responses": [said("Bob", 0.75, log_prob=-0.3), said("voss", 0.25, count=0, log_prob=-0.1)],
     },
     "passages": [
-        passage("The mill was built by Voss.", title="Old mill", responses=[said("The Voss", 0.6), said("Ann", 0.4)]),
+        passage(
+            "The mill was built by Voss.",
+            title="Old mill",
+            metadata={"cosine": 0.6},
+            responses=[said("The Voss", 0.6), said("Ann", 0.4)],
+        ),
         passage("Sheep graze.", question_log_prob=-4.0, question_gain=-0.5, answer_log_prob=None, delta_belief=None),
     ],
 }
 
 
 def test_measures_by_hand():
-    first, second = label_measures(read_row(ROW), [0.25, 2.0], [3.0, 4.0])
-    assert "delta_belief + 0.25 gain" not in first  # it is seper_gain
+    found, evidence = label_measures(read_row(ROW), [3.0, 4.0])
+    first, second = found
     expected = {
+        "retriever": 0.6,
         "bm25": 3.0,
         "contains": 1.0,
         "contains x bm25": 3.0,
-        "question_words": 4 / 5,  # all but "who"
-        "question_log_prob": -2.0,
         "question_gain": 1.5,
         "erag": 0.6 - 0.25,
         "likelihood": 2.0,
         "delta_belief": 0.25,
         "delta_seper": 0.5,
         "delta_seper_hard": 0.6,
-        "seper_gain": 0.625,
-        "delta_seper + 0.25 gain": 0.875,
-        "delta_belief + 2 gain": 3.25,
-        "contains x gain": 1.5,
-        "log chain rule": math.log(0.72 / 0.22) + 1.5,
+        "seper_gain": 1.0,
     }
-    assert {name: first[name] for name in expected} == pytest.approx(expected)
-    assert (second["contains"], second["question_words"]) == (0.0, 0.0)
-    assert second["delta_seper + 0.25 gain"] == pytest.approx(0.375)
-    assert all(
-        math.isnan(second[name]) for name in ("likelihood", "delta_belief", "delta_belief + 2 gain", "seper_gain")
-    )
-    assert first.keys() == second.keys()
-    assert second["contains x bm25"] == 0.0
-    assert question_words("The?", "Sheep") == 0.0
+    assert first == pytest.approx(expected)
+    assert second["contains"] == second["contains x bm25"] == 0.0
+    assert all(math.isnan(second[name]) for name in ("retriever", "likelihood", "delta_belief", "seper_gain"))
+    # labels that a passage lacks have no evidence; e^4 : 1 for the softmax of twice 1.5 and -0.5
+    assert evidence.keys() == {"delta_seper", "delta_seper_hard", "question_gain"}
+    assert evidence["delta_seper"] == [0.5, 0.5]
+    assert evidence["question_gain"] == pytest.approx([math.exp(4) / (math.exp(4) + 1), 1 / (math.exp(4) + 1)])
 
 
 def test_a_question_is_known_by_its_likeliest_drawn_response():
@@ -80,44 +79,66 @@ def test_a_question_is_known_by_its_likeliest_drawn_response():
 
 
 def rows_of(*questions):
-    """Return rows of passages given as (relevant, kind, contains, measure)."""
+    """Return rows of passages given as (relevant, measure, ΔSePer, another reader's SePer)."""
     return [
         MarkedRow(
             Query(f"q{number}", "Who?", ("Ann",), tuple(Passage(f"{number} {at}") for at in range(len(passages)))),
             tuple(each[0] for each in passages),
-            tuple(each[1] for each in passages),
-            tuple({"contains": each[2], "ours": each[3], "delta_seper": each[4]} for each in passages),
+            tuple({"ours": each[1], "delta_seper": each[2]} for each in passages),
+            {"delta_seper": [each[2] for each in passages]},
+            tuple(each[3] for each in passages),
         )
         for number, passages in enumerate(questions)
     ]
 
 
 ROWS = rows_of(
-    [(True, "gold", 1.0, 0.9, 0.3), (False, "near", 0.0, 0.1, 0.4), (False, "bearer", 1.0, 0.95, 0.1)],
-    [(True, "gold", 0.0, 0.2, 0.9), (False, "near", 0.0, 0.3, 0.0)],
-    [(False, "bearer", 1.0, 0.5, 0.2), (True, "gold", 1.0, 0.7, 0.8)],
+    [(True, 0.9, 0.3, 0.8), (False, 0.1, 0.4, 0.2), (False, 0.95, 0.1, 0.3)],
+    [(True, 0.2, 0.9, 0.6), (False, 0.2, 0.0, 0.4)],
+    [(False, 0.5, 0.2, 0.0), (True, 0.7, 0.8, math.nan)],
+    [(False, 0.1, 0.2, 0.0), (False, 0.7, 0.8, 0.0)],
 )
 
 
-def test_agreement_over_parts_and_kinds_by_hand():
+def test_agreement_by_hand():
     found = agreement(ROWS, "ours", known_left_out=2)
     ours = {part: each.value for part, each in found.measures["ours"].items()}
-    # relevant .9 .2 .7; not .1 .95 .3 .5; in: .9 .7 against .95 .5; out: .2 against .1 .3
-    assert ours["all"] == pytest.approx(7 / 12, abs=1e-4)
-    assert (ours["in"], ours["out"], ours["within"]) == (0.5, 0.5, 0.5)
-    assert found.measures["contains"]["in"].value == 0.5
-    assert found.kinds["near"]["ours"].value == pytest.approx(5 / 6, abs=1e-4)
-    assert found.kinds["bearer"]["ours"].value == pytest.approx(2 / 6, abs=1e-4)
-    # ΔSePer: relevant .3 .9 .8; from .3 on also .4
-    assert found.positives["delta_seper"]["0.3"] == {"precision": 0.75, "recall": 1.0}
-    assert found.positives["delta_seper"]["0.5"] == {"precision": 1.0, "recall": pytest.approx(2 / 3)}
-    rival = found.measures["delta_seper"]["all"].value
-    assert found.leads["delta_seper"]["all"].value == pytest.approx(ours["all"] - rival, abs=1e-4)
-    assert found.passages == {"all": 7, "relevant": 3, "in": 4, "relevant in": 2}
-    assert "| ours " in found.table("set")
-    assert "set: 3 questions, 2 known ones left out, 7 passages (3 relevant), 4 with" in found.table("set")
-    with pytest.raises(ValueError, match="against must be one of contains, ours, delta_seper, got 'theirs'"):
+    # areas 1/2, 1/2 (a tie) and 1; the best is another one, half a relevant one, and a relevant one
+    assert ours["within"] == pytest.approx(2 / 3, abs=1e-4)
+    assert ours["best"] == 0.5
+    assert ours["seper"] == pytest.approx((0.3 + 0.5 + 0.0) / 3, abs=1e-4)  # the third is unknown
+    rival = {part: each.value for part, each in found.measures["delta_seper"].items()}
+    assert (rival["within"], rival["best"]) == (
+        pytest.approx((0.5 + 1 + 1) / 3, abs=1e-4),
+        pytest.approx(2 / 3, abs=1e-4),
+    )
+    assert found.leads["delta_seper"]["within"].value == pytest.approx(-1 / 6, abs=1e-4)
+    assert found.leads["delta_seper"]["seper"].value == pytest.approx((0.1 - 0.1 + 0.0) / 3, abs=1e-4)
+    assert found.measures["human marks"]["seper"].value == pytest.approx((0.8 + 0.6 + 0.0) / 3, abs=1e-4)
+    # ΔSePer from .4 on: .4 .9 .8 .8, of which two are marked; from .8 on grades are 3 of [.4, 1]
+    assert found.positives["delta_seper"]["0.4"] == {
+        "precision": 0.5,
+        "recall": pytest.approx(2 / 3),
+        "highest": pytest.approx(1 / 6, abs=1e-4),
+    }
+    assert (found.questions, found.passages, found.relevant) == (4, 9, 3)
+    assert "set: 4 questions, 2 known ones left out, 9 passages (3 relevant)" in found.table("set")
+    with pytest.raises(ValueError, match="against must be one of ours, delta_seper, got 'theirs'"):
         agreement(ROWS, "theirs")
+
+
+def test_means_over_folders_have_the_intervals_of_independent_ones():
+    one, other = (Statistic(0.8, [0.77, 0.83]), Statistic(0.6, [0.56, 0.64]))
+    empty = ({}, {}, "ours", 1, 2, 1)
+    found = AgreementByFolder(
+        {
+            "one": Agreement({"ours": {"within": one}, "own": {"within": one}}, *empty),
+            "other": Agreement({"ours": {"within": other}}, *empty),
+        }
+    ).means
+    # the half of both is √(.03² + .04²) / 2
+    assert found.measures == {"ours": {"within": Statistic(0.7, [0.675, 0.725])}}
+    assert (found.questions, found.passages, found.relevant) == (2, 4, 2)
 
 
 def test_bm25_is_over_the_passages_of_all_questions():
@@ -140,25 +161,23 @@ def test_the_command_reads_finished_labels(tiny_reader, tiny_entailment, tmp_pat
         assert main([*map(str, words), *options.split(), "--seed", seed, "--output_dir", str(tmp_path / seed)]) == 0
     labels = [str(tmp_path / seed) for seed in ("0", "1")]
     out = tmp_path / "out.json"
-    assert main(["evaluate", "labels", "--labels", *labels, "--weights", "0.5", "--json", str(out)]) == 0
+    assert main(["evaluate", "labels", "--labels", *labels, "--read_by", *labels[::-1], "--json", str(out)]) == 0
     result = json.loads(out.read_text())
     assert set(result["folders"]) == {"0", "1"}
     found = result["folders"]["0"]
     written = [json.loads(line) for line in (tmp_path / "0" / "labels.jsonl").read_text().splitlines()]
     assert 0 < found["questions"] == len(written) < 12
     assert found["against"] == "seper_gain"
-    assert set(found["kinds"]) == {"lane"}
-    gains = [each["question_gain"] for row in written for each in row["passages"]]
-    marks = [each["metadata"]["relevant"] for row in written for each in row["passages"]]
-    won = [
-        (one > other) + (one == other) / 2
-        for one, mark in zip(gains, marks, strict=True)
-        for other, none in zip(gains, marks, strict=True)
-        if mark and not none
-    ]
-    assert found["measures"]["question_gain"]["all"]["value"] == pytest.approx(sum(won) / len(won), abs=1e-3)
-    assert result["means"]["contains"]["all"] == found["measures"]["contains"]["all"]["value"]
-    assert "| mean of 2 folders" in capsys.readouterr().out
+    best = [max(row["passages"], key=lambda each: each["question_gain"]) for row in written]
+    shares = [each["metadata"]["relevant"] for each in best]
+    assert found["measures"]["question_gain"]["best"]["value"] == pytest.approx(sum(shares) / len(shares), abs=1e-3)
+    seper = [json.loads(line) for line in (tmp_path / "1" / "labels.jsonl").read_text().splitlines()]
+    other = {(row["id"], each["text"]): each["seper"] for row in seper for each in row["passages"]}
+    known = [other[row["id"], each["text"]] for row, each in zip(written, best, strict=True)]
+    assert found["measures"]["question_gain"]["seper"]["value"] == pytest.approx(sum(known) / len(known), abs=1e-3)
+    assert "mean of 2 folders: " in capsys.readouterr().out
+    assert main(["evaluate", "labels", "--labels", *labels, "--read_by", labels[0]]) == 2
+    assert "read_by needs one folder for each of labels" in capsys.readouterr().err
     assert main(["evaluate", "labels", "--labels", labels[0], "--split", "test"]) == 2
     assert "expected questions of the split test, got none" in capsys.readouterr().err
 

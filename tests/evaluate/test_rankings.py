@@ -80,3 +80,10 @@ def test_judged_documents_that_nobody_can_find_count():
     assert (found["recall@1"], found["recall@5"], found["mrr"]) == (0.5, 0.5, 1.0)
     best = 2 + 1 / math.log2(3)
     assert found["ndcg@5"] == pytest.approx(1 / best, abs=1e-4)
+
+
+def test_a_question_without_an_answer_is_not_read(tiny_scorer):
+    queries = [Query("bare", "Who?", (), (A,)), Query("known", "Who?", ("Ann",), (A,))]
+    bare, known = downstream(tiny_scorer, queries, [(A,), (A,)])
+    assert (bare["seper"], bare["exact_match"]) == (None, None)
+    assert 0 <= known["seper"] <= 1

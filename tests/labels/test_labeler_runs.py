@@ -109,7 +109,8 @@ def test_labels_that_rows_of_others_do_not_hold_have_folders_of_their_own(words,
 
 @pytest.mark.parametrize("name", LABELERS)
 def test_who_needs_answers(name, tiny_scorer):
-    assert load_labeler(name, lambda: tiny_scorer).needs_answers == needs_answers(name)
+    assert load_labeler(name, lambda: tiny_scorer).needs_answers == needs_answers(name, by_question=True)
+    assert needs_answers("delta_seper")
 
 
 def test_soft_and_hard_labels_share_a_folder(words, tmp_path, capsys):

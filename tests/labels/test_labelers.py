@@ -101,7 +101,7 @@ def test_the_questions_gain_is_a_label_without_an_error(tiny_scorer):
     assert label_row(reread, "question_gain") == row
 
 
-def test_seper_gain_adds_a_quarter_of_the_questions_gain(tiny_scorer):
+def test_seper_gain_adds_half_of_the_questions_gain(tiny_scorer):
     labeler = DeltaSePerLabeler(tiny_scorer, "seper_gain")
     found = labeler.label(QUERY)
     ((bare, *rows),) = tiny_scorer.reader.responses([QUERY])
@@ -109,7 +109,7 @@ def test_seper_gain_adds_a_quarter_of_the_questions_gain(tiny_scorer):
         tiny_scorer.utilities([QUERY])[0], rows, found.labels, found.std_errors, strict=True
     ):
         gain = row.question_log_prob - bare.question_log_prob
-        assert label == pytest.approx(judged.combined.value + gain / 4, abs=1e-4)
+        assert label == pytest.approx(judged.combined.value + gain / 2, abs=1e-4)
         assert error == judged.combined.std_error == judged.std_error / 2
     assert found.baseline_error == found.baseline["std_error"] / 2 > 0
     reread = labeled_query(label_row(found, "seper_gain"), "seper_gain")

@@ -54,7 +54,8 @@ def test_seper_gain_is_the_label_to_train_on_where_it_is_known():
     def row(labeler, *gains, sets=()):
         passages = [
             {"passage_id": f"p{at}", "title": "", "text": "x", "delta_seper": 0.1 * at, "delta_seper_hard": 0.0,
-             "erag": 1.0, "seper_gain": gain, "std_error": 0.2, "std_error_hard": 0.0, "std_error_gain": 0.1}
+             "erag": 1.0, "seper_gain": gain, "delta_belief": gain,
+             "question_gain": gain, "std_error": 0.2, "std_error_hard": 0.0, "std_error_gain": 0.1}
             for at, gain in enumerate(gains)
         ]  # fmt: skip
         return {"labeler": labeler, "id": labeler, "question": "Who?", "answers": ["Ann"], "passages": passages,

@@ -413,7 +413,7 @@ def test_a_question_that_nobody_labelled_is_named(tiny_scorer, tmp_path, monkeyp
 def test_strict_stops_at_a_bad_row(label, tmp_path, capsys):
     source = write_rows(tmp_path / "data.jsonl", [*rows(1), {"question": "?"}])
     assert main(label(source, "out", "--strict", "true")) == 2
-    assert "data.jsonl, line 2: answers must be a text or a list" in capsys.readouterr().err
+    assert "data.jsonl, line 2: passages must be a text or a list" in capsys.readouterr().err
 
 
 def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path, capsys):

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from seper_reward.labels.summary import label_statistics
 from seper_reward.labels.targets import (
     by_marks,
     by_path,
+    gains,
     grade,
     informative,
     lists_to_learn,
@@ -29,10 +31,10 @@ def judged(labels, errors=None, ids="abcdefgh", baseline_error=0.0):
 def test_grade_by_hand():
     labels = [-1.0, -0.1, -0.09, 0.0, 0.09, 0.1, 0.39, 0.4, 0.69, 0.7, 1.0]  # thirds of [.1, 1]
     assert [grade(label, margin=0.1) for label in labels] == [-1, -1, 0, 0, 0, 1, 1, 2, 2, 3, 3]
-    assert [grade(label) for label in (-0.5, -0.49, 0.49, 0.5, 0.67, 0.84)] == [-1, 0, 0, 1, 2, 3]
+    assert [grade(label) for label in (-0.3, -0.29, 0.29, 0.3, 0.54, 0.77)] == [-1, 0, 0, 1, 2, 3]
     assert [grade(label, margin=0.0) for label in (-0.01, 0.0, 0.01)] == [-1, 0, 1]
     assert grade(1.4) == 3  # the difference to a passage that harms
-    assert grade(round(0.5 + 0.5 / 3, 6)) == 2  # as label rows have it
+    assert grade(round(0.3 + 0.7 / 3, 6)) == 2  # as label rows have it
 
 
 def test_pairs_by_hand():
@@ -65,9 +67,23 @@ def test_triplets_have_a_positive_that_helps():
 def test_split_by_help_leaves_the_doubtful_out():
     row = judged([0.12, 0.05, 0.9, -0.4, 0.0])
     assert split_by_help(row, margin=0.1) == ([2, 0], [4, 3])
-    assert split_by_help(row) == ([2], [0, 1, 4, 3])  # 0.5
+    assert split_by_help(row) == ([2], [0, 1, 4, 3])  # 0.3
     assert split_by_help(judged([0.05, -0.4])) == ([], [])
     assert split_by_help(judged([0.0, -0.4]), margin=0.0) == ([], [])
+
+
+def test_evidence_chooses_and_labels_order():
+    row = replace(judged([2.0, 1.5, 0.2, 3.0, 2.5]), evidence=(0.8, 0.1, -0.6, 0.4, 0.2))
+    # b and c have at most .8 - .5 and lower labels; e has a higher label
+    assert split_by_help(row, margin=0.5) == ([0], [1, 2])
+    assert [(good.id, bad.id, lead) for good, bad, lead in triplets(row, margin=0.5)] == [
+        ("a", "c", 1.8),
+        ("a", "b", 0.5),
+    ]
+    # thirds of [.5, 1]
+    assert gains(row, margin=0.5) == [2, 0, -1, 0, 0]
+    assert split_by_help(row.keep([2, 3, 0]), margin=0.4) == ([1, 2], [0])
+    assert label_statistics([row], 0.4)["share_helpful"] == 0.4
 
 
 def test_filters():

@@ -106,7 +106,8 @@ def test_the_page_of_labels_of_sets_shows_the_label_of_the_sets(labels, tmp_path
     for row in rows:
         row |= {"sets": [{"given": ["p1"], "passage_id": "p0", "shown": ["p1", "p0"], **measured}], "reader_calls": 7}
         for each in row["passages"]:
-            each |= {"seper_gain": each["delta_seper"] / 2, **{f"{name}_gain": value for name, value in error.items()}}
+            each |= {"seper_gain": each["delta_seper"] / 2, "delta_belief": 0.1, "question_gain": 0.2}
+            each |= {f"{name}_gain": value for name, value in error.items()}
     (labels / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_page(tmp_path / "page.html", labels)
     page = (tmp_path / "page.html").read_text()

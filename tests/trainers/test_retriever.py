@@ -26,7 +26,7 @@ from seper_reward.retrieval import DenseRetriever
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Passage, Query
-from tests.helpers import FindsThese, two_hops
+from tests.helpers import FindsThese, two_hops, write_rows
 from tests.tiny_models import make_two_encoders
 from trainers import retriever
 from trainers.models import load_encoder
@@ -178,9 +178,24 @@ def test_checkpoints_that_were_cut_off_are_passed_over(tmp_path):
     assert last_checkpoint(tmp_path / "none") is None
 
 
+def test_questions_without_answers_are_learned_from_as_well(settings, tmp_path):
+    source = Path(settings[settings.index("--input") + 1])
+    rows = list(read_lines(source))
+    for row in rows[::2]:
+        row["answers"] = []
+    settings[settings.index("--input") + 1] = str(write_rows(tmp_path / "mixed.jsonl", rows))
+    assert retriever.main([*settings, "--max_steps", "1", "--eval_strategy", "no"]) == 0
+    labels = list(read_lines(tmp_path / "run" / "labels.jsonl"))
+    kinds = {bool(row["answers"]): set(row["passages"][0]) & {"delta_seper", "question_gain"} for row in labels}
+    assert kinds == {False: {"question_gain"}, True: {"delta_seper", "question_gain"}}
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert 0 <= results["after"]["seper@1"] <= 1
+
+
 def test_the_label_of_delta_seper_is_a_setting(tiny_scorer):
     hard = run.labeler_for(retriever.RetrieverConfig(label="delta_seper_hard"), tiny_scorer)
-    assert (hard.name, hard.fingerprint) == ("delta_seper_hard", tiny_scorer.fingerprint)
+    assert hard.name == "delta_seper_hard"
+    assert hard.fingerprint == {**tiny_scorer.fingerprint, "question_weight": 0.5}
     config = retriever.RetrieverConfig(label="delta_seper_hard", sets="conditional", learn_from="paths")
     assert run.labeler_for(config, tiny_scorer).fingerprint["label"] == "delta_seper_hard"
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from seper_reward.data.inputs import Needs, load_input
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import clusters, shared_keys, split_by_rank, split_of, spread
+from seper_reward.labels.labelers import needs_answers
 from seper_reward.labels.provenance import query_key
 from seper_reward.options import (
     FormatOptions,
@@ -35,16 +36,17 @@ class Questions(NamedTuple):
 
 def read_questions(config: RankingConfig) -> Questions:
     """Read the questions, and split them."""
-    queries, corpus = read_source(config.input, config.corpus, config)
+    needed = needs_answers(config.labeler, by_question=not (config.engine or config.set_options))
+    queries, corpus = read_source(config.input, config.corpus, config, answers_needed=needed)
     return questions_by_split(spread(queries, config.limit), corpus, config)
 
 
 def read_source(
-    source: str, corpus: str | None, config: FormatOptions
+    source: str, corpus: str | None, config: FormatOptions, *, answers_needed: bool = True
 ) -> tuple[Sequence[Query], dict[str, Passage] | None]:
     """Read questions, also bundled ones, and a corpus; report unusable rows on standard error."""
     options = pick(InputOptions, config, input=str(OURS.get(source, source)), corpus=corpus)
-    found = load_input(options, Needs(corpus=True))
+    found = load_input(options, Needs(answers=answers_needed, corpus=True))
     if found.rejected:
         first = found.rejected[0]
         print(f"{plural(len(found.rejected), 'row')} cannot be used; {first.where}: {first.reason}", file=sys.stderr)

@@ -128,6 +128,11 @@ def judgment_options(named: Named) -> JudgmentOptions:
     return JudgmentOptions.preset(named.options["preset"], cast(Method, named.kind), **changes)
 
 
-def needs_answers(name: str) -> bool:
-    """Return whether the labeler of this name needs gold answers; a reranker in a folder needs none."""
-    return LABELERS.get(parse_labeler(name).labeler, CrossEncoderLabeler).needs_answers
+def needs_answers(name: str, *, by_question: bool = False) -> bool:
+    """Return whether the labeler of this name needs gold answers; a reranker in a folder needs none.
+
+    With ``by_question``, ΔSePer needs none, since the question's likelihood labels the other questions. No server
+    returns it, and there are no such labels of sets.
+    """
+    labeler = LABELERS.get(parse_labeler(name).labeler, CrossEncoderLabeler)
+    return labeler.needs_answers and not (by_question and labeler is DeltaSePerLabeler)

@@ -1,27 +1,45 @@
 """ΔSePer as a label (SePer, arXiv:2503.01478, eq. 11)."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from seper_reward.estimators.utility import utility
+from seper_reward.estimators.utility import QUESTION_WEIGHT, utility
 from seper_reward.labels.labelers.base import ReaderLabeler
 from seper_reward.labels.rows import (
     DELTA_SEPER,
+    QUESTION_GAIN,
     SUFFIXES,
     baseline_error,
     belief_fields,
     utility_fields,
 )
 from seper_reward.options import check_choice
+from seper_reward.runtime.messages import say_once
 from seper_reward.scorer import SePerScorer
-from seper_reward.types import Asked, Belief, Estimate, UnscorableError
+from seper_reward.types import (
+    Asked,
+    Belief,
+    Estimate,
+    LabeledQuery,
+    Query,
+    Responses,
+    UnscorableError,
+    attempt,
+    unwrap,
+)
 
-_OF_QUESTION = ("seper_gain", "question_gain")  # labels that need the likelihood of the question
+_OF_QUESTION = ("seper_gain", QUESTION_GAIN)  # labels that need the likelihood of the question
+_NO_LIKELIHOOD = (
+    "needs the likelihood of the question, but the prompt asks it before the passages, or the reader's tokenizer is "
+    "slow"
+)
 
 
 class DeltaSePerLabeler(ReaderLabeler[Belief]):
     """Labels a passage by the change of the reader's belief in the gold answer, by the number of ``SUFFIXES`` named.
 
-    Raises ``ValueError`` if there is no such label, or the scorer cannot compute the likelihood that it needs.
+    A question without a gold answer has only ``question_gain``, the change of the question's likelihood. Raises
+    ``ValueError`` if there is no such label, or the scorer cannot compute the likelihood that it needs.
     """
 
     samples = True
@@ -36,12 +54,35 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         if label in _OF_QUESTION and scorer.sampler.backend == "engine":
             raise ValueError(f"{label} needs the probability of the question: use a reader or vLLM in this process")
         self.name, self.scorer = label, scorer
+        self.needs_answers = scorer.sampler.backend == "engine"
+        self._told = False  # that there are questions without answers
 
     @property
     def fingerprint(self) -> dict[str, object]:
         """Everything that affects a label; equal for soft and hard labels, since the same rows have both."""
         own = {"labeler": self.name} if self.name in ("delta_belief", *_OF_QUESTION) else {}
-        return {**self.scorer.fingerprint, **own}
+        return {**self.scorer.fingerprint, "question_weight": QUESTION_WEIGHT, **own}
+
+    def label_batch(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        """Label several queries in one batch; those without a gold answer are another one, by ``question_gain``."""
+        answered = iter(super().label_batch([query for query in queries if query.answers]))
+        others = iter(self._without_answers([query for query in queries if not query.answers]))
+        return [next(answered if query.answers else others) for query in queries]
+
+    def _without_answers(self, queries: Sequence[Query]) -> list[LabeledQuery | UnscorableError]:
+        if not queries:
+            return []
+        if not self._told:
+            self._told = True
+            columns = f" with the other columns {', '.join(queries[0].metadata)}" if queries[0].metadata else ""
+            say_once(
+                f"questions without gold answers, such as id={queries[0].id!r}{columns}, have {QUESTION_GAIN} as "
+                "their only label: it orders passages by how likely they make the question, whether or not they hold "
+                "the answer"
+            )
+        # the likelihood of the question is read with the prompt, whatever the response
+        sampled = self.scorer.with_sampling(num_samples=1, max_new_tokens=1).responses(queries)
+        return [attempt(partial(_by_question, *pair)) for pair in zip(queries, sampled, strict=True)]
 
     def read(self, asked: Sequence[Asked], batch_size: int) -> list[list[Belief] | UnscorableError]:
         """Measure the beliefs of several questions; a batch is sampled together and judged in one call."""
@@ -60,10 +101,7 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
             "question_gain": None if likelier is None else Estimate(likelier, 0.0, likelier, likelier),
         }[self.name]
         if gain is None and self.name in _OF_QUESTION:
-            raise UnscorableError(
-                f"{self.name} needs the likelihood of the question, but the prompt asks it before the passages, or "
-                "the reader's tokenizer is slow; use delta_seper"
-            )
+            raise UnscorableError(f"{self.name} {_NO_LIKELIHOOD}; use delta_seper")
         if gain is None:
             raise UnscorableError(
                 f"{self.name} needs the likelihood of the answer, which the reader did not return; use delta_seper"
@@ -88,3 +126,20 @@ class DeltaSePerLabeler(ReaderLabeler[Belief]):
         names = ("text", "count", "weight", "support")
         responses = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         return {"seper": reading.seper, "seper_hard": reading.seper_hard, "responses": responses}
+
+
+def _by_question(query: Query, sampled: Sequence[Responses] | UnscorableError) -> LabeledQuery:
+    """Return the labels of a question without a gold answer."""
+    baseline, *others = (each.question_log_prob for each in unwrap(sampled))
+    if baseline is None or None in others:
+        raise UnscorableError(f"a question without gold answers {_NO_LIKELIHOOD}; give answers")
+    gains = tuple(each - baseline for each in others if each is not None)
+    return LabeledQuery(
+        query,
+        labels=gains,
+        std_errors=(0.0,) * len(gains),
+        baseline={"question_log_prob": baseline},
+        details=tuple(
+            {"question_log_prob": each, QUESTION_GAIN: gain} for each, gain in zip(others, gains, strict=True)
+        ),
+    )

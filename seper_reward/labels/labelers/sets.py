@@ -23,7 +23,7 @@ class SetLabeler(PassageLabeler):
     def __init__(self, singles: ReaderLabeler[object], options: SetOptions) -> None:
         self.singles, self.options = singles, options
         self.name, self.scorer = singles.name, singles.scorer
-        self.samples, self.needs_answers = singles.samples, singles.needs_answers
+        self.samples = singles.samples
 
     @property
     def fingerprint(self) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Which labels train the better retriever, with the same questions, candidates, reader, budget and seeds?
 
-    python -m tests.benchmarks.experiments.compare_labelers --config FILE   # compare-popqa-gain.yaml in configs/
+    python -m tests.benchmarks.experiments.compare_labelers --config FILE
 
 First prints what each kind of label chooses (choices.md; `--table_only true` ends there). Then trains one retriever
 per labeler and seed with `trainers.retriever`'s settings, measures all of them and the untrained one on the held-out
@@ -21,7 +21,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
 
 from seper_reward.data.marks import is_relevant
-from seper_reward.data.splits import spread
+from seper_reward.data.splits import split_of, spread
 from seper_reward.labels.labelers import parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES
 from seper_reward.options import Count, pick, setting
@@ -33,7 +33,7 @@ from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parser import parse_options
 from seper_reward.statistics import Statistic, rounded
-from seper_reward.types import LabeledQuery, Query
+from seper_reward.types import LabeledQuery, Passage, Query
 from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
 from trainers.models import load_encoder
 from trainers.options import RetrieverConfig
@@ -78,6 +78,11 @@ class CompareConfig(RetrieverConfig):
     )
     marked: int | None = setting(None, "Only questions with this many passages marked as relevant (default: all).")
     yes_no: bool = setting(True, "Whether questions whose answer is yes or no are used.")
+    half: Literal["first", "second"] | None = setting(
+        None,
+        "Half of the questions, by SHA-1 of their ids, to train on; the other half is tested, except questions with "
+        "the field train_only, which are trained on as well (default: the splits of test_share).",
+    )
     known_aliases: Literal["all", "last"] = setting(
         "all",
         "Aliases of the answers that labels know: all, or only the last one, as if one answer string was known; test "
@@ -139,8 +144,22 @@ def read_questions(config: CompareConfig) -> Questions:
         queries = [query for query in queries if sum(map(is_relevant, query.passages)) == config.marked]
     if not config.yes_no:
         queries = [query for query in queries if {"yes", "no"}.isdisjoint(map(str.lower, query.answers))]
-    questions = questions_by_split(spread(queries, config.limit), corpus, config)
+    if config.half is None:
+        questions = questions_by_split(spread(queries, config.limit), corpus, config)
+    else:
+        questions = halves(spread(queries, config.limit), corpus or {}, config.half)
     return questions._replace(train=as_known(questions.train, config), dev=as_known(questions.dev, config))
+
+
+def halves(queries: Sequence[Query], corpus: Mapping[str, Passage], half: str) -> Questions:
+    """Return one half of the questions to train on and the other one to test on; those of ``train_only`` train."""
+    name = "train" if half == "first" else "test"
+    train = [
+        bool(query.metadata.get("train_only")) or split_of(query.id, test_share=0.5, dev_share=0.0) == name
+        for query in queries
+    ]
+    own = [query for query, taught in zip(queries, train, strict=True) if taught]
+    return Questions(corpus, own, [], [query for query, taught in zip(queries, train, strict=True) if not taught])
 
 
 def as_known(queries: Sequence[Query], config: CompareConfig) -> list[Query]:

@@ -18,6 +18,7 @@ from tests.benchmarks.experiments.compare_labelers import (
     aggregate,
     as_ranked,
     best,
+    halves,
     leads,
     rank_for_test,
     read_questions,
@@ -98,6 +99,18 @@ def test_labels_may_know_one_alias_only(tmp_path):
     config = CompareConfig(input=str(write_rows(tmp_path / "questions.jsonl", rows)), yes_no=False)
     last = [query.answers for split in read_questions(replace(config, known_aliases="last"))[1:] for query in split]
     assert last == [("Mrs Lee",), ("Bob",), ("Ann", "Mrs Lee")]  # the test question keeps all
+
+
+def test_each_question_is_tested_after_training_on_the_other_half():
+    queries = [Query(f"q{number}", "Who?", ("Ann",), metadata={"train_only": number < 5}) for number in range(40)]
+    first, second = (halves(queries, {}, half) for half in ("first", "second"))
+    tested = [query.id for questions in (first, second) for query in questions.test]
+    assert sorted(tested) == sorted(query.id for query in queries[5:])
+    for questions in (first, second):
+        assert {*queries[:5]} <= {*questions.train}
+        assert len(questions.train) + len(questions.test) == 40
+        assert len(questions.test) > 10
+        assert not questions.dev
 
 
 def test_retrievers_that_learned_hops_retrieve_in_hops_and_others_do_both(tiny_encoder, tmp_path):

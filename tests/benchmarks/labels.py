@@ -1,0 +1,178 @@
+"""What docs/results.md shows of labels: scores of the retriever, candidates for a label, and the tables.
+
+python -m tests.benchmarks.labels score ../shared/data/qa/popqa.jsonl.gz runs/marks/popqa.jsonl
+python -m tests.benchmarks.labels candidates runs/marks/embedded-dev/hard_*
+python -m tests.benchmarks.labels positives runs/marks/embedded-dev/*
+python -m tests.benchmarks.labels table runs/marks/embedded-test.json
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from seper_reward.data.marks import relevance_of
+from seper_reward.data.rows import read_valid_rows
+from seper_reward.evaluate.labels import area, of_best
+from seper_reward.labels.rows import DELTA_SEPER, evidence_of, labeled_queries, read_label_rows
+from seper_reward.labels.targets import GRADES, grade
+from seper_reward.reports.tables import cell, markdown_table
+from seper_reward.runtime.json_files import read_json, write_lines
+from seper_reward.statistics import Statistic
+from seper_reward.types import LabeledQuery
+
+_WEIGHTS = (0.1, 0.25, 0.35, 0.5, 0.75, 1.0)
+_MARGINS = (0.2, 0.3, 0.4, 0.5)
+_TOKENS = 128  # of a passage, as in the hard candidates
+Label = Callable[[Mapping[str, np.ndarray]], np.ndarray]
+
+
+def candidates() -> dict[str, Label]:
+    """Return candidates for a label: functions of the belief b, ΔSePer d, gain q, SePer s and log-probability a."""
+    return {
+        "delta_belief": lambda row: row["b"],
+        "question_gain": lambda row: row["q"],
+        **{f"delta_belief + {w:g} gain": lambda row, w=w: row["b"] + w * row["q"] for w in _WEIGHTS},
+        **{f"delta_seper + {w:g} gain": lambda row, w=w: row["d"] + w * row["q"] for w in (0.25, 0.5)},
+        "log(SePer + .01) + 2 gain": lambda row: np.log(row["s"] + 0.01) + 2 * row["q"],
+        **{
+            f"(log(SePer + .03) + log p(answer)) / 2 + {w:g} gain": lambda row, w=w: (
+                (np.log(row["s"] + 0.03) + row["a"]) / 2 + w * row["q"]
+            )
+            for w in (1, 2)
+        },
+        "(1.05 + delta_belief) · exp(gain / 2)": lambda row: (1.05 + row["b"]) * np.exp(row["q"] / 2),
+        "evidence: delta_belief · exp((gain - best gain) / 2)": lambda row: (
+            row["b"] * np.exp((row["q"] - row["q"].max()) / 2)
+        ),
+        "delta_belief + .5 tanh(gain - mean gain)": lambda row: row["b"] + 0.5 * np.tanh(row["q"] - row["q"].mean()),
+        "delta_belief + .5 gain / range of gains": lambda row: row["b"] + 0.5 * row["q"] / max(np.ptp(row["q"]), 0.3),
+        "delta_belief + posterior of 2 gain": lambda row: row["b"] + _softmax(2 * row["q"]),
+    }
+
+
+def choices() -> dict[str, Label]:
+    """Return numbers by which positives can be chosen, the former and today's."""
+    return {
+        "delta_seper": lambda row: row["d"],
+        "delta_belief": lambda row: row["b"],
+        "delta_belief + .25 gain (before)": lambda row: row["b"] + 0.25 * row["q"],
+        "delta_belief · exp((gain - best gain) / 4)": lambda row: row["b"] * np.exp((row["q"] - row["q"].max()) / 4),
+        "evidence of seper_gain": lambda row: row["e"],
+        "delta_belief · exp(gain - best gain)": lambda row: row["b"] * np.exp(row["q"] - row["q"].max()),
+        "evidence of question_gain": lambda row: _softmax(2 * row["q"]),
+    }
+
+
+def rows_of(folder: str) -> list[tuple[dict[str, np.ndarray], list[bool]]]:
+    """Return the columns and the marks of the questions in a folder of labels."""
+
+    def columns(row: LabeledQuery) -> dict[str, np.ndarray]:
+        names = {"b": "delta_belief", "d": DELTA_SEPER, "q": "question_gain", "s": "seper", "a": "answer_log_prob"}
+        found = {key: np.array([each[name] for each in row.details]) for key, name in names.items()}
+        return {**found, "e": np.array(evidence_of(row.details, "seper_gain"))}
+
+    return [(columns(row), relevance_of(row.query)) for row in labeled_queries(read_label_rows(folder), DELTA_SEPER)]
+
+
+def candidates_table(folders: Sequence[str]) -> str:
+    """Return AUC within a question / share of best passages that are relevant, by candidate and folder."""
+    sets = [rows_of(folder) for folder in folders]
+    lines = []
+    for name, label in candidates().items():
+        areas = [np.nanmean([area(label(row), marks) for row, marks in rows]) for rows in sets]
+        best = [np.mean([of_best(label(row), marks) for row, marks in rows if any(marks)]) for rows in sets]
+        cells = [f"{one:.3f} / {other:.3f}" for one, other in zip(areas, best, strict=True)]
+        lines.append([name, *cells, f"{np.mean(areas):.3f} / {np.mean(best):.3f}"])
+    return markdown_table(
+        ["candidate", *(f"{Path(each).name} ({len(rows)})" for each, rows in zip(folders, sets, strict=True)), "mean"],
+        lines,
+    )
+
+
+def positives_table(folders: Sequence[str]) -> str:
+    """Return precision / recall of positives / share of other passages of the highest grade, means over folders."""
+    sets = [rows_of(folder) for folder in folders]
+    lines = []
+    for name, label in choices().items():
+        cells = []
+        for margin in _MARGINS:
+            found = [_counts([(label(row), marks) for row, marks in rows], margin) for rows in sets]
+            cells.append(" / ".join(f"{np.nanmean(column):.3f}" for column in zip(*found, strict=True)))
+        lines.append([name, *cells])
+    return markdown_table(["precision / recall / others of grade 3", *(f"from {each:g}" for each in _MARGINS)], lines)
+
+
+def agreement_table(path: str, *shown: str) -> str:
+    """Return a table from the JSON file of ``evaluate labels``; of the measures ``shown`` it has no leads."""
+    found = read_json(Path(path))
+    folders, means = found["folders"], found["means"]
+    names = [name for name in shown or means["measures"] if name in means["measures"]]
+    parts = {"within": "AUC", "best": "best"} | ({"seper": "SePer"} if "seper" in means["measures"][names[0]] else {})
+    lines = [
+        [
+            f"**`{name}`**" if name == means["against"] else name,
+            *(" / ".join(cell(own["measures"][name][part]["value"]) for part in parts) for own in folders.values()),
+            *(str(Statistic(**means["measures"][name][part])) for part in parts),
+            *(str(Statistic(**means["leads"][name][part])) if name in means["leads"] else "" for part in parts),
+        ]
+        for name in sorted(names, key=lambda name: -means["measures"][name]["within"]["value"])
+    ]
+    sets = [f"{name} (n={own['questions']})" for name, own in folders.items()]
+    header = ["measure", *sets, *(f"mean {part}" for part in parts.values())]
+    leads = [f"lead in {part}" for part in parts.values()]
+    if shown:
+        return markdown_table(header, [line[: len(header)] for line in lines])
+    return markdown_table([*header, *leads], lines)
+
+
+def score(source: str, output: str) -> str:
+    """Write the rows of a file with the retriever's cosine of question and passage, all-MiniLM-L6-v2, untrained."""
+    from seper_reward.retrieval.embeddings import Embedder
+    from trainers.models import load_encoder
+
+    embedder = Embedder(load_encoder("embedded", _TOKENS))
+    rows = [dict(row) for _, row in read_valid_rows(source)]
+    for row in rows:
+        texts = [f"{each.get('title', '')} {each['text']}".strip() for each in row["passages"]]
+        cosines = embedder.passages(texts) @ embedder.questions([row["question"]])[0]
+        row["passages"] = [
+            {**each, "cosine": round(float(cosine), 6)} for each, cosine in zip(row["passages"], cosines, strict=True)
+        ]
+    Path(output).parent.mkdir(parents=True, exist_ok=True)
+    write_lines(Path(output), rows)
+    return f"{output}: {len(rows)} questions"
+
+
+def _counts(rows: Sequence[tuple[np.ndarray, Sequence[bool]]], margin: float) -> tuple[float, float, float]:
+    pairs = [(value, mark) for values, marks in rows for value, mark in zip(values, marks, strict=True)]
+    chosen = [mark for value, mark in pairs if value >= margin]
+    highest = [grade(value, margin) == GRADES for value, mark in pairs if not mark]
+    precision = sum(chosen) / len(chosen) if chosen else math.nan
+    return precision, sum(chosen) / sum(mark for _, mark in pairs), sum(highest) / len(highest)
+
+
+def _softmax(values: np.ndarray) -> np.ndarray:
+    weights: np.ndarray = np.exp(values - values.max())
+    return weights / weights.sum()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print what the first word names."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("act", choices=["score", "candidates", "positives", "table"])
+    made.add_argument("paths", nargs="+")
+    words = made.parse_args(argv)
+    acts = {
+        "score": lambda paths: score(*paths),
+        "candidates": candidates_table,
+        "positives": positives_table,
+        "table": lambda paths: agreement_table(*paths),
+    }
+    print(acts[words.act](words.paths))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Questions without gold answers: their label, next to others in one file, in exports, reports and trainers."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from seper_reward import load_labels
+from seper_reward.cli import main
+from seper_reward.labels.dataset import Labeler
+from seper_reward.labels.labelers import DeltaSePerLabeler
+from seper_reward.labels.rows import evidence_of, label_row, labeled_queries, labeled_query, recommended_label
+from seper_reward.options import LabelOptions
+from seper_reward.runtime.json_files import read_json, read_lines
+from seper_reward.types import Passage, Query
+from tests.helpers import write_rows
+from tests.tiny_models import lane_rows
+
+KNOWN = Query(
+    "known", "Who built the mill?", ("Ann Lee",), (Passage("Ann Lee built it.", id="a"), Passage("Sheep.", id="b"))
+)
+BARE = replace(KNOWN, id="bare", answers=())
+
+
+def test_evidence_by_hand():
+    passages = [{"delta_belief": b, "question_gain": q} for b, q in ((0.4, 1.0), (0.9, 3.0), (-0.5, -1.0))]
+    # the likelihood of the question over that with the best passage, to the power 1/2
+    assert evidence_of(passages, "seper_gain") == pytest.approx((0.4 * math.exp(-1), 0.9, -0.5 * math.exp(-2)))
+    total = 1 + math.exp(-4) + math.exp(-8)
+    assert evidence_of(passages, "question_gain") == pytest.approx(
+        (math.exp(-4) / total, 1 / total, math.exp(-8) / total)
+    )
+    assert evidence_of(passages, "delta_belief") == ()
+
+
+def test_the_label_is_the_gain_of_the_question(tiny_scorer, capsys):
+    bare, known = DeltaSePerLabeler(tiny_scorer).label_batch([BARE, KNOWN])
+    # the likelihood of a question does not depend on its answer
+    assert bare.labels == pytest.approx([each["question_gain"] for each in known.details], abs=1e-5)
+    assert bare.std_errors == (0.0, 0.0)
+    assert bare.baseline["question_log_prob"] == pytest.approx(known.baseline["question_log_prob"], abs=1e-5)
+    assert capsys.readouterr().err.count("such as id='bare', have question_gain as their only label") == 1
+    rows = [label_row(each, "delta_seper") for each in (bare, known)]
+    assert "delta_seper" not in rows[0]["passages"][0]
+    assert labeled_query(rows[0], "delta_belief").labels == pytest.approx(bare.labels, abs=1e-6)
+    # a mixed file has the label of its rows with answers
+    assert recommended_label(rows) == "seper_gain"
+    assert recommended_label(rows[:1]) == "question_gain"
+    read = labeled_queries({"1": rows[0], "2": rows[1]})
+    assert read[1].labels == tuple(each["seper_gain"] for each in rows[1]["passages"])
+    assert sum(read[0].evidence) == pytest.approx(1.0)
+
+
+@pytest.fixture
+def words(tiny_reader, tiny_entailment, tmp_path):
+    """Arguments that label six questions, three of which have no answer, into a folder."""
+    rows = lane_rows()[:6]
+    for row in rows[::2]:
+        row["answers"] = []
+    source = write_rows(tmp_path / "lanes.jsonl", rows)
+    options = "--prompt brief --num_samples 3 --max_new_tokens 4 --dtype float32 --device cpu"
+    models = ["--reader", str(tiny_reader), "--judge", str(tiny_entailment)]
+    return ["label", "--input", str(source), *models, *options.split(), "--output_dir", str(tmp_path / "out")]
+
+
+def test_a_mixed_file_is_labelled_exported_and_reported(words, tmp_path, capsys):
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("have question_gain as their only label") == 1
+    assert "without gold answers, labelled by question_gain: 3 questions" in shown.out
+    assert "0 rows rejected" in shown.out
+    assert "exports and trainers learn from seper_gain" in shown.out
+    folder = tmp_path / "out"
+    summary = read_json(folder / "summary.json")
+    assert (summary["questions"], summary["without_answers"], summary["placebo"]["questions"]) == (6, 3, 3)
+    lists = load_labels(folder).to_dataset("lists").to_list()
+    rows = list(read_lines(folder / "labels.jsonl"))
+    names = ["question_gain", "seper_gain"] * 3
+    assert [each["labels"] for each in lists] == [
+        [passage[name] for passage in row["passages"]] for row, name in zip(rows, names, strict=True)
+    ]
+    assert main(["export", "--labels", str(folder), "--format", "trec", "--output", str(tmp_path / "qrels")]) == 0
+    assert len((tmp_path / "qrels").read_text().splitlines()) == sum(len(row["passages"]) for row in rows)
+    assert main(["report", "--labels", str(folder), "--output", str(tmp_path / "page.html")]) == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "on this page, since they have no gold answers: 3 questions, labelled by question_gain" in page
+
+
+def test_a_file_without_answers(words, tmp_path, capsys):
+    source = write_rows(tmp_path / "bare.jsonl", [{**row, "answers": None, "reply": "Ida"} for row in lane_rows()[:3]])
+    words[2] = str(source)
+    assert main(words) == 0
+    # a misspelt name shows
+    assert "such as id='q0' with the other columns reply, have question_gain as" in capsys.readouterr().err
+    assert main(["report", "--labels", str(tmp_path / "out"), "--output", str(tmp_path / "page.html")]) == 0
+    assert "question gain" in (tmp_path / "page.html").read_text()
+    assert "question_gain from" in repr(load_labels(tmp_path / "out"))
+    capsys.readouterr()
+    assert main(["report", "--labels", str(tmp_path / "out"), "--output", str(tmp_path / "one.svg")]) == 2
+    assert "no question has a gold answer, so there is no belief" in capsys.readouterr().err
+    # labels of sets need answers
+    assert main([*words[:-1], str(tmp_path / "sets"), "--sets", "conditional"]) == 2
+    assert "answers must be a text or a list with at least one text" in capsys.readouterr().err
+
+
+def test_batches_of_a_data_engine(tiny_reader, tiny_entailment):
+    options = LabelOptions(
+        reader=str(tiny_reader), judge=str(tiny_entailment), prompt="brief", num_samples=3, max_new_tokens=4
+    )
+    batch = {"question": ["Who?", "Who?"], "passages": [["Ida.", "Sheep."]] * 2, "answers": [[], ["Ida"]]}
+    found = Labeler(options)(batch)
+    assert found["label_error"] == ["", ""]
+    assert [len(each) for each in found["labels"]] == [2, 2]
+    assert '"question_gain"' in found["label_row"][0]
+    assert '"delta_seper"' not in found["label_row"][0]
