@@ -15,7 +15,9 @@ from transformers import Trainer
 
 from seper_reward.cli import main
 from seper_reward.labels.labelers import LABELERS
-from tests.helpers import in_forks, launch, write_rows
+from seper_reward.reward.reward import SePerReward
+from tests.helpers import in_forks, launch, on_two_ranks, write_rows
+from tests.serving.helpers import ServerThread
 from tests.test_recipes import CONFIGS, launched
 from tests.tiny_models import lane_rows
 
@@ -59,6 +61,7 @@ REFUSED = {
     **{("train entailment", how): ONE_PROCESS for how in LAUNCHES},
     **{(f"train {name}", "fsdp"): "FSDP shards the weights" for name in ("retriever", "reranker")},
     **{(f"train {name}", "zero3"): "ZeRO-3 shards the weights" for name in ("retriever", "reranker")},
+    **{(f"train policy --reader {name}", "fsdp"): "set --reader separate" for name in ("policy-base", "policy")},
 }
 #: Accelerate ignores DeepSpeed on a CPU; reading with ZeRO-3 is tested in tests/reward/test_sharding.py.
 ON_A_GPU = {(name, "zero3") for name in COMMANDS if name.startswith(("train sft", "train policy"))}
@@ -92,6 +95,7 @@ def environment(how):
     """Return the variables that ``accelerate launch`` sets by a file of ours."""
     words = ["--config_file", CONFIGS / "accelerate" / f"{how}.yaml", "--num_processes", "2", "-m", "seper_reward"]
     arguments = launched(words)
+    arguments.deepspeed_fields_from_accelerate_config = ""  # they only name settings in an error
     made = prepare_deepspeed_cmd_env(arguments)[1] if arguments.use_deepspeed else prepare_multi_gpu_env(arguments)
     return {name: value for name, value in made.items() if name.startswith(("ACCELERATE_", "FSDP_"))}
 
@@ -167,3 +171,17 @@ def test_two_processes_do_what_one_does(name, how, places, alone, tmp_path):
     expected = alone(name)
     assert expected
     assert outcome(tmp_path / "two") == expected
+
+
+def test_ranks_ask_one_server(tiny_scorer, tmp_path):
+    columns = {"question": ["Who?"] * 3, "answers": [["Ida"]] * 3, "passages": [["Ida."], ["Fog."], []]}
+    expected = SePerReward(tiny_scorer, answer_weight=0.0)(completions=None, **columns)
+    with ServerThread(tiny_scorer) as server:
+
+        def rank(number):
+            own = {name: values[: 3 - number] for name, values in columns.items()}
+            return SePerReward(server.url, answer_weight=0.0)(completions=None, **own)
+
+        first, second = on_two_ranks(rank, tmp_path)
+    assert first == pytest.approx(expected, abs=1e-5)
+    assert second == pytest.approx(expected[:2], abs=1e-5)

@@ -141,7 +141,8 @@ class ContrastivePerplexity(SelectiveContext):
 class LongLLMLingua:
     """Keeps the passages from which the reader best guesses the question (arXiv:2310.06839), a share of their tokens.
 
-    This is the coarse, question-aware step; ``ContrastivePerplexity`` is the fine one. A passage's score is the mean log-probability, after it, of the question and of a sentence that the documents answer it.
+    This is the coarse, question-aware step; ``ContrastivePerplexity`` is the fine one. A passage's score is the mean
+    log-probability, after it, of the question and of a sentence that the documents answer it.
     """
 
     def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
