@@ -59,6 +59,9 @@ COMMANDS = {
 ONE_PROCESS = "runs in one process"
 REFUSED = {
     **{("train entailment", how): ONE_PROCESS for how in LAUNCHES},
+    **{
+        ("label --labeler item", how): "no question could be labelled" for how in LAUNCHES
+    },  # a random reader's replies
     **{(f"train {name}", "fsdp"): "FSDP shards the weights" for name in ("retriever", "reranker")},
     **{(f"train {name}", "zero3"): "ZeRO-3 shards the weights" for name in ("retriever", "reranker")},
     **{(f"train policy --reader {name}", "fsdp"): "set --reader separate" for name in ("policy-base", "policy")},
