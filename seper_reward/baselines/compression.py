@@ -88,12 +88,13 @@ class SelectiveContext:
     def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
         _check_keep(keep)
         if not reader.sampler.tokenizer.is_fast:
-            raise ValueError("selective_context drops words, which needs a fast tokenizer; use longllmlingua")
+            raise ValueError("this compression drops words, which needs a fast tokenizer; use longllmlingua")
         self._reader, self._keep = reader, keep
 
     def compress(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """Return the remaining passages in order; the question is not used."""
-        scored = [self._words(self._reader.prompts.as_data(passage.text)) for passage in passages]
+        """Return the remaining passages in order."""
+        asked, *texts = map(self._reader.prompts.as_data, [question, *(passage.text for passage in passages)])
+        scored = [self._words(asked, text) for text in texts]
         kept = set(above_percentile([score for row in scored for _, score in row], self._keep))
         left: list[Passage] = []
         place = 0
@@ -104,26 +105,44 @@ class SelectiveContext:
                 left.append(replace(passage, text=" ".join(words)))
         return tuple(left)
 
-    def _words(self, text: str) -> list[tuple[str, float]]:
-        """Return the words of a text with their self-information."""
-        tokenizer = self._reader.sampler.tokenizer
-        sentences = split_sentences(text)
-        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # context of the first token
-        log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
+    def _words(self, question: str, text: str) -> list[tuple[str, float]]:
+        """Return the words of a text with the means of their tokens' scores."""
+        tokenizer, sentences = self._reader.sampler.tokenizer, split_sentences(text)
         found: list[tuple[str, float]] = []
-        for sentence, row in zip(sentences, log_probs, strict=True):
+        for sentence, row in zip(sentences, self._scores(question, sentences), strict=True):
             words = list(re.finditer(r"\S+", sentence))
             offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-            scores = span_means([word.span() for word in words], offsets, [-value for value in row])
+            scores = span_means([word.span() for word in words], offsets, row)
             found += zip([word[0] for word in words], scores, strict=True)
         return found
+
+    def _scores(self, question: str, sentences: Sequence[str]) -> list[list[float]]:
+        """Return the self-information of each token of sentences; the question is not used."""
+        tokenizer = self._reader.sampler.tokenizer
+        start = tokenizer.bos_token or tokenizer.eos_token or "\n"  # context of the first token
+        log_probs = token_log_probs(self._reader, [start] * len(sentences), sentences)
+        return [[-value for value in row] for row in log_probs]
+
+
+class ContrastivePerplexity(SelectiveContext):
+    """Drops words that the question makes no likelier, the fine step of LongLLMLingua (arXiv:2310.06839, eq. 3).
+
+    A token's score is its log-probability after the question and the sentence so far, less that without the question.
+    The paper drops tokens instead of words, fewer of passages with a high rank, after its coarse step, and restores
+    dropped parts of the answer.
+    """
+
+    def _scores(self, question: str, sentences: Sequence[str]) -> list[list[float]]:
+        informed = token_log_probs(self._reader, [f"{question}\n"] * len(sentences), sentences)
+        alone = super()._scores(question, sentences)
+        return [[one + other for one, other in zip(*rows, strict=True)] for rows in zip(informed, alone, strict=True)]
 
 
 class LongLLMLingua:
     """Keeps the passages from which the reader best guesses the question (arXiv:2310.06839), a share of their tokens.
 
-    This is the coarse, question-aware step, without the token-wise step that follows in the paper. A passage's score
-    is the mean log-probability, after it, of the question and of a sentence that the documents answer it.
+    This is the coarse, question-aware step; ``ContrastivePerplexity`` is the fine one. A passage's score is the mean
+    log-probability, after it, of the question and of a sentence that the documents answer it.
     """
 
     def __init__(self, reader: PromptedReader, keep: float = 0.5) -> None:
@@ -145,6 +164,7 @@ class LongLLMLingua:
 COMPRESSORS: Mapping[str, Callable[[PromptedReader, float], Compressor]] = {
     "selective_context": SelectiveContext,
     "longllmlingua": LongLLMLingua,
+    "contrastive_perplexity": ContrastivePerplexity,
 }
 
 

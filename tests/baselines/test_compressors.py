@@ -77,12 +77,14 @@ def test_token_log_probs_are_those_of_a_plain_call(tiny_scorer):
         token_log_probs(reader, ["Hello"], ["word " * 600])
 
 
-def informative(reader, texts):
-    """The slow reference: the self-information of each word of each text, one call per text."""
+def informative(reader, texts, question=None):
+    """The slow reference: the self-information of each word of each text, or the part that a question removes."""
     tokenizer = reader.sampler.tokenizer
     for text in texts:
         encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         info = -teacher_forced(reader.sampler, tokenizer.bos_token, encoded.input_ids)
+        if question is not None:
+            info += teacher_forced(reader.sampler, f"{question}\n", encoded.input_ids)
         place = 0
         for word in text.split(" "):
             inside = [
@@ -101,6 +103,16 @@ def test_selective_context_keeps_the_words_that_the_reader_could_not_guess(tiny_
     assert [passage.text for passage in found] == [text for text in kept if text]
     assert sum(len(passage.text.split()) for passage in found) == 5  # of 15 words
     assert SelectiveContext(reader, 1.0).compress("", [MILL, FERRY]) == (MILL, FERRY)
+
+
+def test_contrastive_perplexity_keeps_the_words_that_the_question_makes_likelier(tiny_scorer):
+    asked = "Who runs the mill?"
+    expected = [list(informative(tiny_scorer.reader, split_sentences(each.text), asked)) for each in (MILL, FERRY)]
+    threshold = np.percentile([score for row in expected for _, score in row], 70)
+    kept = [" ".join(word for word, score in row if score >= threshold) for row in expected]
+    found = load_compressor("contrastive_perplexity", tiny_scorer.reader, 0.3).compress(asked, [MILL, FERRY])
+    assert [passage.text for passage in found] == [text for text in kept if text]
+    assert found != SelectiveContext(tiny_scorer.reader, 0.3).compress(asked, [MILL, FERRY])
 
 
 def scripted(monkeypatch, scores):
@@ -135,7 +147,7 @@ def test_longllmlingua_cuts_what_the_window_cannot_hold(tiny_scorer):
 
 
 def test_compressors_by_name(tiny_scorer):
-    with pytest.raises(ValueError, match="compressions must be none or of selective_context, longllmlingua"):
+    with pytest.raises(ValueError, match="compressions must be none or of selective_context, longllmlingua, contrast"):
         load_compressor("zip", tiny_scorer.reader)
     slow = SimpleNamespace(sampler=SimpleNamespace(tokenizer=SimpleNamespace(is_fast=False)))
     with pytest.raises(ValueError, match="needs a fast tokenizer; use longllmlingua"):

@@ -36,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     training.two_processes,
     speed.halves,
     numbers.architectures,
+    training.grpo_vllm,
 )
 
 

@@ -1,5 +1,6 @@
 """Checks of training: steps of GRPO with each reader, a retriever, and two processes on one device."""
 
+import importlib.util
 import json
 import math
 import subprocess
@@ -35,7 +36,15 @@ def grpo_policy_base(plan: Plan) -> dict[str, Any]:
     return _grpo(plan, "policy-base")
 
 
-def _grpo(plan: Plan, reader: str) -> dict[str, Any]:
+def grpo_vllm(plan: Plan) -> dict[str, Any] | None:
+    """GRPO with TRL's vLLM in the trainer's process, by each reader; left out on a CPU and without vLLM."""
+    if plan.device.type == "cpu" or importlib.util.find_spec("vllm") is None:
+        return None
+    engine = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.1}
+    return {reader: _grpo(plan, reader, **engine) for reader in ("separate", "policy-base", "policy")}
+
+
+def _grpo(plan: Plan, reader: str, **engine: Any) -> dict[str, Any]:
     import trl
     from datasets import Dataset
     from peft import LoraConfig
@@ -55,7 +64,7 @@ def _grpo(plan: Plan, reader: str) -> dict[str, Any]:
         output_dir=str(plan.folder / reader), max_steps=_STEPS, per_device_train_batch_size=8, num_generations=8,
         report_to="none", max_completion_length=2 * plan.new_tokens, learning_rate=1e-3, seed=3, save_strategy="no",
         use_cpu=plan.device.type == "cpu", bf16=dtype == torch.bfloat16, disable_tqdm=True, logging_steps=1,
-        gradient_checkpointing=True, scale_rewards="none",
+        gradient_checkpointing=True, scale_rewards="none", **engine,
     )  # fmt: skip
     reward = SePerReward(load_scorer(plan, dtype=str(dtype).removeprefix("torch.")), price=0.1, reader=reader)
     trainer = trl.GRPOTrainer(

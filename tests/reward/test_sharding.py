@@ -166,7 +166,7 @@ def test_reading_with_a_sharded_policy(kind, tiny_reader, tiny_sampler, tiny_jud
     expected = SePerReward(SePerScorer(whole, tiny_judge, prompt="brief"), answer_weight=0.0, price=0.0)(
         **columns_of(PASSAGES)
     )
-    few, many = on_two_ranks(rank, tmp_path, seconds=120)
+    few, many = on_two_ranks(rank, tmp_path, seconds=300)  # DeepSpeed compiles for minutes
     assert few == ([pytest.approx(expected[0], abs=1e-5)], few[0], whole.weights_hash, True, True)
     assert many == (pytest.approx(expected, abs=1e-5), many[0][:1], whole.weights_hash, True, True)
 

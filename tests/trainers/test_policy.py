@@ -273,7 +273,7 @@ def test_a_policy_is_measured_by_its_own_answers(capsys):
     ]
     trainer = SimpleNamespace(
         num_generations_eval=2, evaluate=lambda: None, model=object(), model_wrapped=None,
-        args=SimpleNamespace(max_completion_length=8),
+        args=SimpleNamespace(max_completion_length=8), is_fsdp_enabled=False,
     )  # fmt: skip
     reward = SimpleNamespace(recording=lambda: nullcontext(rollouts))
     closed_book = {name: SimpleNamespace(seper=seper) for name, seper in (("k", 0.9), ("n", 0.1), ("l", 0.1))}

@@ -17,7 +17,7 @@ from seper_reward.retrieval import next_query
 from seper_reward.retrieval.embeddings import Embedder
 from seper_reward.runtime.pretrained import EMBEDDED
 from seper_reward.types import LabeledQuery, Passage, Query
-from tests.helpers import launch, on_two_ranks
+from tests.helpers import launch, on_two_ranks, write_rows
 from trainers import reranker, retriever
 from trainers.ranking import run
 from trainers.ranking.run import teacher_rows
@@ -114,8 +114,11 @@ def test_the_embedded_start_is_whole_on_each_process(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(retriever_settings, tmp_path, tiny_encoder, monkeypatch):
+def test_two_processes_train_as_one(retriever_settings, lane_questions, tmp_path, tiny_encoder, monkeypatch):
     monkeypatch.setattr(run, "RESOLUTION", 0.0)  # all questions of the tiny reader are learned
+    rows = [json.loads(line) for line in lane_questions.read_text().splitlines()]
+    # pairs, since the loss is a mean over the pairs of a process's batch
+    write_rows(lane_questions, [{**row, "passages": row["passages"][:2]} for row in rows[:12]])
     still = tmp_path / "still"  # without dropout, whose noise belongs to a process
     shutil.copytree(tiny_encoder, still)
     config = json.loads((still / "config.json").read_text())
@@ -129,7 +132,9 @@ def test_two_processes_train_as_one(retriever_settings, tmp_path, tiny_encoder, 
 
     launch(partial(train_with, "two", "1"), tmp_path)
     assert train_with("one", "2") == 0
-    labels, results = ([(tmp_path / name / file) for name in ("one", "two")] for file in ("labels.jsonl", "results.json"))
+    labels, results = (
+        [(tmp_path / name / file) for name in ("one", "two")] for file in ("labels.jsonl", "results.json")
+    )
     assert len({"\n".join(sorted(path.read_text().splitlines())) for path in labels}) == 1
     one, two = (json.loads(path.read_text()) for path in results)
     assert one["after"] == two["after"]
