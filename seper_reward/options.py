@@ -462,9 +462,9 @@ class JudgeOptions(ModelOptions):
 
     judge: str = setting(
         "embedded",
-        "Judge of responses: 'embedded' (multilingual-e5-small with the bundled adapter), the hub id (as ID@REVISION for a commit) "
-        "or folder of an entailment model or of a causal language model, TOKENIZER@URL for the model of a server, or "
-        "'reader' (the reader itself).",
+        "Judge of responses: 'embedded' (multilingual-e5-small with the bundled adapter), the hub id (as ID@REVISION "
+        "for a commit) or folder of an entailment model or of a causal language model, TOKENIZER@URL for the model of "
+        "a server, or 'reader' (the reader itself).",
     )
 
 

@@ -364,9 +364,9 @@ def _is_causal(name: str, options: LoadOptions) -> bool:
 def load_judge(name: str = EMBEDDED, options: LoadOptions = LoadOptions(), reader: Sampler | None = None) -> PairModel:
     """Load the model that judges pairs of answers.
 
-    The name is ``"embedded"`` (multilingual-e5-small with the bundled adapter), the hub id or folder of an entailment model or of a
-    causal language model, ``TOKENIZER@URL`` for the model of a server, or ``"reader"`` for the given sampler, without
-    which it raises ``ValueError``. A model that cannot be loaded raises ``OSError``.
+    The name is ``"embedded"`` (multilingual-e5-small with the bundled adapter), the hub id or folder of an entailment
+    model or of a causal language model, ``TOKENIZER@URL`` for the model of a server, or ``"reader"`` for the
+    given sampler, without which it raises ``ValueError``. A model that cannot be loaded raises ``OSError``.
     """
     if name == "reader":
         if reader is None:

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
-from seper_reward.runtime.multilingual_encoder import MULTILINGUAL_HUB_ID, multilingual_encoder_folder
 from seper_reward.options import LoadOptions
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
 from seper_reward.runtime.memory import in_halves, token_batches
+from seper_reward.runtime.multilingual_encoder import MULTILINGUAL_HUB_ID, multilingual_encoder_folder
 from seper_reward.runtime.pretrained import (
     EMBEDDED,
     LoadedModel,
@@ -229,9 +229,9 @@ def asking_sentence(question: str) -> str:
 def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
-    The name is ``"embedded"`` (multilingual-e5-small with the adapter trained by ``trainers/entailment.py``), a folder with such an
-    adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder; else ``OSError`` names the
-    fix.
+    The name is ``"embedded"`` (multilingual-e5-small with the adapter trained by ``trainers/entailment.py``), a folder
+    with such an adapter, a hub id such as ``microsoft/deberta-v2-xlarge-mnli``, or a local model folder; else
+    ``OSError`` names the fix.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 

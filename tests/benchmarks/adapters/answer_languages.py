@@ -1,6 +1,7 @@
 """Answers in twelve languages: XQuAD's translations of one answer (right), and of another of its paragraph (wrong).
 
-XQuAD (Artetxe et al., arXiv:1910.11856, CC BY-SA 4.0). Paragraphs are split by their names, as questions are elsewhere.
+XQuAD (Artetxe et al., arXiv:1910.11856, CC BY-SA 4.0). Paragraphs are split by their names, as questions are
+elsewhere.
 """
 
 import re
@@ -53,7 +54,9 @@ def _languages(rng: Random) -> tuple[str, str]:
     return (one, "en") if one != "en" and rng.random() < 0.55 else (one, two if rng.random() < 0.85 else one)
 
 
-def _other(row: dict[str, Any], paragraphs: Sequence[list[dict[str, Any]]], everything: Sequence[dict[str, Any]], rng: Random) -> dict[str, Any]:
+def _other(
+    row: dict[str, Any], paragraphs: Sequence[list[dict[str, Any]]], everything: Sequence[dict[str, Any]], rng: Random
+) -> dict[str, Any]:
     own = next(group for group in paragraphs if row in group)
     others = [each for each in (own if rng.random() < 0.7 else everything) if each is not row]
     digits = bool(re.search(r"\d", row["answer"]["en"]))

@@ -1,8 +1,8 @@
-"""Who did what to whom: statements and their reverse, relations turned round, names exchanged, and parts for the whole.
+"""Who did what to whom: statements and their reverse, relations turned round, names exchanged, parts for the whole.
 
-A model that compares bags of words takes "Karl Moss hired Ida Voss" for the answer "Ida Voss" to "Who hired Karl Moss?".
-Next to each text that only has the words of the answer stands one that states it. Times in words and refusals are here,
-too, and terms with Greek letters. All are generated from lists, for this project.
+A model that compares bags of words takes "Karl Moss hired Ida Voss" for the answer "Ida Voss" to "Who hired Karl
+Moss?". Next to each text that only has the words of the answer stands one that states it. There are also times in
+words, refusals, terms with Greek letters, amounts and bounds. All are generated from lists, for this project.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -88,8 +88,10 @@ def _relation(rng: Random, held_out: bool) -> Form:
     kinds = [[each] for each in _words.relations]
     (kind,), (other,) = _pick(kinds, rng, held_out), _pick(kinds, rng, held_out)
     gold, subject, third = _name(rng), person(rng), person(rng)
-    question = rng.choice([f"Who was the {kind} of {subject}?", f"Who was {subject}'s {kind}?", f"who is {subject}'s {kind}",
-                           f"Name the {kind} of {subject}.", f"What was the name of {subject}'s {kind}?"])  # fmt: skip
+    question = rng.choice([
+        f"Who was the {kind} of {subject}?", f"Who was {subject}'s {kind}?", f"who is {subject}'s {kind}",
+        f"Name the {kind} of {subject}.", f"What was the name of {subject}'s {kind}?",
+    ])  # fmt: skip
     if rng.random() < 0.42:
         text = rng.choice([
             f"{gold} was the {kind} of {subject}", f"{subject}'s {kind} was {gold}", f"{subject}'s {kind}, {gold}",
@@ -111,10 +113,12 @@ def _made(rng: Random, held_out: bool) -> Form:
     """Return the maker of a thing, or the thing of the maker's name."""
     verb, thing = _pick(_words.made, rng, held_out)
     gold, subject = person(rng), person(rng)
-    question = rng.choice([f"Who {verb} the {thing}?", f"Who {verb} the {thing} of {subject}?", f"who {verb} {subject}'s {thing}"])
+    question = rng.choice(
+        [f"Who {verb} the {thing}?", f"Who {verb} the {thing} of {subject}?", f"who {verb} {subject}'s {thing}"]
+    )
     if rng.random() < 0.5:
-        text = rng.choice([f"{gold} {verb} it", f"the {thing} was {verb} by {gold}", f"{gold} {verb} the {thing} of {subject}",
-                           f"{gold} {verb} the {thing}", f"{gold}, who {verb} the {thing}"])  # fmt: skip
+        text = rng.choice([f"{gold} {verb} it", f"the {thing} was {verb} by {gold}", f"{gold} {verb} the {thing}",
+                           f"{gold} {verb} the {thing} of {subject}", f"{gold}, who {verb} the {thing}"])  # fmt: skip
         return _both_ways(question, text, gold, True, rng)
     text = rng.choice([f"the {thing} of {gold}", f"{gold}'s {thing}", f"{subject} {verb} the {thing} of {gold}",
                        f"{subject} {verb} {gold}'s {thing}", f"a pupil of {gold} {verb} it"])  # fmt: skip
@@ -126,7 +130,13 @@ def _compared(rng: Random, held_out: bool) -> Form:
     if rng.random() < 0.5:
         more, less = less, more
     gold, other = _name(rng), _name(rng)
-    question = rng.choice([f"Who or what is {more} {other}?", f"Which is {more} the other, {gold} or {other}?", f"Who was {more} {other}?"])
+    question = rng.choice(
+        [
+            f"Who or what is {more} {other}?",
+            f"Which is {more} the other, {gold} or {other}?",
+            f"Who was {more} {other}?",
+        ]
+    )
     right = rng.random() < 0.5
     one, two = (gold, other) if right else (other, gold)
     text = rng.choice([f"{one} is {more} {two}", f"{two} is {less} {one}", f"{one} was {more} {two}"])
@@ -141,9 +151,16 @@ def _exchanged(rng: Random, _: bool) -> Form:
     if chance < 0.3:
         pair = [one, two, person(rng)][: rng.choice([2, 3])]
         shuffled = rng.sample(pair, len(pair))
-        return Form("Who were they?", f"{', '.join(shuffled[:-1])} and {shuffled[-1]}", f"{', '.join(pair[:-1])} and {pair[-1]}", True)
+        return Form(
+            "Who were they?",
+            f"{', '.join(shuffled[:-1])} and {shuffled[-1]}",
+            f"{', '.join(pair[:-1])} and {pair[-1]}",
+            True,
+        )
     if chance < 0.55:
-        text = rng.choice(["{}", "it was {}", "{}, as far as I know", "The answer is: {}", "I believe {}"]).format(gold)
+        text = rng.choice(["{}", "it was {}", "{}, as far as I know", "The answer is: {}", "I believe {}"]).format(
+            gold
+        )
         return Form(question, text, gold, True)
     text = form.format(two, one) if chance < 0.85 else form.format(one, person(rng))
     return Form(question, text, gold, False)
@@ -153,25 +170,38 @@ def _part(rng: Random, _: bool) -> Form:
     """Return a town for "town, land", which is right, or the land alone, or another of either."""
     gold_town, town, (land, other_land), who = place(rng), place(rng), rng.sample(_words.lands, 2), person(rng)
     question = str(rng.choice(_words.where_asked)).format(p=who)
-    gold, chance = rng.choice([f"{gold_town}, {land}", f"{gold_town} ({land})", f"{gold_town} in {land}"]), rng.random()
+    gold, chance = (
+        rng.choice([f"{gold_town}, {land}", f"{gold_town} ({land})", f"{gold_town} in {land}"]),
+        rng.random(),
+    )
     said = str(rng.choice(_words.said[:5]))
     if chance < 0.42:
         text = said.format(rng.choice([gold_town, gold_town, f"in {gold_town}", f"the city of {gold_town}", gold]))
         return _both_ways(question, text, gold, True, rng)
     if chance < 0.5:
-        return Form(rng.choice(["In which country was it?", "Which country is it in?", "What country was it?"]), gold, land, True)
-    text = said.format(rng.choice([land, land, land, f"in {land}", f"{town}, {land}", f"{gold_town}, {other_land}", town]))
+        return Form(
+            rng.choice(["In which country was it?", "Which country is it in?", "What country was it?"]),
+            gold,
+            land,
+            True,
+        )
+    text = said.format(
+        rng.choice([land, land, land, f"in {land}", f"{town}, {land}", f"{gold_town}, {other_land}", town])
+    )
     return _both_ways(question, text, gold, False, rng)
 
 
 def _refusal(rng: Random, _: bool) -> Form:
     gold, text = rng.sample(_words.refusals, 2)
-    question = str(rng.choice([*_words.where_asked, "What is {p}'s favourite dish?", "How old is {p}?"])).format(p=person(rng))
+    question = str(rng.choice([*_words.where_asked, "What is {p}'s favourite dish?", "How old is {p}?"])).format(
+        p=person(rng)
+    )
     chance = rng.random()
     if chance < 0.55:
         return Form(question, text, gold, True)
     answer = rng.choice([_name(rng), str(rng.randint(2, 99)), str(rng.randint(1500, 2020)), "yes", "no"])
-    return Form(question, *((answer, gold) if chance < 0.8 else (gold, answer)), False)
+    pair = (answer, gold) if chance < 0.8 else (gold, answer)
+    return Form(question, pair[0], pair[1], False)
 
 
 def _time(rng: Random, held_out: bool) -> Form:
@@ -186,7 +216,12 @@ def _term(rng: Random, _: bool) -> Form:
     form, (one, two) = rng.choice(_words.terms), rng.sample(_words.letters, 2)
     right = rng.random() < 0.55
     text = str(rng.choice(_words.said)).format(form.format(one if right else two))
-    return Form(rng.choice(["Which one is it?", "What is it called?", "What was measured?", "How large is it?"]), text, form.format(one), right)
+    return Form(
+        rng.choice(["Which one is it?", "What is it called?", "What was measured?", "How large is it?"]),
+        text,
+        form.format(one),
+        right,
+    )
 
 
 def _measure(rng: Random, _: bool) -> Form:
@@ -196,9 +231,13 @@ def _measure(rng: Random, _: bool) -> Form:
     amount = f"{rng.choice([rng.randint(2, 99), rng.randint(100, 9000)])} {rng.choice(units)}"
     more = f"{amount} {rng.choice(words)}"
     if rng.random() < 0.6:
-        gold, text = rng.choice([(amount, more), (amount, more), (more, amount), (more, f"{amount} {rng.choice(words)}")])
+        gold, text = rng.choice(
+            [(amount, more), (amount, more), (more, amount), (more, f"{amount} {rng.choice(words)}")]
+        )
         return Form(question, str(rng.choice(_words.said[:5])).format(text), gold, True)
-    return _both_ways(question, str(rng.choice(_words.amount_changed)).format(amount), rng.choice([amount, more]), False, rng)
+    return _both_ways(
+        question, str(rng.choice(_words.amount_changed)).format(amount), rng.choice([amount, more]), False, rng
+    )
 
 
 def _bound(rng: Random, _: bool) -> Form:

@@ -26,7 +26,9 @@ def texts() -> Iterator[dict[str, Any]]:
     """Yield the texts as rows of ``evaluate judge``."""
     forms = yaml.safe_load(WORDINGS.with_name("order.yaml").read_text(encoding="utf-8"))
     rng = random.Random(0)
-    for kind, question, gold, text, right in itertools.chain(_roles(forms, rng), _values(forms), _wordings(forms, rng), _languages(rng)):
+    for kind, question, gold, text, right in itertools.chain(
+        _roles(forms, rng), _values(forms), _wordings(forms, rng), _languages(rng)
+    ):
         yield {"kind": kind, "question": question, "answers": [gold], "response": text, "equivalent": right}
 
 
@@ -99,7 +101,12 @@ def _languages(rng: random.Random) -> Iterator[Row]:
     for group in [*paragraphs_of(rows, "dev"), *paragraphs_of(rows, "test")]:
         for row in group:
             gold = row["answer"]["en"]
-            others = [other for other in group if other["answer"]["en"].lower() not in gold.lower() and gold.lower() not in other["answer"]["en"].lower()]
+            others = [
+                other
+                for other in group
+                if other["answer"]["en"].lower() not in gold.lower()
+                and gold.lower() not in other["answer"]["en"].lower()
+            ]
             for language in LANGUAGES[1:]:
                 yield "other languages", row["question"]["en"], gold, row["answer"][language], True
                 if others:
