@@ -66,7 +66,7 @@ def _is_ornament(character: str) -> bool:
     """Return whether a character of a text in form NFKC is a symbol without a meaning of its own, such as ✓."""
     if character.isascii() or character in _MEANINGFUL:
         return False
-    return unicodedata.category(character) in ("So", "Sk", "Cs") or character in _INVISIBLE
+    return unicodedata.category(character) in ("So", "Sk") or character in _INVISIBLE
 
 
 @functools.lru_cache(maxsize=65536)
