@@ -265,16 +265,12 @@ lock: setup  ## write the versions in .venv into requirements-dev.lock, except t
 docs: setup  ## build the pages of docs/ into site/; broken links and names are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# the sixth stage of the judge shipped before; commit 455ecfa2 trains the first six
-SIXTH := runs/entailment-modified
-adapters: setup  ## train the last stages of both shipped adapters, into runs/ (hours on 2 cores)
-	mkdir -p $(SIXTH)
-	for file in adapter_model.safetensors adapter_config.json; do git show d1c2f3c6:seper_reward/data/demo/entailment_adapter/$$file > $(SIXTH)/$$file || exit 1; done
-	$(BIN)/python -m tests.benchmarks.adapters.entailment_data --seed 3 --second 100000 > runs/second.jsonl
-	$(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-second.yaml
-	$(BIN)/python -m tests.benchmarks.adapters.entailment_data --seed 4 --second 60000 > runs/second-more.jsonl
-	$(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-second-more.yaml
-	$(BIN)/python -m tests.benchmarks.adapters.mean runs/entailment-second-more $(SIXTH) 0.6
+PAIRS := $(BIN)/python -m tests.benchmarks.adapters.entailment_data
+adapters: setup  ## train both shipped adapters, into runs/ (hours on 2 cores)
+	$(PAIRS) --seed 10 > runs/pairs-first.jsonl
+	$(PAIRS) --seed 11 --order 60000 --second 25000 --traps 6000 --modified 3000 > runs/pairs-second.jsonl
+	$(PAIRS) --seed 12 --languages 42000 --second 15000 --traps 3000 --modified 2000 > runs/pairs-third.jsonl
+	for stage in first second third; do $(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-$$stage.yaml || exit 1; done
 	$(BIN)/python -m tests.benchmarks.adapters.reader_data --seed 0 > runs/reader.jsonl
 	$(BIN)/seper-reward train sft --config $(ADAPTERS)/reader.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.reader_data --seed 1 > runs/reader-sharpen.jsonl
