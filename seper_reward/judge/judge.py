@@ -118,8 +118,8 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     In the pair for the model, equal values have the spelling of the hypothesis.
     """
     question, premise, hypothesis = pair
-    if letter := _LETTER.fullmatch(hypothesis):
-        return bool((option := _OPTION.fullmatch(premise)) and option[1].upper() == letter[1])
+    if letter := _LETTER.fullmatch(plain(hypothesis)):
+        return bool((option := _OPTION.fullmatch(plain(premise))) and option[1].upper() == letter[1])
     if not _LETTERED.match(hypothesis):
         premise = _LETTERED.sub("", premise, count=1) if _LETTERED.match(premise) else premise
     if equal(premise, hypothesis):

