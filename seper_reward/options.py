@@ -128,8 +128,8 @@ _BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 3, 200, 200
 def brief(value: object) -> str:
     """Return a value for an error message, in at most 200 characters.
 
-    >>> brief([["a"] * 9] * 9), len(brief("long" * 1000))
-    ("[['a', 'a', 'a', 'a', 'a', 'a', ...], ['a', 'a', 'a', 'a', 'a', 'a', ...], ...]", 200)
+    >>> brief([[[[0]]]] * 2), len(brief("long" * 1000))
+    ('[[[[...]]], [[[...]]]]', 200)
     """
     text = _BRIEF.repr(value)
     return text if len(text) <= 200 else text[:199] + "…"

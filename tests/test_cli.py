@@ -47,9 +47,9 @@ def test_an_interrupted_command_says_that_it_goes_on(words, tmp_path, monkeypatc
     assert len(labels_of(tmp_path / "out")) == 3
 
 
-def test_another_command_that_is_interrupted_promises_nothing(monkeypatch, capsys):
+def test_another_command_that_is_interrupted_promises_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(export, "command", lambda arguments: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert cli.main(["export", "--output", "x"]) == 130
+    assert cli.main(["export", "--labels", str(tmp_path), "--output", "x"]) == 130
     assert capsys.readouterr().err == "\nseper-reward export: interrupted\n"
 
 
@@ -122,10 +122,10 @@ def test_the_next_command_finds_the_labels_without_a_word(words, tmp_path, monke
 
 
 @pytest.mark.parametrize(("rank", "said"), [("0", "next: run this\n"), ("1", "")])
-def test_one_process_says_what_to_run_next(monkeypatch, capsys, rank, said):
+def test_one_process_says_what_to_run_next(tmp_path, monkeypatch, capsys, rank, said):
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setattr(export, "command", lambda arguments: "run this")
-    assert cli.main(["export", "--output", "x"]) == 0
+    assert cli.main(["export", "--labels", str(tmp_path), "--output", "x"]) == 0
     assert capsys.readouterr().err == said
 
 

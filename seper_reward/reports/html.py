@@ -120,9 +120,8 @@ def _labels(folder: Path, margin: float) -> dict[str, object]:
     labeled = [query for query in read if label_of(query.query.answers, column) == column]
     if not labeled:  # no question has a gold answer
         labeled, column = read, QUESTION_GAIN
-    trained = recommended_label(rows.values())
-    shown = {query.query.id: rows[query.query.id] for query in labeled}
-    exported = labeled if trained == column else labeled_queries(shown, trained)
+    trained, ids = recommended_label(rows.values()), {each.query.id for each in labeled}
+    exported = [each for each in labeled_queries(rows, trained) if each.query.id in ids]
     passages = labeled_passages(labeled, column, margin, exported)
     uncertain = any(passage.low < passage.high for passage in passages)
     ends = [end for passage in passages for end in (passage.low, passage.high)]

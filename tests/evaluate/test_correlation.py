@@ -89,7 +89,7 @@ def test_several_files_are_columns_of_one_table(tiny_reader, tiny_entailment, tm
     out = capsys.readouterr().out
     assert "one (n=8)" in out
     assert (tmp_path / "plot.svg").stat().st_size > 1000
-    assert main(["evaluate", "correlation", "--file", "a/q.jsonl", "a/q.jsonl"]) == 2
+    assert main(["evaluate", "correlation", "--file", *[str(tmp_path / "one.jsonl")] * 2]) == 2
     assert "expected different files" in capsys.readouterr().err
 
 

@@ -55,9 +55,9 @@ def test_an_unusable_answer_is_rejected(mined):
     asked = questions_to_audit(mined, {"Who?": ["Ann"], "Who sings?": [["Bob"], "Eve"]})
     assert [each.question for each in asked.queries] == ["Who?"]
     assert "question 'Who sings?'" in asked.rejected[0].where
-    asked = questions_to_audit(mined, {"Who?": True, "Who sings?": {"name": "Bob"}})
+    asked = questions_to_audit(mined, {"Who?": {"name": "Ann"}, "Who sings?": [["Bob"], "Eve"]})
     assert [each.where.split("question ")[1] for each in asked.rejected] == ["'Who sings?'", "'Who?'"]
-    assert "True (bool)" in asked.rejected[1].reason
+    assert "answers[0] must be a non-empty text, got {'name': 'Ann'}" in asked.rejected[1].reason
 
 
 def test_a_false_negative_exceeds_two_errors_and_the_margin():

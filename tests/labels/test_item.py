@@ -300,6 +300,8 @@ def test_a_reader_that_judges_badly_has_its_questions_rejected(
 @pytest.mark.parametrize(
     "words", ["label --labeler {} --input", "baseline erag --labelers {} --file", "baseline item --judges {} --file"]
 )
-def test_a_wrong_method_is_an_error_before_anything_is_read(words, capsys):
-    assert main([*words.format("item:nonsense").split(), "no/such/file.jsonl"]) == 2
+def test_a_wrong_method_is_an_error_before_anything_is_read(words, tmp_path, capsys):
+    unreadable = tmp_path / "data.jsonl"
+    unreadable.write_text("no JSON")
+    assert main([*words.format("item:nonsense").split(), str(unreadable)]) == 2
     assert "nonsense" in capsys.readouterr().err

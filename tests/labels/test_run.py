@@ -442,7 +442,7 @@ def test_a_question_longer_than_the_window_is_rejected_or_strict(label, tmp_path
         (["--corpus", "nowhere.jsonl"], "nowhere.jsonl: no such file"),
         (["--top_k", "0"], "top_k must be at least 1"),
         (["--block", "0"], "block must be at least 1"),
-        (["--labeler", "clicks", "--corpus", "nowhere.jsonl"], "labeler must be one of"),
+        (["--labeler", "clicks", "--corpus", "no/such-corpus"], "labeler must be one of"),
         (["--max_passage_tokens", "0"], "max_passage_tokens must be at least 1"),
         (["--chat_template_kwargs", "[1]"], "chat_template_kwargs must be dict or str or nothing, got [1]"),
     ],

@@ -178,10 +178,13 @@ def test_a_browser_sorts_tables(page):
 
 
 def with_gains(folder):
-    """Give the rows `seper_gain`, which exports then use: by place 1.25, 0.5 and -0.75."""
+    """Give the rows `seper_gain`, which exports then use: by place 1.25, 0.5 and -0.75, with grades 3, 1 and -1."""
+    measured = ((0.9, 0.7), (0.5, 0.0), (-0.75, 0.0))  # evidence .9, .35 and -.53
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
     for row in rows:
-        for each, gain in zip(row["passages"], (1.25, 0.5, -0.75), strict=True):
+        for each, (belief, question_gain) in zip(row["passages"], measured, strict=True):
+            gain = belief + question_gain / 2
+            each |= {"delta_belief": belief, "question_gain": question_gain}
             each |= {"seper_gain": gain, "std_error_gain": 0.1, "low_gain": gain - 0.2, "high_gain": gain + 0.2}
             each["metadata"]["relevant"] = gain == 1.25
     (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

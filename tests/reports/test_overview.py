@@ -72,22 +72,27 @@ def test_labels_without_errors_are_their_own_interval():
 
 def test_grades_and_positives_are_of_the_labels_of_exports():
     rows = [labeled_query(each, "delta_seper") for each in ROWS]
-    exported = [labeled_query(row(0, [(1.2, 0, {}), (0.5, 0, {}), (-0.6, 0, {})]), "delta_seper"), *rows[1:]]
+    measured = ((0.9, 0.6), (0.2, 0.6), (-0.5, -0.2))
+    fields = [
+        {"seper_gain": belief + gain / 2, "delta_belief": belief, "question_gain": gain} for belief, gain in measured
+    ]
+    exported = [labeled_query(row(0, [(0, 0, each) for each in fields]), "seper_gain"), *rows[1:]]
     passages = labeled_passages(rows, "delta_seper", exported=exported)
     assert [each.label for each in passages[:3]] == [0.8, 0.0, -0.4]
+    # evidence .9, .2, whose passage knows the question but not the answer, and -.5 · exp(-.4) = -.34
     assert [(each.exported, each.grade, each.positive) for each in passages[:3]] == [
         (1.2, 3, True),
-        (0.5, 1, True),
+        (0.5, 0, False),
         (-0.6, -1, False),
     ]
-    # with q1's .6 and .9, of which .6 is grade 1 and .9 grade 3; q2 has .1 and no mark
+    # with q1's .6 and .9, of which .6 is grade 2 and .9 grade 3; q2 has .1 and no mark
     assert by_grade(passages) == [
         {"grade": 3, "passages": 2, "judged": 2, "relevant": 2},
-        {"grade": 1, "passages": 2, "judged": 2, "relevant": 1},
-        {"grade": 0, "passages": 1, "judged": 0, "relevant": 0},
+        {"grade": 2, "passages": 1, "judged": 1, "relevant": 1},
+        {"grade": 0, "passages": 2, "judged": 1, "relevant": 0},
         {"grade": -1, "passages": 1, "judged": 1, "relevant": 0},
     ]
-    assert of_positives(passages) == {"passages": 4, "judged": 4, "relevant": 3, "questions": 2}
+    assert of_positives(passages) == {"passages": 3, "judged": 3, "relevant": 3, "questions": 2}
 
 
 def test_bins_hold_their_lower_bound_and_the_last_one_both(passages):
