@@ -47,7 +47,7 @@ _LONGEST_PAIR = 512  # tokens, the window of BERT-like models; tokenizers may cl
 _SPECIAL_TOKENS = 4  # at most, per pair
 _BATCH_TOKENS = 8192  # default, per forward pass
 _WORDS_OF_SCRIPT = 1000  # entries of a vocabulary from which on the model has read a script
-_LAYERS = 8  # of 12: the judge's time is a third less, and the upper layers were trained to embed whole texts
+_LAYERS = 8  # of 12, a third of the work less; the upper layers were trained to embed whole texts
 _LABELS = ("entailment", "neutral", "contradiction")
 _SENTENCE_END = re.compile(r"(?<=[?!])[\"'”’)]*\s+|(?<=[a-z\d]{4}\.)\s+|\s*\n\s*")
 
