@@ -120,8 +120,8 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     question, premise, hypothesis = pair
     if letter := _LETTER.fullmatch(plain(hypothesis)):
         return bool((option := _OPTION.fullmatch(plain(premise))) and option[1].upper() == letter[1])
-    if not _LETTERED.match(hypothesis):
-        premise = _LETTERED.sub("", premise, count=1) if _LETTERED.match(premise) else premise
+    if (lettered := _LETTERED.match(premise)) and not _LETTERED.match(hypothesis):
+        premise = premise[lettered.end() :]
     if equal(premise, hypothesis):
         if not _UNIT.search(premise):
             return True
@@ -134,7 +134,7 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
     if isinstance(claim, bool):
         return claim
     unread = model.unread(plain(premise)) ^ model.unread(plain(hypothesis))
-    if len(unread) > _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
+    if unread and len(unread) > _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
         if model.name not in _WARNED:
             _WARNED.add(model.name)
             say_once(

@@ -5,9 +5,7 @@ seper-reward evaluate judge --file runs/order.jsonl --threshold 0.5
 """
 
 import itertools
-import json
 import random
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,7 +14,7 @@ import yaml
 from seper_reward.data.rows import read_valid_rows
 from tests.benchmarks.adapters.answer_languages import LANGUAGES, paragraphs_of
 from tests.benchmarks.common import SHARED
-from tests.benchmarks.judge import WORDINGS
+from tests.benchmarks.judge import WORDINGS, print_texts
 
 _NUMBERS = ((3, 5), (12, 7), (2, 9), (44, 6), (8, 31))
 _PER_FORM = 4  # names drawn for each form
@@ -114,9 +112,7 @@ def _languages(rng: random.Random) -> Iterator[Row]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args(argv)
-    for row in texts():
-        print(json.dumps(row, ensure_ascii=False))
+    print_texts(__doc__, texts(), argv)
 
 
 if __name__ == "__main__":

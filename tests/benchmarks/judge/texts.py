@@ -4,15 +4,13 @@ python -m tests.benchmarks.judge.texts > runs/texts.jsonl
 seper-reward evaluate judge --file runs/texts.jsonl tests/benchmarks/judge/equivalence.jsonl --threshold 0.5
 """
 
-import json
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 
 from seper_reward.data.rows import read_valid_rows
-from tests.benchmarks.judge import WORDINGS
+from tests.benchmarks.judge import WORDINGS, print_texts
 
 _WRAPPERS_PER_FACT = 4  # of each kind
 
@@ -46,9 +44,7 @@ def texts() -> Iterator[dict[str, Any]]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args(argv)
-    for row in texts():
-        print(json.dumps(row, ensure_ascii=False))
+    print_texts(__doc__, texts(), argv)
 
 
 if __name__ == "__main__":
