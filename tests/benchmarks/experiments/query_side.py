@@ -1,0 +1,270 @@
+"""Which labels train the better retriever? Trainings of the question's side alone, with a fixed index of passages.
+
+    python -m tests.benchmarks.experiments.pooled runs/pooled
+    python -m tests.benchmarks.experiments.query_side candidates --folder runs/pooled
+    seper-reward label --input runs/pooled/candidates.jsonl --max_passage_tokens 128 --output_dir runs/pooled/labels
+    python -m tests.benchmarks.experiments.query_side train --folder runs/pooled
+    python -m tests.benchmarks.experiments.query_side table --folder runs/pooled
+
+The vectors of the passages stay as they are, as with an index that cannot be made again, and all weights of the
+question's encoder learn from the labels of its first passages in the whole corpus (query-side fine-tuning; Izacard et
+al., arXiv:2208.03299, section 3.4). So a training takes seconds, and the corpus is embedded once.
+
+Labelled and trained on are 120 questions of PopQA, and of HotpotQA and 2Wiki in the dev and test splits, since the
+embedded reader was trained on the others. Tested are all other questions of these sets, and NQ's test questions, since
+none of NQ is trained on.
+Each finished training is a file, so the same command resumes.
+"""
+
+import argparse
+import math
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from hashlib import sha1
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from torch.nn.functional import normalize
+from transformers import get_linear_schedule_with_warmup
+
+from seper_reward.data.answers import holds_answer
+from seper_reward.data.marks import relevance_of
+from seper_reward.data.queries import read_corpus, read_queries
+from seper_reward.data.splits import split_of
+from seper_reward.evaluate.rankings import gold_relevance, rank_values
+from seper_reward.labels.rows import DELTA_SEPER, SUFFIXES, labeled_queries, read_label_rows
+from seper_reward.reports.tables import markdown_table
+from seper_reward.retrieval import BM25Retriever
+from seper_reward.retrieval.embeddings import Embedder
+from seper_reward.runtime.json_files import read_json, write_json, write_lines
+from seper_reward.runtime.pretrained import fast_dtype
+from seper_reward.statistics import Statistic, rounded
+from seper_reward.types import LabeledQuery, Passage, Query
+from tests.benchmarks.experiments.seeds import interval_over_questions_and_seeds
+from trainers.models import load_encoder
+from trainers.options import RetrieverConfig
+from trainers.ranking.losses import kl_regularized
+from trainers.ranking.run import teacher_rows
+
+TAUGHT = 120  # questions to train on
+TOP = 8  # candidates of a question
+TOKENS = 128  # of a passage, for the retriever
+DEPTH = 20  # passages per question in a ranking
+SEEDS = (0, 1, 2)
+LABELS = ("seper_gain", "likelihood", "contains x bm25", "human marks", "delta_seper", "question_gain")
+UNTRAINED = "untrained"
+EPOCHS, BATCH, RATE = 4, 16, 5e-5
+_MEASURES = {"recall@1": "R@1", "recall@5": "R@5", "recall@20": "R@20", "ndcg@10": "nDCG@10"}
+_TEMPERATURES = {"likelihood": 1.0, "question_gain": 0.5}  # of labels of another scale, as in compare-halves.yaml
+_LEARNT = ("popqa", "hotpotqa_distractor", "2wikimultihopqa")
+
+
+class Frame:
+    """The questions with their marks, the corpus, and its vectors by the untrained retriever."""
+
+    def __init__(self, folder: Path) -> None:
+        self.corpus = read_corpus(folder / "corpus.jsonl")
+        self.queries = list(read_queries(folder / "questions.jsonl", self.corpus).queries)
+        self.passages = list(self.corpus.values())
+        self._folder = folder
+
+    @cached_property
+    def vectors(self) -> torch.Tensor:
+        """Unit vectors of the passages, (N, D)."""
+        texts = [passage.full_text for passage in self.passages]
+        embedded = Embedder(load_encoder("embedded", TOKENS)).passages(texts, self._folder / "embeddings")
+        return torch.from_numpy(embedded)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Places of the passages by text."""
+        return {passage.full_text: place for place, passage in enumerate(self.passages)}
+
+    def rank(self, model: SentenceTransformer, queries: Sequence[Query], top: int) -> list[tuple[Passage, ...]]:
+        """Return each question's best passages, best first."""
+        scores = torch.from_numpy(Embedder(model).questions([query.question for query in queries])) @ self.vectors.T
+        return [tuple(self.passages[place] for place in row) for row in scores.topk(top).indices.tolist()]
+
+
+def may_teach(query: Query) -> bool:
+    """Return whether a question may be labelled and trained on."""
+    match query.metadata["set"]:
+        case "popqa":
+            return split_of(query.id, test_share=0.5, dev_share=0.0) == "train"
+        case "nq_oracle_bm25neg":
+            return False
+        case _:
+            return split_of(query.id) != "train"
+
+
+def may_test(query: Query) -> bool:
+    """Return whether a question that was not trained on is tested."""
+    return query.metadata["set"] in _LEARNT or split_of(query.id) == "test"
+
+
+def candidates(frame: Frame) -> list[dict[str, object]]:
+    """Return the questions to label, spread over the sets, with the first passages by the untrained retriever."""
+    chosen = [query for query in frame.queries if may_teach(query)]
+    chosen = sorted(chosen, key=lambda query: sha1(query.id.encode()).hexdigest()[::-1])[:TAUGHT]
+    rows = []
+    for query, found in zip(chosen, frame.rank(load_encoder("embedded", TOKENS), chosen, TOP), strict=True):
+        gold = gold_relevance(query)
+        passages = [
+            {"id": each.id, "title": each.title, "text": each.text, "relevant": gold.get(each.id, 0) > 0}
+            for each in found
+        ]
+        answers, of_set = list(query.answers), query.metadata["set"]
+        rows.append(
+            {"id": query.id, "question": query.question, "answers": answers, "set": of_set, "passages": passages}
+        )
+    return rows
+
+
+def targets(frame: Frame, folder: Path, name: str) -> list[LabeledQuery]:
+    """Return the questions to train on with the labels of this name; string match is at most 1 in a question."""
+    if name in SUFFIXES:
+        return labeled_queries(read_label_rows(folder / "labels"), name)
+    if name == "likelihood":
+        rows = labeled_queries(read_label_rows(folder / "labels"), DELTA_SEPER)
+        bare = [row.baseline["answer_log_prob"] for row in rows]
+        labels = [[own["answer_log_prob"] - one for own in row.details] for row, one in zip(rows, bare, strict=True)]
+        return [_exact(row.query, own) for row, own in zip(rows, labels, strict=True)]
+    if name == "human marks":
+        return [_exact(query, [float(mark) for mark in relevance_of(query)]) for query in taught(folder)]
+    bm25, found = BM25Retriever(frame.corpus), []
+    for query in taught(folder):
+        texts, scores = [passage.full_text for passage in query.passages], bm25.scores(query.question)
+        match = [scores[frame.places[text]] * holds_answer(text, query.answers) for text in texts]
+        found.append(_exact(query, [score / max(*match, 1e-9) for score in match]))
+    return found
+
+
+def taught(folder: Path) -> list[Query]:
+    """Return the questions to train on with their candidates."""
+    return list(read_queries(folder / "candidates.jsonl").queries)
+
+
+def _exact(query: Query, labels: Sequence[float]) -> LabeledQuery:
+    return LabeledQuery(query, tuple(labels), (0.0,) * len(labels))
+
+
+def train(
+    model: SentenceTransformer, frame: Frame, rows: Sequence[Mapping[str, Any]], temperature: float, seed: int
+) -> None:
+    """Train the question's side of a retriever on ``teacher_rows`` in place; the passages' vectors stay.
+
+    The loss is ``kl_regularized`` over the whole corpus.
+    """
+    torch.manual_seed(seed)
+    before = torch.from_numpy(Embedder(model).questions([row["query"] for row in rows])) @ frame.vectors.T
+    labels = torch.zeros_like(before)
+    for target, row in zip(labels, rows, strict=True):
+        target[[frame.places[text] for text in row["passages"]]] = torch.tensor(row["labels"]) / temperature
+    steps = EPOCHS * math.ceil(len(rows) / BATCH)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
+    schedule = get_linear_schedule_with_warmup(optimizer, steps // 10, steps)
+    dtype = fast_dtype(model.device)
+    model.train()
+    for _ in range(EPOCHS):
+        for chosen in torch.randperm(len(rows)).split(BATCH):
+            features = model.preprocess([rows[place]["query"] for place in chosen])
+            with torch.autocast(model.device.type, dtype, enabled=dtype != torch.float32):
+                embedded = model(features)["sentence_embedding"].float()
+            vectors = normalize(embedded, dim=-1)
+            loss = kl_regularized(vectors @ frame.vectors.T, labels[chosen], before[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+    model.eval()
+
+
+def measured(frame: Frame, model: SentenceTransformer, queries: Sequence[Query]) -> list[dict[str, Any]]:
+    """Return each question's id, set, measures by people's marks, and the ids of its best passages."""
+    found = frame.rank(model, queries, DEPTH)
+    values = rank_values(found, [gold_relevance(query) for query in queries], _MEASURES)
+    return [
+        {"id": query.id, "set": query.metadata["set"], **(own or {}), "passages": [each.id for each in passages]}
+        for query, own, passages in zip(queries, values, found, strict=True)
+    ]
+
+
+def train_all(frame: Frame, folder: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
+    """Train and measure the retriever of each label and seed that ``folder/trained`` lacks."""
+    own = {query.id for query in taught(folder)}
+    tested = [query for query in frame.queries if may_test(query) and query.id not in own]
+    for name, seed in [(UNTRAINED, 0), *product(names, seeds)]:
+        path = folder / "trained" / f"{name}-{seed}.json"
+        if path.is_file():
+            continue
+        began, model, rows = time.perf_counter(), load_encoder("embedded", TOKENS), []
+        if name != UNTRAINED:
+            rows = teacher_rows(targets(frame, folder, name), RetrieverConfig())
+            train(model, frame, rows, _TEMPERATURES.get(name, 0.2), seed)
+        seconds = round(time.perf_counter() - began, 1)
+        found = measured(frame, model, tested)
+        write_json(path, {"rows": len(rows), "seconds": seconds, "questions": found})
+        print(f"{path.stem}: {seconds} s", flush=True)
+
+
+def table(folder: Path, first: str = LABELS[0]) -> str:
+    """Return the measures by label and set as Markdown, then by measure the leads of the first label by set."""
+    values, sets = trained_values(folder / "trained")
+    chosen = {"all three": np.isin(sets, _LEARNT), **{name: sets == name for name in dict.fromkeys(sets.tolist())}}
+    header = [f"{name} (n={int(own.sum())})" for name, own in chosen.items()]
+    means = [
+        [name, *(" / ".join(f"{each[..., own].mean():.3f}" for each in found.values()) for own in chosen.values())]
+        for name, found in values.items()
+    ]
+    parts = [markdown_table([" / ".join(_MEASURES), *header], means)]
+    for measure in _MEASURES:
+        lines = []
+        for name in (name for name in values if name != first):
+            pairs = [[values[each][measure][..., own] for each in (first, name)] for own in chosen.values()]
+            lines.append([name, *map(lead, pairs)])
+        parts.append(markdown_table([f"lead of {first} in {measure}", *header], lines))
+    return "\n\n".join(parts)
+
+
+def lead(pair: Sequence[np.ndarray]) -> str:
+    """Return by how much the mean of the first is above that of the second, with its interval."""
+    one, two = pair
+    return str(Statistic(rounded(float(one.mean() - two.mean())), interval_over_questions_and_seeds(one, two)))
+
+
+def trained_values(folder: Path) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray]:
+    """Return each label's measures, (S, Q), the untrained retriever's, (Q,), and the sets of the questions."""
+    values, sets = {}, np.array([])
+    for name in (*LABELS, UNTRAINED):
+        runs = [read_json(path)["questions"] for path in sorted(folder.glob(f"{name}-*.json"))]
+        if runs:
+            sets = np.array([row["set"] for row in runs[0]])
+            found = {measure: np.array([[row[measure] for row in run] for run in runs]) for measure in _MEASURES}
+            values[name] = found if name != UNTRAINED else {measure: rows[0] for measure, rows in found.items()}
+    return values, sets
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Do what the first word names."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("act", choices=["candidates", "train", "table"])
+    made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
+    made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
+    words = made.parse_args(argv)
+    match words.act:
+        case "candidates":
+            write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
+        case "train":
+            train_all(Frame(words.folder), words.folder, words.labels, SEEDS)
+        case _:
+            print(table(words.folder))
+
+
+if __name__ == "__main__":
+    main()

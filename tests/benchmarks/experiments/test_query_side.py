@@ -1,0 +1,110 @@
+"""Query-side trainings: their questions, labels, loss and table."""
+
+import math
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from seper_reward.data.splits import split_of
+from seper_reward.runtime.json_files import write_json, write_lines
+from seper_reward.types import Query
+from tests.benchmarks.experiments import query_side
+from tests.benchmarks.experiments.query_side import (
+    LABELS,
+    UNTRAINED,
+    Frame,
+    may_teach,
+    may_test,
+    measured,
+    table,
+    targets,
+    train,
+)
+
+TEXTS = ("Sheep graze on the hill.", "Ann saw the house.", "The house was blue.", "Fog is on the lake.")
+
+
+@pytest.fixture
+def frame(tmp_path, tiny_encoder, monkeypatch):
+    monkeypatch.setattr(
+        query_side, "load_encoder", lambda name, tokens: SentenceTransformer(str(tiny_encoder), device="cpu")
+    )
+    write_lines(tmp_path / "corpus.jsonl", [{"id": str(at), "text": text} for at, text in enumerate(TEXTS)])
+    marks = [{"id": "0", "relevant": True}]
+    row = {"id": "q", "question": "Who saw it?", "answers": ["Ann"], "passages": marks, "set": "popqa"}
+    write_lines(tmp_path / "questions.jsonl", [row])
+    return Frame(tmp_path)
+
+
+def test_no_question_is_trained_on_and_tested_and_the_reader_knows_none_that_is_labelled():
+    sets = ("popqa", "hotpotqa_distractor", "2wikimultihopqa", "nq_oracle_bm25neg")
+    queries = [Query(f"q{at}", "Who?", ("Ann",), metadata={"set": name}) for name in sets for at in range(200)]
+    taught = [query for query in queries if may_teach(query)]
+    counts = [sum(query.metadata["set"] == name for query in taught) for name in sets]
+    assert 80 < counts[0] < 120
+    assert 30 < counts[1] < 70
+    assert counts[3] == 0
+    assert all(split_of(query.id) != "train" for query in taught if query.metadata["set"] != "popqa")
+    nq = [query for query in queries[-200:] if may_test(query)]
+    assert {split_of(query.id) for query in nq} == {"test"}
+
+
+def test_the_question_learns_and_the_passages_stay(frame, monkeypatch):
+    model = query_side.load_encoder("embedded", 128)
+    vectors = frame.vectors.clone()
+    before = frame.rank(model, frame.queries, 4)[0]
+    worst = before[-1]
+    rows = [{"query": "Who saw it?", "passages": [each.text for each in before], "labels": [0.0, 0.0, 0.0, 1.0]}]
+    monkeypatch.setattr(query_side, "RATE", 1e-3)
+    train(model, frame, rows * 64, 0.2, seed=0)
+    assert frame.rank(model, frame.queries, 4)[0][0] == worst
+    assert (frame.vectors == vectors).all()
+
+
+def test_measures_are_those_of_the_marks(frame):
+    (row,) = measured(frame, query_side.load_encoder("embedded", 128), frame.queries)
+    place = row["passages"].index("0")
+    assert row["recall@1"] == float(place == 0)
+    assert row["recall@20"] == 1.0
+    assert row["ndcg@10"] == pytest.approx(1 / math.log2(place + 2))
+
+
+def test_labels_by_hand(frame, tmp_path, monkeypatch):
+    numbers = {
+        "delta_seper": 0.3, "delta_seper_hard": 0.2, "delta_belief": 0.25, "seper_gain": 0.75, "question_gain": 1.0,
+        "std_error": 0.1, "std_error_gain": 0.05, "answer_log_prob": -1.0, "responses": [],
+    }  # fmt: skip
+    passages = [
+        {"passage_id": str(at), "title": "", "text": text, "metadata": {"relevant": at == 0}, **numbers}
+        for at, text in enumerate(TEXTS)
+    ]
+    bare = {"answer_log_prob": -3.0, "std_error": 0.2, "responses": []}
+    row = {"id": "q", "question": "Who saw it?", "answers": ["Ann"], "baseline": bare, "passages": passages}
+    monkeypatch.setattr(query_side, "read_label_rows", lambda folder: {"x": row})
+    given = [{"text": text, "relevant": at == 0} for at, text in enumerate(TEXTS)]
+    write_lines(tmp_path / "candidates.jsonl", [{**row, "passages": given}])
+
+    def found(name):
+        (labeled,) = targets(frame, tmp_path, name)
+        return labeled.labels, labeled.std_errors
+
+    assert found("seper_gain") == ((0.75,) * 4, (0.05,) * 4)
+    assert found("likelihood") == ((2.0,) * 4, (0.0,) * 4)
+    assert found("contains x bm25") == ((0.0, 1.0, 0.0, 0.0), (0.0,) * 4)
+    assert found("human marks") == ((1.0, 0.0, 0.0, 0.0), (0.0,) * 4)
+
+
+def test_the_table_has_means_and_leads_by_set(tmp_path):
+    rng, sets = np.random.default_rng(0), ["popqa"] * 30 + ["nq_oracle_bm25neg"] * 20
+    values = {}
+    for name, seed in [(LABELS[0], 0), (LABELS[0], 1), (UNTRAINED, 0)]:
+        values[name, seed] = rng.random(50)
+        questions = [{"set": each, **dict.fromkeys(query_side._MEASURES, float(value))}
+                     for each, value in zip(sets, values[name, seed], strict=True)]  # fmt: skip
+        write_json(tmp_path / "trained" / f"{name}-{seed}.json", {"questions": questions})
+    text = table(tmp_path)
+    mean = (values[LABELS[0], 0][:30].mean() + values[LABELS[0], 1][:30].mean()) / 2
+    assert "popqa (n=30)" in text
+    assert f"| {LABELS[0]} | {mean:.3f} / {mean:.3f}" in text
+    assert f"| {UNTRAINED} | {mean - values[UNTRAINED, 0][:30].mean():.3f} [" in text
