@@ -88,7 +88,10 @@ class Frame:
     def rank(self, model: SentenceTransformer, queries: Sequence[Query], top: int) -> list[tuple[Passage, ...]]:
         """Return each question's best passages, best first."""
         scores = torch.from_numpy(Embedder(model).questions([query.question for query in queries])) @ self.vectors.T
-        return [tuple(self.passages[place] for place in row) for row in scores.topk(top).indices.tolist()]
+        return [
+            tuple(self.passages[place] for place in row)
+            for row in scores.topk(min(top, len(self.passages))).indices.tolist()
+        ]
 
 
 def may_teach(query: Query) -> bool:
