@@ -198,27 +198,28 @@ def measured(frame: Frame, model: SentenceTransformer, queries: Sequence[Query])
     ]
 
 
-def train_all(frame: Frame, folder: Path, names: Sequence[str], seeds: Sequence[int]) -> None:
-    """Train and measure the retriever of each label and seed that ``folder/trained`` lacks."""
+def train_all(frame: Frame, folder: Path, trained: Path, names: Sequence[str], times: float) -> None:
+    """Train and measure the retriever of each label and seed that the folder ``trained`` lacks."""
     own = {query.id for query in taught(folder)}
     tested = [query for query in frame.queries if may_test(query) and query.id not in own]
-    for name, seed in [(UNTRAINED, 0), *product(names, seeds)]:
-        path = folder / "trained" / f"{name}-{seed}.json"
+    trained.mkdir(exist_ok=True)
+    for name, seed in [(UNTRAINED, 0), *product(names, SEEDS)]:
+        path = trained / f"{name}-{seed}.json"
         if path.is_file():
             continue
         began, model, rows = time.perf_counter(), load_encoder("embedded", TOKENS), []
         if name != UNTRAINED:
             rows = teacher_rows(targets(frame, folder, name), RetrieverConfig())
-            train(model, frame, rows, _TEMPERATURES.get(name, 0.2), seed)
+            train(model, frame, rows, times * _TEMPERATURES.get(name, 0.2), seed)
         seconds = round(time.perf_counter() - began, 1)
         found = measured(frame, model, tested)
         write_json(path, {"rows": len(rows), "seconds": seconds, "questions": found})
         print(f"{path.stem}: {seconds} s", flush=True)
 
 
-def table(folder: Path, first: str = LABELS[0]) -> str:
+def table(trained: Path, first: str = LABELS[0]) -> str:
     """Return the measures by label and set as Markdown, then by measure the leads of the first label by set."""
-    values, sets = trained_values(folder / "trained")
+    values, sets = trained_values(trained)
     chosen = {"all three": np.isin(sets, _LEARNT), **{name: sets == name for name in dict.fromkeys(sets.tolist())}}
     header = [f"{name} (n={int(own.sum())})" for name, own in chosen.items()]
     means = [
@@ -259,14 +260,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     made.add_argument("act", choices=["candidates", "train", "table"])
     made.add_argument("--folder", type=Path, default=Path("runs/pooled"))
     made.add_argument("--labels", nargs="+", choices=LABELS, default=LABELS, help="labels to train on")
+    made.add_argument("--times", type=float, default=1.0, help="multiplies the temperatures of all labels")
     words = made.parse_args(argv)
+    trained = words.folder / ("trained" if words.times == 1 else f"trained-{words.times:g}")
     match words.act:
         case "candidates":
             write_lines(words.folder / "candidates.jsonl", candidates(Frame(words.folder)))
         case "train":
-            train_all(Frame(words.folder), words.folder, words.labels, SEEDS)
+            train_all(Frame(words.folder), words.folder, trained, words.labels, words.times)
         case _:
-            print(table(words.folder))
+            print(table(trained))
 
 
 if __name__ == "__main__":

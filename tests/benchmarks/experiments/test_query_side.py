@@ -102,7 +102,7 @@ def test_the_table_has_means_and_leads_by_set(tmp_path):
         values[name, seed] = rng.random(50)
         questions = [{"set": each, **dict.fromkeys(query_side._MEASURES, float(value))}
                      for each, value in zip(sets, values[name, seed], strict=True)]  # fmt: skip
-        write_json(tmp_path / "trained" / f"{name}-{seed}.json", {"questions": questions})
+        write_json(tmp_path / f"{name}-{seed}.json", {"questions": questions})
     text = " ".join(table(tmp_path).split())  # without the padding of cells
     mean = (values[LABELS[0], 0][:30].mean() + values[LABELS[0], 1][:30].mean()) / 2
     assert "popqa (n=30)" in text
