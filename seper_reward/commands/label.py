@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seper_reward.data.inputs import Needs, input_key, load_input
-from seper_reward.labels.folder import REJECTED
-from seper_reward.labels.integrity import label_files
+from seper_reward.labels.integrity import REJECTED, label_files
 from seper_reward.labels.labelers import PassageLabeler, load_labeler, needs_answers, parse_labeler
 from seper_reward.labels.rows import DELTA_SEPER, QUESTION_GAIN, SUFFIXES, recommended_label
 from seper_reward.labels.run import INPUT_KEY, LabelRun, finished_summary, was_labelled

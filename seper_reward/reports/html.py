@@ -16,8 +16,7 @@ import jinja2
 from seper_reward.data.marks import role_order
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import spread
-from seper_reward.labels.folder import PLACEBO
-from seper_reward.labels.integrity import PROVENANCE, label_files
+from seper_reward.labels.integrity import PLACEBO, PROVENANCE, label_files
 from seper_reward.labels.rows import (
     DELTA_SEPER,
     QUESTION_GAIN,
