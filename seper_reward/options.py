@@ -859,33 +859,6 @@ class LabelOptions(LabelingOptions, InputOptions, RetrieverOptions, SelectOption
 
 
 @dataclass(frozen=True)
-class AuditNegativesOptions(LimitOptions, MarginOptions, CommandOptions):
-    """Find mined hard negatives that help the reader to answer, and list or drop them."""
-
-    input: Annotated[str, required("the file of mined negatives")] = setting(
-        "",
-        "Mined negatives: JSON, JSONL (also .gz), Parquet or a folder saved by datasets, of sentence-transformers "
-        "(anchor, positive, negative or negative_1, ...) or FlagEmbedding (query, pos, neg). Required.",
-    )
-    answers: str | None = setting(
-        None,
-        "File with the gold answers, rows of a question (question, query or anchor) and answers, such as the file "
-        "that the negatives were mined for (default: the answers are in the input's rows).",
-    )
-    action: Literal["list", "drop"] = setting(
-        "list",
-        "Action on false negatives: list (write them to false_negatives.jsonl) or drop (also write the input "
-        "without them, to audited.jsonl).",
-    )
-    label: Literal["delta_seper", "delta_seper_hard"] = setting(
-        "delta_seper_hard",
-        "Label that marks a false negative: delta_seper_hard (more certain) or delta_seper (finds more, but also "
-        "flags more passages without an answer).",
-    )
-    output_dir: str = setting("runs/audit", "Folder of labels and results; the same command resumes there.")
-
-
-@dataclass(frozen=True)
 class AuditSearchesOptions(CompletionOptions, PlotOptions, ResultOptions, MarginOptions, CommandOptions):
     """Report useful searches in an agent's log, and their break-even price: `seper-reward audit-searches FILE`."""
 

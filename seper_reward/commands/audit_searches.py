@@ -14,9 +14,8 @@ def command(arguments: list[str]) -> str:
     (config,) = parse_options((AuditSearchesOptions,), arguments, "seper-reward audit-searches")
     refuse_missing_files(config)
     from seper_reward.command import reporting
-    from seper_reward.evaluate.logs import read_usable_rollouts
+    from seper_reward.evaluate.logs import read_gold_answers, read_usable_rollouts
     from seper_reward.evaluate.search_audit import audit_searches
-    from seper_reward.labels.audit import read_gold_answers
     from seper_reward.runtime.distributed import process_state
     from seper_reward.runtime.json_files import write_lines
     from seper_reward.scorer import load_scorer

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seper_reward.data.formats import NAMES
-from seper_reward.data.rows import read_valid_rows, shown
+from seper_reward.data.rows import BadRowError, read_valid_rows, shown
 from seper_reward.options import CompletionOptions, compile_answer_pattern
 from seper_reward.retrieval.service import LISTS, read_passage
 from seper_reward.reward.rollouts import Rollout, read_rollouts, tagged_block, unusable
@@ -21,6 +21,7 @@ from seper_reward.types import Answers, Passage
 QUESTION = tuple(name for name in NAMES["question"] if name != "input")  # which is verl's whole prompt
 ANSWERS = NAMES["answers"]
 COMPLETION = ("completion", "response", "messages", "trajectory", "output", "sequences_str")
+_ASKED = ("question", "query", "anchor")  # fields of the question in files of answers
 _PASSAGE_TAG = "information"  # of Search-R1's logs
 # dicts that may contain questions and answers
 _NESTED = ("info", "extra_info", "reward_model", "ground_truth", "metadata")
@@ -65,6 +66,18 @@ def read_rollout_log(
     tools.see(_completion(row) for _, row in rows if row.get("searches") is None)
     options = {"passage_tag": passage_tag, "answer_pattern": answer_pattern, "search_tools": tools.chosen()}
     return [LoggedRollout(where, _read(row, answers or {}, options)) for where, row in rows]
+
+
+def read_gold_answers(path: str | Path) -> dict[str, Any]:
+    """Read gold answers by question, the first of each; ``BadRowError`` if a row has no question or no answers."""
+    answers: dict[str, Any] = {}
+    for where, row in read_valid_rows(path):
+        question = next((row[name] for name in _ASKED if isinstance(row.get(name), str)), None)
+        if question is None or row.get("answers") is None:
+            lacking = f"a text in one of {', '.join(_ASKED)}" if question is None else "'answers'"
+            raise BadRowError(f"{where}: expected {lacking}, got fields {', '.join(row)}; name the field, or add it")
+        answers.setdefault(question.strip(), row["answers"])
+    return answers
 
 
 def read_usable_rollouts(

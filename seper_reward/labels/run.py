@@ -36,7 +36,6 @@ from seper_reward.labels.loop import batch_size, label_batches, row_of
 from seper_reward.labels.placebo import closed_book, placebo_queries
 from seper_reward.labels.provenance import provenance, queries_hash
 from seper_reward.labels.summary import Sums, folder_summary, read_summary, sum_rows
-from seper_reward.options import MARGIN
 from seper_reward.runtime.distributed import process_state, together, wait_for_all
 from seper_reward.runtime.json_files import read_json, without_nan, write_chunks, write_json, write_lines
 from seper_reward.runtime.memory import in_batches
@@ -66,10 +65,9 @@ class LabelRun:
 
     ``rejected`` are unusable rows of the input, and ``settings`` those recorded in ``provenance.json``. ``block`` is
     the number of neighbouring questions in one batch (default: the scorer's), on which low digits of labels depend;
-    servers build their own. ``margin`` is the least distance of a label's 95 % interval from 0 to count as help or
-    harm in the summary. With ``dry_run`` the folder is only read, for ``forecast``. Raises ``OSError`` if the folder
-    cannot be written, ``ValueError`` if another run works there, it has labels of other settings or queries, or its
-    files were changed.
+    servers build their own. With ``dry_run`` the folder is only read, for ``forecast``. Raises ``OSError`` if the
+    folder cannot be written, ``ValueError`` if another run works there, it has labels of other settings or queries, or
+    its files were changed.
     """
 
     def __init__(
@@ -80,13 +78,12 @@ class LabelRun:
         rejected: Sequence[Rejected] = (),
         settings: Mapping[str, object] | None = None,
         block: int | None = None,
-        margin: float = MARGIN,
         dry_run: bool = False,
     ) -> None:
         # including labelled questions: labels depend on the batch, and resuming must not change it
         self._batch = batch_size(labeler, block)
         self.folder, self._progress = Path(output_dir), Path(output_dir, _PROGRESS)
-        self._rejected, self._margin = rejected, margin
+        self._rejected = rejected
         self._labelling = self._work("labelling", labeler, queries)
         # labelers without a reader have no placebo run
         self._placebo = self._work("placebo", closed_book(labeler), placebo_queries(labeler, queries))
@@ -113,7 +110,7 @@ class LabelRun:
         together(self._lock_again)
         try:
             if self.complete:
-                return together(lambda: read_summary(self.folder, self._label, self._margin))
+                return together(lambda: read_summary(self.folder, self._label))
             self._done = together(lambda: self._begin(strict))
             self._say_idle()
             self._label_blocks(self._labelling, strict, on_label)
@@ -270,10 +267,10 @@ class LabelRun:
     def _write(
         self, block: Block, rows: Sequence[Mapping[str, Any]], rejected: Sequence[Mapping[str, object]]
     ) -> None:
-        sums = sum_rows(rows, self._label, self._margin)
-        summed = {"summed": [self._label, self._margin], "sums": [[*key, sums[key]] for key in sums]}
+        sums = sum_rows(rows, self._label)
+        head = {"rejected": rejected, "label": self._label, "sums": [[*key, sums[key]] for key in sums]}
         with timed("io"):
-            block.write({"rejected": rejected, **summed}, rows)
+            block.write(head, rows)
 
     def _missing(self, patience: float) -> list[tuple[_Work, Block]]:
         """Return the blocks that are not there after ``patience`` seconds."""
@@ -297,10 +294,10 @@ class LabelRun:
         blocks, sums = self._labelling.blocks, Sums()
         for block in blocks:
             head = block.head()
-            if head["summed"] == [self._label, self._margin]:
+            if head["label"] == self._label:
                 sums.update({tuple(key): value for *key, value in head["sums"]})
             else:  # of an earlier run with another label of the same rows
-                sums.update(sum_rows(map(json.loads, all_rows([block])), self._label, self._margin))
+                sums.update(sum_rows(map(json.loads, all_rows([block])), self._label))
         rejected = ({"where": row.where, "reason": row.reason, "row": without_nan(row.row)} for row in self._rejected)
         unscorable = (row for block in blocks for row in block.head()["rejected"])
         write_lines(self.folder / REJECTED, itertools.chain(rejected, unscorable), allow_nan=False)
@@ -315,7 +312,7 @@ class LabelRun:
         if self._placebo.blocks:
             write_chunks(self.folder / PLACEBO, all_rows(self._placebo.blocks))
             files.append(PLACEBO)
-        summary = folder_summary(self.folder, sums, self._label, self._margin, folder_hashes(self.folder, files))
+        summary = folder_summary(self.folder, sums, self._label, folder_hashes(self.folder, files))
         write_json(self.folder / SUMMARY, summary)
         shutil.rmtree(self._progress)
         return summary
@@ -333,7 +330,7 @@ def finished_summary(
     hashes = written_hashes(folder)
     if json.loads(json.dumps(decides, default=str)) != before or not hashes or changed_files(folder, hashes):
         return None
-    return read_summary(folder, labeler.name, MARGIN)
+    return read_summary(folder, labeler.name)
 
 
 def was_labelled(folder: Path, input_key: str | None) -> bool:
