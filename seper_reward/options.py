@@ -733,13 +733,6 @@ class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
 
 
 @dataclass(frozen=True)
-class LimitOptions(Options):
-    """How many questions of the input are used."""
-
-    limit: Count | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
-
-
-@dataclass(frozen=True)
 class SplitOptions(Options):
     """Which split of the input is used."""
 
@@ -747,8 +740,10 @@ class SplitOptions(Options):
 
 
 @dataclass(frozen=True)
-class SelectOptions(SplitOptions, LimitOptions):
+class SelectOptions(SplitOptions):
     """Which questions of the input are used."""
+
+    limit: Count | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
 
 @dataclass(frozen=True)

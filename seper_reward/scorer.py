@@ -279,10 +279,6 @@ class SePerScorer:
             for each, found in zip(batch, sampled, strict=True)
         ]
 
-    def expect(self, asked: Sequence[Asked]) -> None:
-        """Let an engine prefetch questions of a later call of ``measure``; this affects only the time."""
-        self.reader.expect(asked, self.known_answers)
-
     def responses(self, asked: Sequence[Query | Asked]) -> list[list[Responses] | UnscorableError]:
         """Sample the responses from which beliefs are computed; see ``PromptedReader.responses``."""
         return self.reader.responses(asked, list(map(self.known_answers, asked)))

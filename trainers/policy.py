@@ -220,7 +220,7 @@ def learn(
     questions = Questions(questions.corpus, train, dev, test)
     reward = SePerReward(scorer, **asdict(weights), reader=config.reader)
     retriever = CachedRetriever(load_retriever(config.retriever, questions.corpus))
-    tool = new_tool(config, retriever, style, reward)
+    tool = new_tool(config, retriever, style)
 
     def search(query: Query) -> tuple[Turn, ...]:
         searching = tool()

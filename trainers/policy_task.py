@@ -22,7 +22,6 @@ from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever, load_retriever
 from seper_reward.reward.environment import RetrievalEnvironment, search_environment
-from seper_reward.reward.reward import SePerReward
 from seper_reward.reward.turns import Turn
 from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
@@ -136,17 +135,14 @@ class SearchTool:
 SEARCH = get_json_schema(SearchTool.search)
 
 
-def new_tool(
-    task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle, reward: SePerReward | None = None
-) -> Callable[[], SearchTool]:
-    """Return the function that creates each rollout's search tool; a ``reward`` prefetches its beliefs."""
+def new_tool(task: PolicyTaskConfig, retriever: Retriever, style: PromptStyle) -> Callable[[], SearchTool]:
+    """Return the function that creates each rollout's search tool."""
     environment = search_environment(
         retriever,
         top_k=1,
         max_turns=task.max_turns,
         max_passage_tokens=task.max_passage_tokens,
         tokenizer=load_tokenizer(task.model),
-        reward=reward,
     )
     return lambda: SearchTool(environment(), style)
 

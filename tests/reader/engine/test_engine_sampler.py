@@ -522,7 +522,7 @@ def test_beliefs_of_servers_have_the_answers_probability(tiny_sampler, tiny_judg
         assert one.belief.unseen_mass == pytest.approx(other.belief.unseen_mass, abs=1e-3)
         assert other.combined is not None
     asked = len(server.requests)
-    scorer.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))])
+    scorer.reader.expect([Asked(QUESTION["question"], QUESTION["answers"], ((),))], scorer.known_answers)
     assert scorer.utilities([QUESTION]) == [there]
     assert len(server.requests) == asked  # all of it was in the cache
     assert not scorer.sampler._expected
