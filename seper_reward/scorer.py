@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from seper_reward.data.queries import as_whole_query
-from seper_reward.data.rows import shown
+from seper_reward.data.queries import parse_query
+from seper_reward.data.rows import clean, shown
 from seper_reward.estimators.belief import belief, pairs_of
 from seper_reward.estimators.seper import Estimator, no_contradiction
 from seper_reward.estimators.utility import utility
@@ -221,7 +221,7 @@ class SePerScorer:
         """
         if isinstance(queries, Query | Mapping):
             raise TypeError("utilities needs a list of records, got one record; write utilities([record])")
-        records = list(map(as_whole_query, queries))
+        records = [parse_query(clean(row)).whole for row in queries]
         asked = [Asked(query.question, query.answers, tuple(query.contexts)) for query in records]
         measured = (unwrap(found).beliefs for found in self.measure(asked))
         return [

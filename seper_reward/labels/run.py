@@ -318,23 +318,18 @@ class LabelRun:
         return summary
 
 
-def finished_summary(
-    output_dir: str | Path, labeler: PassageLabeler, input_key: str | None, block: int | None = None
-) -> dict[str, Any] | None:
-    """Return the summary of an unchanged, finished run of this labeler on the input with this key, else ``None``."""
-    folder = Path(output_dir)
-    if not was_labelled(folder, input_key) or (folder / _PROGRESS).exists():
-        return None
-    before = read_json(folder / PROVENANCE)["decides"]
-    decides = provenance(labeler, before["queries"], batch_size(labeler, block), {})["decides"]
-    hashes = written_hashes(folder)
-    if json.loads(json.dumps(decides, default=str)) != before or not hashes or changed_files(folder, hashes):
-        return None
-    return read_summary(folder, labeler.name)
-
-
 def was_labelled(folder: Path, input_key: str | None) -> bool:
     """Return whether a folder has finished labels of the input with this key."""
     if input_key is None or not ((folder / PROVENANCE).is_file() and (folder / SUMMARY).is_file()):
         return False
     return bool(read_json(folder / PROVENANCE).get("settings", {}).get(INPUT_KEY) == input_key)
+
+
+def finished_summary(folder: Path, labeler: PassageLabeler, block: int | None = None) -> dict[str, Any] | None:
+    """Return the summary of a folder that ``was_labelled``, by this labeler and without a change, else ``None``."""
+    before, hashes = read_json(folder / PROVENANCE)["decides"], written_hashes(folder)
+    decides = provenance(labeler, before["queries"], batch_size(labeler, block), {})["decides"]
+    changed = json.loads(json.dumps(decides, default=str)) != before or changed_files(folder, hashes)
+    if changed or not hashes or (folder / _PROGRESS).exists():
+        return None
+    return read_summary(folder, labeler.name)

@@ -46,7 +46,7 @@ def read_source(
 ) -> tuple[Sequence[Query], dict[str, Passage] | None]:
     """Read questions, also bundled ones, and a corpus; report unusable rows on standard error."""
     options = pick(InputOptions, config, input=str(OURS.get(source, source)), corpus=corpus)
-    found = load_input(options, Needs(answers=answers_needed, corpus=True))
+    found = load_input(options, Needs(["answers", "corpus"] if answers_needed else ["corpus"]))
     if found.rejected:
         first = found.rejected[0]
         print(f"{plural(len(found.rejected), 'row')} cannot be used; {first.where}: {first.reason}", file=sys.stderr)
