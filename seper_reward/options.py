@@ -733,6 +733,13 @@ class RewardOptions(CompletionOptions, WeightOptions, CommandOptions):
 
 
 @dataclass(frozen=True)
+class LimitOptions(Options):
+    """How many questions of the input are used."""
+
+    limit: Count | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
+
+
+@dataclass(frozen=True)
 class SplitOptions(Options):
     """Which split of the input is used."""
 
@@ -740,10 +747,8 @@ class SplitOptions(Options):
 
 
 @dataclass(frozen=True)
-class SelectOptions(SplitOptions):
+class SelectOptions(SplitOptions, LimitOptions):
     """Which questions of the input are used."""
-
-    limit: Count | None = setting(None, "Number of questions to use, evenly spread over the input (default: all).")
 
 
 @dataclass(frozen=True)
