@@ -21,6 +21,7 @@ from seper_reward.types import Passage, Query
 
 T = TypeVar("T")
 Field = Literal["answers", "relevance", "passages", "corpus"]
+_ANSWERS: tuple[Field, ...] = ("answers",)
 _RETRIEVED_AT_ONCE = 10_000  # questions; more would hold the passages of all in memory
 
 
@@ -44,7 +45,7 @@ class Needs:
 
     # what each question must have: a gold answer; a relevance label in its passages; a passage, at the end; or, if its
     # passages are retrieved from the corpus later, those of the corpus
-    fields: Collection[Field] = ("answers",)
+    fields: Collection[Field] = _ANSWERS
     search: Search | None = None  # None searches for nothing
     top_k: int = 10  # passages to retrieve, or to take from each ranking of a run
     split: str = "all"  # train, dev or test, by the hash of the id (`split_of`); or all
