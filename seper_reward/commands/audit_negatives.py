@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from seper_reward.options import AuditNegativesOptions
-from seper_reward.scorer import load_scorer
+from seper_reward.scorer import SePerScorer
 
 
 def command(config: AuditNegativesOptions) -> str:
@@ -19,7 +19,7 @@ def command(config: AuditNegativesOptions) -> str:
     check_action(mined, config.action)
     answers = None if config.answers is None else read_gold_answers(config.answers)
     asked = questions_to_audit(mined, answers, limit=config.limit)
-    labeler = load_labeler("delta_seper", lambda: load_scorer(config, config.seed))
+    labeler = load_labeler("delta_seper", lambda: SePerScorer.from_pretrained(config))
     settings = asdict(config)
     run = LabelRun(config.output_dir, labeler, asked.queries, asked.rejected, settings, margin=config.margin)
     run.run()

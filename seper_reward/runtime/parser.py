@@ -33,8 +33,9 @@ def parse_options(
 
     about = " ".join(str(kind.__doc__) for kind in kinds)
     about += " --config FILE.yaml reads any of these settings from a file; flags override it."
-    # no abbreviations: `--label` would be parsed as --labeler
-    parser = Parser(kinds, prog=program, description=about, formatter_class=_Formatter, allow_abbrev=False)
+    # no abbreviations: `--label` would be parsed as --labeler; kinds share a setting of one name, such as the seed
+    rules = {"allow_abbrev": False, "conflict_handler": "resolve"}
+    parser = Parser(kinds, prog=program, description=about, formatter_class=_Formatter, **rules)
     parser.usage = f"{program} [--config FILE.yaml] [--setting value ...]"
     bases = [base for kind in kinds for base in kind.__mro__]
     own_first = [name for base in bases for name in vars(base).get("__annotations__", {})]
