@@ -167,10 +167,15 @@ def test_the_name_of_a_model_belongs_to_the_servers_of_the_engine(monkeypatch):
         scorers.load_scorers(settings, ["http://two/v1"])
 
 
-def test_a_name_may_have_a_revision(tiny_reader, tiny_entailment):
-    scorer = SePerScorer.from_pretrained(f"{tiny_reader}@main", judge=f"{tiny_entailment}@main")
+def test_a_name_may_have_a_revision_and_keywords_are_options(tiny_reader, tiny_entailment):
+    options = ScorerOptions(reader=f"{tiny_reader}@main", judge=f"{tiny_entailment}@main", num_samples=4)
+    official = Estimator.preset("official", aliases="any")
+    scorer = SePerScorer.from_pretrained(options, temperature=0.5, estimator=official)
     assert scorer.sampler.name == f"{tiny_reader}@main"
     assert scorer.entailment.name == f"{tiny_entailment}@main"
+    sampling = scorer.fingerprint["sampling"]
+    assert (sampling["num_samples"], sampling["temperature"], sampling["max_new_tokens"]) == (4, 0.5, 32)
+    assert scorer.estimator == official
 
 
 def test_a_wrong_argument_is_named_with_its_place(tiny_scorer):

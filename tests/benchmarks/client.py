@@ -77,8 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = made.parse_args(arguments)
     ours, theirs = multiprocessing.Pipe()
     multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True).start()
-    options_of_reader = ReaderOptions(engine=[f"http://127.0.0.1:{ours.recv()}/v1"])
-    sampler = _Unchecked(options_of_reader, load_tokenizer("embedded"))
+    reader = ReaderOptions(engine=[f"http://127.0.0.1:{ours.recv()}/v1"])
+    sampler = _Unchecked(reader, load_tokenizer("embedded"))
     found = {}
     for answers in [1, *options.answers]:  # the first time opens connections
         texts = [f"Number {place} {answers} " + "and so on. " * 74 for place in range(options.contexts)]
