@@ -270,7 +270,10 @@ adapters: setup  ## train both shipped adapters, into runs/ (hours on 2 cores)
 	$(PAIRS) --seed 10 > runs/pairs-first.jsonl
 	$(PAIRS) --seed 11 --order 60000 --second 25000 --traps 6000 --modified 3000 > runs/pairs-second.jsonl
 	$(PAIRS) --seed 12 --languages 42000 --second 15000 --traps 3000 --modified 2000 > runs/pairs-third.jsonl
-	for stage in first second third; do $(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-$$stage.yaml || exit 1; done
+	$(PAIRS) --seed 13 --lexicon 30000 --order 20000 --languages 36000 --languages_right 40 --second 25000 --traps 9000 --modified 2000 > runs/pairs-fourth.jsonl
+	$(PAIRS) --seed 14 --lexicon 25000 --order 25000 --languages 40000 --languages_right 42 --second 22000 --traps 8000 --modified 2000 --judged 3 > runs/pairs-fifth.jsonl
+	for stage in first second third fourth fifth; do $(BIN)/seper-reward train entailment --config $(ADAPTERS)/entailment-$$stage.yaml || exit 1; done
+	$(BIN)/python -m tests.benchmarks.adapters.mean runs/entailment-fourth runs/entailment-fifth runs/entailment
 	$(BIN)/python -m tests.benchmarks.adapters.reader_data --seed 0 > runs/reader.jsonl
 	$(BIN)/seper-reward train sft --config $(ADAPTERS)/reader.yaml
 	$(BIN)/python -m tests.benchmarks.adapters.reader_data --seed 1 > runs/reader-sharpen.jsonl

@@ -8,6 +8,8 @@ from seper_reward.types import Belief, Estimate, Utility
 #: Weight of the question's gain, in nats per token, in ``seper_gain``: a gain of 2 nats counts as much as a belief and
 #: a likelihood that rise from 0 to 1. It was chosen on dev splits (docs/results.md).
 QUESTION_WEIGHT = 0.5
+#: Support from which a response states an answer.
+SUPPORTS = 0.5
 
 
 def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
@@ -19,7 +21,7 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     unmoved = Estimate(0.0, 0.0, 0.0, 0.0)
     same = belief is baseline
     soft = unmoved if same else difference(belief.soft, baseline.soft)
-    both = combined(soft, belief.answer_log_prob, baseline.answer_log_prob)
+    both = combined(soft, stated_log_prob(belief), stated_log_prob(baseline))
     return Utility(
         soft=soft,
         hard=unmoved if same else difference(belief.hard, baseline.hard),
@@ -31,13 +33,29 @@ def utility(belief: Belief, baseline: Belief, passage_id: str = "") -> Utility:
     )
 
 
+def stated_log_prob(belief: Belief) -> float | None:
+    """Return the mean log-probability per token of the likeliest text that states an answer; ``None`` if unknown.
+
+    It is an alias, or a drawn response that supports one: of a reader that says "15 April 1912", the gold answer 1912
+    is unlikely as a text. End-of-sequence tokens and responses without an end are left out, as for aliases.
+    """
+    if belief.answer_log_prob is None:
+        return None
+    drawn = zip(
+        belief.best_support, belief.counts, belief.sampled.finished, belief.sampled.token_log_probs, strict=False
+    )
+    stated = [row[:-1] for support, count, finished, row in drawn if support >= SUPPORTS and count and finished]
+    return max([belief.answer_log_prob, *(float(row.double().mean()) for row in stated if len(row))])
+
+
 def combined(soft: Estimate, answer_log_prob: float | None, baseline_log_prob: float | None) -> Estimate | None:
     """Return the mean of ΔSePer and the relative change of the gold answer's likelihood, (p - q) / (p + q).
 
     p and q are the geometric means of the answer's token probabilities, with and without the passage; they are given
-    as mean log-probabilities, <= 0, and ``None`` if unknown, as is then the result. ΔSePer counts every response that
-    means the answer, whatever its words. The likelihood still moves if none of a few samples is right, or if the
-    reference is a whole clause. It is computed exactly, so only ΔSePer contributes an error. The result is in [-1, 1].
+    as mean log-probabilities (``stated_log_prob``), <= 0, and ``None`` if unknown, as is then the result. ΔSePer
+    counts every response that means the answer, whatever its words. The likelihood still moves if none of a few
+    samples is right, or if the reference is a whole clause. It is computed exactly, so only ΔSePer contributes an
+    error. The result is in [-1, 1].
 
     >>> import math
     >>> combined(Estimate(0.5, 0.1, 0.3, 0.7), math.log(0.6), math.log(0.2)).value

@@ -12,8 +12,9 @@ _TYPOGRAPHY = str.maketrans(
     {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "´": "'", "–": "-", "—": "-", "‐": "-"}
     | {"‑": "-", "−": "-", "⁄": "/", "×": "x", "♯": "#", "＃": "#", "≤": "<=", "≥": ">="}
 )
-_MEANINGFUL = frozenset("°♭♮♂♀")
-_INVISIBLE = frozenset("\ufe0e\ufe0f\u200d\u200b")  # variation selectors and joiners of emoji
+_MEANINGFUL = frozenset("°♭♮♂♀\u200c")
+_SELECTORS = frozenset("\ufe0e\ufe0f")  # variation selectors of emoji
+_BULLET = re.compile(r"^[*•]\s+(?=\S)")
 _COMMANDS = {
     r"\le": "<=", r"\leq": "<=", r"\ge": ">=", r"\geq": ">=",
     r"\times": "x", r"\cdot": "·", r"\pm": "±", r"\infty": "∞",
@@ -59,14 +60,14 @@ def plain(text: str) -> str:
             text = pattern.sub(replacement, text)
     for _ in range(2 if re.search("[*_`]", text) else 0):  # bold and italic: **_X_**
         text = _EMPHASIS.sub(lambda found: found[found.lastindex or 0], text)
-    return " ".join(text.split())
+    return " ".join(_BULLET.sub("", text).split()) if text[:1] in "*•" else " ".join(text.split())
 
 
 def _is_ornament(character: str) -> bool:
-    """Return whether a character of a text in form NFKC is a symbol without a meaning of its own, such as ✓."""
+    """Return whether a character of a text in form NFKC is a symbol or mark without a meaning, such as ✓."""
     if character.isascii() or character in _MEANINGFUL:
         return False
-    return unicodedata.category(character) in ("So", "Sk") or character in _INVISIBLE
+    return unicodedata.category(character) in ("So", "Sk", "Cf") or character in _SELECTORS
 
 
 @functools.lru_cache(maxsize=65536)

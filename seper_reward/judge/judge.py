@@ -20,7 +20,7 @@ from seper_reward.runtime.messages import say_once
 from seper_reward.runtime.profiling import timed
 from seper_reward.types import Pair
 
-RULES = 13  # version of equality and values in fingerprints: raise it with every change of a decision
+RULES = 14  # version of equality and values in fingerprints: raise it with every change of a decision
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:(?:st|nd|rd|th)\b)?")
 
 _WARNED: set[str] = set()  # models with texts that they cannot read
@@ -32,7 +32,6 @@ _OPTION = re.compile(
     re.IGNORECASE,
 )
 _LETTERED = re.compile(r"[(\[]?[A-J][)\]]\s+(?=\S)")
-_NUMBERED = re.compile(r"\b([A-Z]\w*) (?:the )?(I|\d+)(?:st|nd|rd|th)?\b")
 _UNIT = re.compile(r"\d\s?[^\W\d_]{2}")  # of two letters: 3D is 3d
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 
@@ -127,43 +126,32 @@ def decide(pair: Pair, model: PairModel) -> bool | Pair:
             return True
         value, whole = whole_value(hypothesis), whole_value(premise)
         return not (value and whole and whole.excludes(value))  # 5 MW is not 5 mW
-    if not premise.strip() or not hypothesis.strip() or _is_another(premise, hypothesis):
+    if not premise.strip() or not hypothesis.strip():
         return False
-    by_values = bool(signs(premise)) or not _is_words(hypothesis)
-    claim = _by_values(question, premise, hypothesis) if by_values else in_digits(premise)
+    claim = in_digits(premise) if _is_words(hypothesis) else _by_values(question, premise, hypothesis)
     if isinstance(claim, bool):
         return claim
+    return Pair(question, claim, in_digits(hypothesis)) if _is_read(premise, hypothesis, model) else False
+
+
+def _is_read(premise: str, hypothesis: str, model: PairModel) -> bool:
+    """Return whether a model can read the words that only one of two texts has; says once that it cannot."""
     unread = model.unread(plain(premise)) ^ model.unread(plain(hypothesis))
-    if unread and len(unread) > _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
-        if model.name not in _WARNED:
-            _WARNED.add(model.name)
-            say_once(
-                f"the entailment model {model.name} cannot read {min(unread)[:40]!r}, so answers with such words "
-                "count only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
-            )
-        return False
-    return Pair(question, claim, in_digits(hypothesis))
-
-
-def _is_another(premise: str, hypothesis: str) -> bool:
-    """Return whether two texts number a word differently, of which one is the first: World War I, and World War II."""
-    one, other = _numbered(premise), _numbered(hypothesis)
-    common = one.keys() & other.keys()
-    return any("I" in one[word] | other[word] and one[word].isdisjoint(other[word]) for word in common)
-
-
-@functools.lru_cache(maxsize=65536)
-def _numbered(text: str) -> dict[str, set[str]]:
-    numbers: dict[str, set[str]] = {}
-    for word, number in _NUMBERED.findall(in_digits(text)):
-        numbers.setdefault(word, set()).update({number, number.replace("I", "1")})
-    return numbers
+    if not unread or len(unread) <= _MOST_UNREAD * len(f"{premise} {hypothesis}".split()):
+        return True
+    if model.name not in _WARNED:
+        _WARNED.add(model.name)
+        say_once(
+            f"the entailment model {model.name} cannot read {min(unread)[:40]!r}, so answers with such words "
+            "count only if they are equal; use a multilingual model, or judge='reader' if the reader reads them"
+        )
+    return False
 
 
 @functools.lru_cache(maxsize=65536)
 def _is_words(text: str) -> bool:
     """Return whether a text has neither digits nor signs, which a premise could lack or contradict."""
-    return not (re.search(r"\d", in_digits(text)) or signs(text) or signs(in_digits(text)))
+    return not (re.search(r"\d", in_digits(text)) or signs(text))
 
 
 def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
@@ -180,27 +168,20 @@ def _by_values(question: str, premise: str, hypothesis: str) -> bool | str:
         return False
     missing = [each for each in wanted if not any(said.entails(each) for said in stated)]
 
-    def for_model(each: Value) -> bool:
-        """Return whether a value is a less precise date, in words that no parser reads, or one of the question."""
-        if any(said.agrees(each) for said in stated):
-            return True
-        spelled = in_digits(hypothesis)
-        if not (_digits(in_digits(premise)) or spelled[: each.start].endswith("-")):  # B-52
+    def is_open(each: Value) -> bool:
+        """Return whether the model decides: a less precise date, numbers in words, or a value of the question."""
+        if any(said.agrees(each) for said in stated) or not _digits(in_digits(premise)):
             return True
         if each.readings[0].kind == "pair" and not any(said.comparable(each) for said in stated):  # 1870 bis 1939
-            return not _digits(spelled[each.start : each.end]) - _digits(in_digits(premise))
-        if value or not any(other.entails(each) for other in asked):
-            return False
-        further = (said for said in stated if not any(said.entails(other) for other in wanted))
-        return not any(said.comparable(each) for said in further)
+            return not _digits(needed[each.start : each.end]) - _digits(in_digits(premise))
+        return not value and any(other.entails(each) for other in asked)
 
-    lacking = [each for each in missing if not for_model(each)]
-    if lacking and (value or any(said.excludes(each) for each in lacking for said in stated)):
-        return False
     claim, needed = _spelled(premise, stated, hypothesis, wanted), in_digits(hypothesis)
     for each in reversed(missing):
-        if each not in lacking:
-            needed = f"{needed[: each.start]} {needed[each.end :]}"
+        if is_open(each):
+            needed = f"{needed[: each.start]} {needed[each.end :].lstrip('-')}"
+        elif each.readings[0].kind != "number" and any(said.excludes(each) for said in stated):
+            return False
     pairs = [(needed, claim)]
     if not value:  # Henry VIII is Henry the Eighth, but two is not the second, nor are 16 presidents the 16th
         pairs.append((needed if claim[:1].isdigit() else _ORDINAL.sub("", needed), _ORDINAL.sub("", claim)))

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from seper_reward.judge.equality import plain
 from seper_reward.judge.judge import Judge, PairModel, decide
-from seper_reward.judge.values import values_in
 from seper_reward.types import Answers, Pair
 
 
@@ -23,8 +22,8 @@ def mutual_supports(judge: Judge, stated: Sequence[Stated]) -> list[float]:
 
     Entailment is required in both directions, since an answer does not entail a text with further claims, and only
     probabilities above .75 count: max_a max(0, 4 · min(E(text → a), E(a → text)) − 3). A text that a rule equates with
-    the answer has 1, any other copy of words of the question has 0, and so has a text that does not state each value
-    of the answer. Nothing is deleted from the text, so a reward above .5 implies a support above .5 in labels.
+    the answer has 1, and any other copy of words of the question has 0. Nothing is deleted from the text, so a reward
+    above .5 implies a support above .5 in labels.
     """
     claims = [[_directions(text, alias, judge.model) for alias in text.answers] for text in stated]
     judged = judge.probs([pair for aliases in claims for pairs in aliases for pair in pairs or ()])
@@ -40,9 +39,8 @@ def _directions(stated: Stated, alias: str, model: PairModel) -> tuple[Pair, ...
     question, text = stated.question, plain(stated.text)
     if decide(Pair(question, text, alias), model) is True:
         return ()
-    vague = any(not any(one.entails(two) for one in values_in(text)) for two in values_in(alias))
     said, asked = (re.sub(r"\W+", " ", f" {words.casefold()} ") for words in (text, question))
-    if vague or said in asked or _words(text) <= _words(question) - _words(plain(alias)):
+    if said in asked or _words(text) <= _words(question) - _words(plain(alias)):
         return None
     return Pair(question, text, alias), Pair(question, alias, text)
 

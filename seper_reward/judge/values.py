@@ -39,8 +39,8 @@ _SPELLED = {"c": "degC", "celsius": "degC", "f": "degF", "fahrenheit": "degF", "
 _NO_UNITS = frozenset({"a", "an", "as", "at", "in", "or", "of", "on", "to", "by", "and"})
 
 _NUMBER = (
-    r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d+)?(?![\d,])|\d{1,3}(?: \d{3}){1,6}(?!\d)(?:\.\d+)?|\d+/\d+"
-    r"|\d+(?:[.,]\d+)?|\.\d+)"
+    r"(?:\d{1,3}(?:,\d{3}){1,6}(?:\.\d+)?(?![\d,])|\d{1,3}(?:\.\d{3}){2,6}(?![\d.,])"
+    r"|\d{1,3}(?: \d{3}){1,6}(?!\d)(?:\.\d+)?|\d+/\d+|\d+(?:[.,]\d+)?|\.\d+)"
 )
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -170,8 +170,8 @@ _HALF_OF_DAY = re.compile(
 _CLOCK = re.compile(r"\b(?:a )?(half|quarter|\d{1,2} minutes) (past|to) (\d{1,2})\b(?!:)", re.IGNORECASE)
 _ROMAN_ONES = ["", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]
 _TENS_IN_ROMAN = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX"]
-# "I" is a pronoun, and L and XL alone are letters and a size
-_ROMAN = re.compile(r"(?<=[A-Za-z] )(?!I\b|X?L\b)(?=[IVXL])(XL|L?X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")
+# "I" is a pronoun but before punctuation, and L and XL alone are letters and a size
+_ROMAN = re.compile(r"(?<=[A-Za-z] )(?!I\b(?![,.;:)]|$)|X?L\b)(?=[IVXL])(XL|L?X{0,3})(IX|IV|V?I{0,3})(?![\w'-]|\.\w)")
 _PART = re.compile(
     rf"\b(an?|\d+|{'|'.join(_SMALL[1:10])})[\s-]({'|'.join(_PARTS)})s?\b(?=\s+of\b|\W*$)", re.IGNORECASE
 )
@@ -317,9 +317,16 @@ def _amount(match: re.Match[str]) -> Value | None:
         readings = [_converted(number, step, *each) for each in units]
         return Value(match.start(), end, (*readings, Reading("amount", (number,))))
     readings = [Reading("number", (number,), 1e-3, size=0.0) if "/" in written else Reading("number", (number,))]
+    if re.fullmatch(r"[1-9]\d{0,2}\.\d\d0", written):  # 587.000 may be 587,000
+        readings.append(Reading("number", (1000 * number,)))
     if re.fullmatch(r"[12]\d{3}", match[0]):
         readings.append(Reading("date", (int(number), int(number), 0, 0)))
     return _value(match, *readings)
+
+
+def _ordinal(match: re.Match[str]) -> Value:
+    number = (float(match[1]),)
+    return _value(match, Reading("ordinal", number), Reading("amount", number))  # 12th may be 12., as in German
 
 
 def _pair(match: re.Match[str]) -> Value:
@@ -336,7 +343,7 @@ def _parsed(written: str) -> float:
         return over / (under or math.nan)
     if re.fullmatch(r"\d+,\d{1,2}", written):
         return float(written.replace(",", "."))  # European decimal comma: 42,5
-    return float(re.sub("[, ]", "", written))
+    return float(re.sub("[, .]" if written.count(".") > 1 else "[, ]", "", written))  # 1.345.596
 
 
 def _step(written: str) -> float:
@@ -351,11 +358,6 @@ def _unit_behind(match: re.Match[str]) -> tuple[tuple[Unit, ...], int]:
     """Return the ways to read the longest unit behind a number, and its end; ``()`` if there is none."""
     found = _TAIL.match(match.string, match.end())
     words = re.findall(r"[^ ]+", found["unit"])[:4] if found else []
-    for at, word in enumerate(words[1:], 1):
-        rate = word in ("a", "an") and words[at + 1 :] and _units(words[at + 1])  # 80 km an hour
-        if word.lower() in _NO_UNITS and not rate:
-            words = words[:at]
-            break
     for size in range(len(words), 0, -1):
         if size > 1 and words[size - 1].lower() in _NO_UNITS:
             continue
@@ -411,7 +413,6 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
     (re.compile(pattern, re.IGNORECASE), read)
     for pattern, read in (
         (r"(?<![\w/.-])(?P<year>\d{4})-(?P<month_number>\d{2})-(?P<day>\d{2})(?!\d)", _date),
-        (r"(?<![\w/.,-])(?P<number>[12]\d{3})/(?P<high>\d{2})(?![\d/]|[.,]\d)", _pair),  # a season
         (r"(?<![\w/.-])(?P<day>\d{1,2})[/.](?P<month_number>\d{1,2})[/.](?P<year>\d{4})(?!\d)", _date),
         (rf"{_DAY_BEFORE}(?:,?(?:\s+of)?[\s-]+{_YEAR}|(?!\s+\d))", _date),
         (rf"\b{_WEEKDAY}{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+(?:(?:in|of)\s+)?{_YEAR})?", _date),
@@ -431,10 +432,7 @@ _READERS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], Value | None]]] 
             rf"(?:(?(between)\s+and\s+|\s*-\s*)|:|\s+to\s+)(?P<high>{_NUMBER})(?![\w/:-]|[.,]\d)",
             _pair,
         ),
-        (
-            r"(?<![\w.,/])(\d{1,9})(?:st|nd|rd|th)\b",
-            lambda found: _value(found, Reading("ordinal", (int(found[1]),))),
-        ),
+        (r"(?<![\w.,/])(\d{1,9})(?:st|nd|rd|th)\b", _ordinal),
         (rf"(?<![\w.,/:^])(?:(?P<number>{_NUMBER})(?:\s*[x*]\s*10\^|e)|10\^)(?P<power>-?\d+)\b", _amount),
         (
             rf"(?<![\w.,/:])(?<!\d-)(?:(?<![\w)])(?P<sign>-|minus |negative )(?=[\d.]))?(?P<number>{_NUMBER})"

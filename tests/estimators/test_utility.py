@@ -4,10 +4,11 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 
 from seper_reward import Belief
-from seper_reward.estimators.utility import combined, utility
-from seper_reward.types import Estimate
+from seper_reward.estimators.utility import combined, stated_log_prob, utility
+from seper_reward.types import Estimate, Responses
 
 
 def believed(soft, hard=0.0, error=0.0):
@@ -57,3 +58,27 @@ def test_half_what_is_said_and_half_how_likely_the_answer_is():
     assert combined(soft, math.log(0.1), math.log(0.1)).value == pytest.approx(0.2)
     assert combined(soft, -800.0, 0.0).value == pytest.approx((0.4 - 1) / 2)
     assert combined(soft, None, -1.0) is combined(soft, -1.0, None) is None
+
+
+def test_stated_log_prob_is_that_of_the_likeliest_supporting_response():
+    rows = tuple(map(torch.tensor, ([-0.5, -0.1, -9.0], [-0.2, -9.0], [-0.01, -9.0], [-0.02], [-0.05])))
+    sampled = Responses(
+        ("15 April 1912", "1912", "1913", "in 191", "about 1912"), rows, finished=(True, True, True, False, True)
+    )
+    belief = replace(
+        believed(0.5),
+        answer_log_prob=-2.0,
+        sampled=sampled,
+        counts=(1, 1, 1, 1, 0),
+        best_support=(1.0, 0.5, 0.4, 1.0, 1.0),
+    )
+    assert stated_log_prob(belief) == pytest.approx(
+        -0.2
+    )  # without the ends; the others differ, have no end or were not drawn
+    first = replace(belief, best_support=(1.0, 0.0, 0.4, 1.0, 1.0))
+    assert stated_log_prob(first) == pytest.approx((-0.5 - 0.1) / 2)
+    assert stated_log_prob(replace(belief, best_support=(0.0,) * 5)) == -2.0
+    assert stated_log_prob(replace(belief, answer_log_prob=-0.1)) == -0.1
+    assert stated_log_prob(replace(belief, answer_log_prob=None)) is None
+    bare = replace(believed(0.1), answer_log_prob=-2.0)
+    assert utility(first, bare).combined.value == pytest.approx((0.4 + math.tanh((-0.3 + 2.0) / 2)) / 2)

@@ -27,7 +27,9 @@ def paragraphs_of(rows: Sequence[dict[str, Any]], split: str) -> list[list[dict[
     return [group for name, group in by_name.items() if split_of(name) == split]
 
 
-def language_forms(rows: Sequence[dict[str, Any]], count: int, rng: Random) -> Iterator[Form]:
+def language_forms(
+    rows: Sequence[dict[str, Any]], count: int, rng: Random, right_share: float = 0.48
+) -> Iterator[Form]:
     """Yield answers in one language for gold answers in another, right and wrong."""
     paragraphs = [group for group in paragraphs_of(rows, "train") if len(group) > 1]
     everything = [row for group in paragraphs for row in group]
@@ -35,7 +37,7 @@ def language_forms(rows: Sequence[dict[str, Any]], count: int, rng: Random) -> I
         row = rng.choice(rng.choice(paragraphs))
         said, gold = _languages(rng)
         asked = rng.choice(["en", gold, said])
-        right = rng.random() < 0.48
+        right = rng.random() < right_share
         other = row if right else _other(row, paragraphs, everything, rng)
         if not right and _words(other["answer"]["en"]) & _words(row["answer"]["en"]):
             continue
@@ -58,7 +60,7 @@ def _other(
     row: dict[str, Any], paragraphs: Sequence[list[dict[str, Any]]], everything: Sequence[dict[str, Any]], rng: Random
 ) -> dict[str, Any]:
     own = next(group for group in paragraphs if row in group)
-    others = [each for each in (own if rng.random() < 0.7 else everything) if each is not row]
+    others = [each for each in (own if rng.random() < 0.8 else everything) if each is not row]
     digits = bool(re.search(r"\d", row["answer"]["en"]))
     alike = [each for each in others if bool(re.search(r"\d", each["answer"]["en"])) == digits]
     return rng.choice(alike or others)

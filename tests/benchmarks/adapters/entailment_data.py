@@ -19,6 +19,7 @@ from seper_reward.runtime.pretrained import embedded_encoder_folder
 from tests.benchmarks.adapters import answer_forms, answer_traps
 from tests.benchmarks.adapters.answer_forms import TYPES, Fact, Form, any_of
 from tests.benchmarks.adapters.answer_languages import language_forms
+from tests.benchmarks.adapters.answer_lexicon import lexicon_forms
 from tests.benchmarks.adapters.answer_modifiers import modified_forms
 from tests.benchmarks.adapters.answer_order import order_forms
 from tests.benchmarks.adapters.answer_second import second_forms
@@ -204,15 +205,16 @@ def training_pairs(data_dir: Path, seed: int, counts: Mapping[str, int]) -> list
         ]
         pairs += rng.sample(nli, min(len(nli), most or len(nli)) // 3)
     rows, facts = evouna_rows(data_dir, "train"), training_facts(data_dir)
-    pairs += [*judged_pairs(rows), *swapped_pairs(rows, rng), *mined_pairs(rows, rng)]
+    pairs += [*list(judged_pairs(rows)) * counts["judged"], *swapped_pairs(rows, rng), *mined_pairs(rows, rng)]
     pairs += labeled(answer_forms.confusable_forms(10_000, rng), "answer_types")
     pairs += labeled(form_pairs(facts, data_dir, rng), "answer_forms")
     pairs += labeled(modified_forms(counts["modified"], rng), "answer_modifiers")
     pairs += labeled(second_forms(facts, counts["second"], rng), "answer_second")
     pairs += labeled(trap_forms(facts, data_dir, counts["traps"], rng), "answer_traps")
     pairs += labeled(order_forms(counts["order"], rng), "answer_order")
+    pairs += labeled(lexicon_forms(counts["lexicon"], rng), "answer_lexicon")
     translated = read_rows(data_dir / "xquad.jsonl.gz")
-    pairs += labeled(language_forms(translated, counts["languages"], rng), "xquad")
+    pairs += labeled(language_forms(translated, counts["languages"], rng, counts["languages_right"] / 100), "xquad")
     for at, pair in enumerate(pairs):
         if pair.question and rng.random() < 1 / 8:
             pairs[at] = pair._replace(question=answer_traps.asked_kindly(pair.question, rng))
@@ -225,7 +227,10 @@ if __name__ == "__main__":
     arguments.add_argument("--seed", type=int, required=True, help="seed of the pairs")
     arguments.add_argument("--second", type=int, default=50_000, help="number of second guesses, near names, ...")
     arguments.add_argument("--order", type=int, default=40_000, help="number of statements and their reverse, ...")
+    arguments.add_argument("--judged", type=int, default=1, help="how often EVOUNA's judged responses are repeated")
+    arguments.add_argument("--lexicon", type=int, default=0, help="number of other names, opposites, ...")
     arguments.add_argument("--languages", type=int, default=30_000, help="number of pairs of XQuAD's answers")
+    arguments.add_argument("--languages_right", type=int, default=48, help="percentage of them that state the answer")
     arguments.add_argument("--traps", type=int, default=12_000, help="number of texts that state nothing, ...")
     arguments.add_argument("--modified", type=int, default=6_000, help="number of nouns with modifiers, ...")
     options = vars(arguments.parse_args())

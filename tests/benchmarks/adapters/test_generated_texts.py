@@ -1,5 +1,6 @@
 """Generated training texts of the entailment adapter: right labels by hand, and nothing of the test sets."""
 
+import itertools
 import random
 import re
 
@@ -8,7 +9,7 @@ import pytest
 from seper_reward.data.rows import read_valid_rows
 from seper_reward.data.splits import split_of
 from tests.benchmarks.adapters import answer_forms as forms
-from tests.benchmarks.adapters import answer_second, near_names
+from tests.benchmarks.adapters import answer_lexicon, answer_second, near_names
 from tests.benchmarks.adapters import entailment_data as data
 from tests.benchmarks.adapters.answer_traps import echo_forms, prose_forms
 from tests.benchmarks.judge import EQUIVALENCE, WORDINGS
@@ -132,3 +133,30 @@ def test_no_question_of_a_held_out_split_is_trained_on(pairs, shared_data):
     assert len(used) > 1000
     assert used.isdisjoint(held_out)
     assert not any(row["improper"] for row in asked)
+
+
+def test_lexicon_texts_are_on_the_right_side():
+    groups = [set(names) for kind in answer_lexicon._words.same for names in kind["groups"]]
+    sides = [set(side) for _, *others in answer_lexicon._words.opposites for side in others]
+    for kind in answer_lexicon._words.same:
+        names = [name for group in kind["groups"] for name in group]
+        assert len(names) == len(set(names)), "one name of two things"
+    rng = random.Random(0)
+    for maker, same in ((answer_lexicon._named, groups), (answer_lexicon._opposite, sides)):
+        for row in (maker(rng) for _ in range(500)):
+            assert row.entailed == any({row.response, row.answer} <= group for group in same)
+    for row in (answer_lexicon._traded(rng) for _ in range(300)):
+        by_giver = re.search(r"Who (?!took|got|bor|rent|inh|rec|lea|imp|hea|col|won)|From whom", row.question)
+        gave = re.search(
+            r"(?:it was )?(.+?)(?: who)? (?:gave|lent|let|left|sent|taught|handed|exported|passed|paid|lost)",
+            row.response,
+        )
+        if gave and by_giver:
+            assert row.entailed == (gave[1].removeprefix("it was ") == row.answer)
+
+
+def test_lexicon_has_no_two_names_of_a_measured_wording():
+    groups = [names for kind in answer_lexicon._words.same for names in kind["groups"]]
+    for _, row in read_valid_rows(WORDINGS):
+        right = {text.casefold() for text in [*row["answers"], *itertools.chain(*row["right"].values())]}
+        assert not any(len(right & {name.casefold() for name in names}) > 1 for names in groups)
