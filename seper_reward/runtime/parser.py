@@ -120,7 +120,7 @@ def _refuse(where: str, words: Iterable[str], parser: argparse.ArgumentParser) -
 
 
 class _Shared(argparse.Namespace):
-    """Values of settings, which stay for the next kind of options: TRL's parser deletes those that a kind has taken."""
+    """Values that stay for the next kind of options; the parser of TRL deletes those that a kind has taken."""
 
     def __delattr__(self, name: str) -> None:
         pass
