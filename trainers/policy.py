@@ -20,7 +20,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from seper_reward.data.answers import exact_match
 from seper_reward.evaluate.policies import Episode, compare_policies, fixed_rules, policies_table
-from seper_reward.options import Dtype, FormatOptions, LoadOptions, pick
+from seper_reward.options import Dtype, FormatOptions, ModelOptions, pick
 from seper_reward.reader.loading import load_reader, load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import CachedRetriever, load_retriever
@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.max_tool_calling_iterations is None:
         arguments.max_tool_calling_iterations = config.max_turns
     dtype: Dtype = "auto" if config.lora_r else "float32"  # in bf16, updates of all weights would be lost to rounding
-    loaded = load_reader(config.model, LoadOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
+    loaded = load_reader(config.model, ModelOptions(dtype=dtype, device="cpu" if arguments.use_cpu else None))
     scorer = load_task_scorer(config, folder, loaded)
     questions = read_policy_questions(config)
     # projected also to measure, by the loss

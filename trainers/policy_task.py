@@ -14,10 +14,7 @@ from transformers.utils import get_json_schema
 from seper_reward.data.queries import pool_passages
 from seper_reward.data.splits import names_in, spread
 from seper_reward.evaluate.measuring import measured
-from seper_reward.options import (
-    CommandOptions,
-    ScorerOptions,
-)
+from seper_reward.options import ScorerOptions
 from seper_reward.reader.loading import load_tokenizer
 from seper_reward.reader.prompts import PromptStyle
 from seper_reward.retrieval import Retriever, load_retriever
@@ -27,7 +24,7 @@ from seper_reward.runtime.cache import trainer_cache
 from seper_reward.runtime.distributed import gather_in_order, process_state, shard
 from seper_reward.runtime.parser import parse_options
 from seper_reward.runtime.pretrained import LoadedModel
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import KNOWN, Asked, Belief, Passage, Query, UnscorableError
 
 from .options import PolicyTaskConfig
@@ -42,10 +39,10 @@ def read_policy_task(path: str) -> PolicyTaskConfig:
     return parse_options((PolicyTaskConfig,), ["--config", path], path, others=True)[0]  # type: ignore[no-any-return]
 
 
-def read_scorer_config(path: str | None) -> CommandOptions:
+def read_scorer_config(path: str | None) -> ScorerOptions:
     """Read the settings of the reader from a YAML file (default: default settings)."""
     words = ["--config", path] if path else []
-    return parse_options((CommandOptions,), words, "scorer")[0]  # type: ignore[no-any-return]
+    return parse_options((ScorerOptions,), words, "scorer")[0]  # type: ignore[no-any-return]
 
 
 def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedModel) -> SePerScorer:
@@ -56,8 +53,8 @@ def load_task_scorer(task: PolicyTaskConfig, output_dir: Path, loaded: LoadedMod
             f"reader={task.reader!r} uses the policy's weights, but {task.scorer} names "
             f"{settings.engine or settings.reader}; set --reader separate, or remove the reader from the file"
         )
-    settings = replace(settings, cache=task.cache or settings.cache or trainer_cache(output_dir))
-    return load_scorer(settings, settings.seed, None if task.reader == "separate" else loaded)
+    cache = task.cache or settings.cache or trainer_cache(output_dir)
+    return SePerScorer.from_pretrained(settings, None if task.reader == "separate" else loaded, cache=cache)
 
 
 def closed_book_beliefs(scorer: SePerScorer, queries: Sequence[Query]) -> list[Belief | None]:

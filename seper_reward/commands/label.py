@@ -23,7 +23,7 @@ from seper_reward.runtime.distributed import process_state, together
 from seper_reward.runtime.json_files import read_lines
 from seper_reward.runtime.messages import plural, say_once
 from seper_reward.runtime.profiling import profiling
-from seper_reward.scorer import load_scorer
+from seper_reward.scorer import SePerScorer
 
 
 def command(config: LabelOptions) -> str:
@@ -47,7 +47,7 @@ def command(config: LabelOptions) -> str:
     )
     # without a cache: it would be written to, and cached responses make the estimate of a dry run too small
     scored = replace(config, cache=None) if config.dry_run else config
-    own_scorer = partial(load_scorer, scored, config.seed)
+    own_scorer = partial(SePerScorer.from_pretrained, scored)
     load = cache(partial(load_labeler, config.labeler, own_scorer, config.set_options, config.label))
     key = together(lambda: input_key(config, needs))
     if not config.dry_run and together(lambda: was_labelled(folder, key)):

@@ -18,7 +18,7 @@ from seper_reward.reader.sampler import GREEDY
 from seper_reward.reports.figures import plot_intervals
 from seper_reward.reports.tables import markdown_table, questions_text
 from seper_reward.runtime.messages import plural, tell_left_out
-from seper_reward.scorer import SePerScorer, judge_options, load_judge, load_scorer
+from seper_reward.scorer import SePerScorer, load_judge
 from seper_reward.statistics import PooledPearson, Statistic, mean, mean_or_none
 from seper_reward.types import Asked, Passage, Query, UnscorableError
 
@@ -102,9 +102,9 @@ def command(config: CorrelationOptions) -> str:
         for name, file in by_name(config.file).items()
     }
     with reporting(_NAME, config) as report:
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         named = config.llm_judge
-        model = None if named == "none" else load_judge(named, judge_options(config), scorer.sampler)
+        model = None if named == "none" else load_judge(replace(config, judge=named), scorer.sampler)
         judge = None if model is None else Judge(model, scorer.cache)
         files = {}
         for name, queries in sets.items():

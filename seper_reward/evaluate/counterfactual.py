@@ -9,7 +9,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.measuring import known_before, measured
 from seper_reward.options import CounterfactualOptions
 from seper_reward.reports.tables import lead_text, markdown_table, questions_text
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.statistics import Statistic, lead_over_questions, mean, mean_over_questions, ratio_over_questions
 from seper_reward.types import KNOWN, Estimate, Passage, Query
 
@@ -66,7 +66,7 @@ def command(config: CounterfactualOptions) -> str:
     """Run ``seper-reward evaluate counterfactual``."""
     queries = marked_questions(config, config.file)
     with reporting(_NAME, config) as report:
-        report(counterfactual(load_scorer(config, config.seed), queries))
+        report(counterfactual(SePerScorer.from_pretrained(config), queries))
     return f"seper-reward evaluate judge --judge {config.judge} --file VERDICTS.jsonl"
 
 

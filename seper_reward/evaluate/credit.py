@@ -18,7 +18,7 @@ from seper_reward.estimators.utility import utility
 from seper_reward.evaluate.interventions import ARMS, KEPT, REMOVED, SWAPPED, Case, intervene
 from seper_reward.evaluate.logs import read_usable_rollouts
 from seper_reward.evaluate.search_agent import MAX_NEW_TOKENS, SearchAgent
-from seper_reward.options import CreditOptions, EngineOptions, ReaderOptions, pick, split_address
+from seper_reward.options import CreditOptions, ReaderOptions, split_address
 from seper_reward.reader.engine.engine_sampler import load_sampler
 from seper_reward.reader.prompted import PromptedReader
 from seper_reward.reader.sampler import isolated
@@ -30,7 +30,7 @@ from seper_reward.runtime.distributed import process_state
 from seper_reward.runtime.hashing import content_key
 from seper_reward.runtime.json_files import write_lines
 from seper_reward.runtime.messages import plural, tell_left_out
-from seper_reward.scorer import SePerScorer, beliefs_of, load_scorer
+from seper_reward.scorer import SePerScorer, beliefs_of
 from seper_reward.statistics import Statistic, rounded, slope, spearman, statistic_over_questions
 from seper_reward.types import KNOWN, Belief, Passage, Query, unwrap
 
@@ -118,17 +118,21 @@ def command(config: CreditOptions) -> str:
     queries, corpus = questions_and_corpus(config)
     cases = _cases(queries, config)
     with reporting("evaluate credit", config) as report:
-        scorer = load_scorer(config, config.seed)
+        scorer = SePerScorer.from_pretrained(config)
         model, servers = split_address(config.agent, "agent")
-        sampler = load_sampler(
-            model,
-            options=pick(ReaderOptions, config, revision=None, chat_template=None),
-            engine=EngineOptions(servers),
+        options = ReaderOptions(
+            reader=model,
+            engine=servers,
             num_samples=config.continuations,
+            temperature=1.0,
             max_new_tokens=MAX_NEW_TOKENS,
             seed=config.seed,
+            max_batch_tokens=config.max_batch_tokens,
+            **config.loading,
         )
-        reader = PromptedReader(sampler, max_passage_tokens=config.agent_passage_tokens, cache=scorer.cache)
+        reader = PromptedReader(
+            load_sampler(options), max_passage_tokens=config.agent_passage_tokens, cache=scorer.cache
+        )
         agent = SearchAgent(reader, load_retriever(config.retriever, corpus))
         measure = partial(credited_searches, agent, scorer, list(corpus.values()))
         found = measure_shared(cases, lambda batch: isolated(measure, list(batch)), "intervening", size=_BLOCK)

@@ -27,7 +27,7 @@ from seper_reward.reports.figures import new_figure, save_figure
 from seper_reward.reports.tables import cell, markdown_table
 from seper_reward.runtime.imports import need
 from seper_reward.runtime.memory import in_batches
-from seper_reward.scorer import judge_options, load_judge
+from seper_reward.scorer import load_judge
 from seper_reward.statistics import mean_or_none
 from seper_reward.types import Pair
 
@@ -126,7 +126,7 @@ def command(config: JudgeEvaluationOptions) -> str:
         for row in read_verdicts(file)
     ]
     with reporting(_NAME, config) as report:
-        judge = Judge(load_judge(config.judge, judge_options(config)))
+        judge = Judge(load_judge(config))
         report(equivalence(judge, verdicts, threshold=config.threshold, verbatim=config.verbatim))
     return f"seper-reward label --judge {config.judge} --input QUESTIONS.jsonl"
 

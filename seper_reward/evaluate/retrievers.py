@@ -128,7 +128,7 @@ def command(config: RetrieversOptions) -> str:
         queries, corpus = questions_and_corpus(config)
         questions, most = [query.question for query in queries], max(config.depths)
         found = {name: load_retriever(name, corpus).retrieve(questions, most) for name in config.retrievers}
-        scorers = load_scorers(config, config.readers, config.seed)
+        scorers = load_scorers(config, config.readers)
         depths, least = config.depths, config.relevant_from
         compared = {
             name: compare_retrievers(scorer, queries, found, depths=depths, relevant_from=least)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from seper_reward.data.demo import ENTAILMENT_ADAPTER
-from seper_reward.options import LoadOptions
+from seper_reward.options import ModelOptions
 from seper_reward.runtime.control_tokens import ControlTokens
 from seper_reward.runtime.hashing import identity_hash
 from seper_reward.runtime.inference import inference
@@ -30,6 +30,7 @@ from seper_reward.runtime.pretrained import (
     helpful_errors,
     loaded_whole,
     merge_adapter,
+    on_hub,
     ready,
     resolve_device,
     resolve_dtype,
@@ -82,10 +83,10 @@ class EntailmentScorer:
         self._answer_tokens = min(getattr(model.config, "trained_answer_tokens", room), room)
 
     @classmethod
-    def from_pretrained(cls, name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> "EntailmentScorer":
+    def from_pretrained(cls, name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> "EntailmentScorer":
         """Load the model with the arguments and errors of ``load_entailment``, and make its scorer."""
         model, tokenizer, full_name = load_entailment(name, options)
-        return cls(model, tokenizer, name=full_name, max_batch_tokens=options.max_batch_tokens or _BATCH_TOKENS)
+        return cls(model, tokenizer, name=full_name)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -226,7 +227,7 @@ def asking_sentence(question: str) -> str:
 
 
 @loaded_whole()
-def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) -> LoadedModel:
+def load_entailment(name: str = EMBEDDED, options: ModelOptions = ModelOptions()) -> LoadedModel:
     """Load an entailment cross-encoder (a sequence classifier whose ``id2label`` names an entailment class).
 
     The name is ``"embedded"`` (multilingual-e5-small with the adapter trained by ``trainers/entailment.py``), a folder
@@ -248,13 +249,14 @@ def load_entailment(name: str = EMBEDDED, options: LoadOptions = LoadOptions()) 
             model, tokenizer = new_entailment_model()
             model = merge_adapter(model, adapter).to(dtype)
         else:
-            tokenizer = AutoTokenizer.from_pretrained(name, **options.hub)
-            model = AutoModelForSequenceClassification.from_pretrained(name, dtype=dtype, **options.hub)
+            source, hub = on_hub(name, options.trust_remote_code)
+            tokenizer = AutoTokenizer.from_pretrained(source, **hub)
+            model = AutoModelForSequenceClassification.from_pretrained(source, dtype=dtype, **hub)
             if dtype != torch.float32 and (problem := _failure(model, tokenizer)):
                 # transformers' DeBERTa v1 mixes dtypes
                 warnings.warn(f"judge={name!r} is loaded in float32: {dtype} fails ({problem})", stacklevel=2)
-                model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float32, **options.hub)
-    return ready(model, tokenizer, name, options.revision, device)
+                model = AutoModelForSequenceClassification.from_pretrained(source, dtype=torch.float32, **hub)
+    return ready(model, tokenizer, name, device)
 
 
 def _failure(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str | None:

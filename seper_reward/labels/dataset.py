@@ -19,7 +19,7 @@ from seper_reward.runtime.json_files import json_line
 from seper_reward.runtime.memory import in_batches
 from seper_reward.runtime.messages import say
 from seper_reward.runtime.parquet_files import as_dataset
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import Query, UnscorableError, attempt
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Labeler:
     @functools.cached_property
     def _labeler(self) -> PassageLabeler:
         options = self._options
-        load = partial(load_scorer, options, options.seed)
+        load = partial(SePerScorer.from_pretrained, options)
         return load_labeler(options.labeler, load, options.set_options, options.label)
 
     def __getstate__(self) -> dict[str, object]:

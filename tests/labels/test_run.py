@@ -26,7 +26,7 @@ from seper_reward.labels.blocks import Block, divide
 from seper_reward.labels.labelers import ContainsLabeler, DeltaSePerLabeler, load_labeler
 from seper_reward.labels.rows import label_row
 from seper_reward.labels.run import LabelRun
-from seper_reward.options import InputOptions, LoadOptions, ReaderOptions
+from seper_reward.options import InputOptions
 from seper_reward.runtime.distributed import process_state
 from seper_reward.types import UnscorableError
 from tests.helpers import labels_of, launch, until, write_rows
@@ -127,12 +127,12 @@ def test_label_gives_the_same_rows(label, tmp_path, tiny_reader, tiny_entailment
 
     assert main(label(write_rows(tmp_path / "data.jsonl", rows(2)), "out")) == 0
     scorer = SePerScorer.from_pretrained(
-        str(tiny_reader),
-        str(tiny_entailment),
+        reader=str(tiny_reader),
+        judge=str(tiny_entailment),
         num_samples=4,
         max_new_tokens=6,
-        reader_options=ReaderOptions(dtype="float32", device="cpu"),
-        judge_options=LoadOptions(dtype="float32", device="cpu"),
+        dtype="float32",
+        device="cpu",
     )
     labels = seper_reward.label(Dataset.from_list(rows(2)), scorer)
     assert isinstance(labels, Dataset)

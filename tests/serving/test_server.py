@@ -12,7 +12,6 @@ import httpx2
 import pytest
 
 from seper_reward.client import SePerClient
-from seper_reward.options import EngineOptions, LoadOptions, ReaderOptions
 from seper_reward.reward.formula import RewardWeights
 from seper_reward.reward.reward import SePerReward
 from seper_reward.scorer import SePerScorer
@@ -351,12 +350,12 @@ def test_in_front_of_an_engine(serve, tiny_reader, tiny_entailment):
     away = threading.Event()
     engine = serve(fault=lambda body: (500, {"error": {"message": "gone"}}) if away.is_set() else None)
     scorer = SePerScorer.from_pretrained(
-        str(tiny_reader),
-        str(tiny_entailment),
+        reader=str(tiny_reader),
+        judge=str(tiny_entailment),
         prompt="brief",
-        engine=EngineOptions((engine.url,), retries=0),
-        reader_options=ReaderOptions(dtype="float32", device="cpu"),
-        judge_options=LoadOptions(dtype="float32", device="cpu"),
+        engine=[engine.url],
+        dtype="float32",
+        device="cpu",
         num_samples=4,
         max_new_tokens=8,
     )

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,7 @@ from seper_reward.runtime.hashing import content_key, weights_hash
 from seper_reward.runtime.json_files import write_json
 from seper_reward.runtime.messages import plural
 from seper_reward.runtime.pretrained import EMBEDDED, ENCODER_HUB_ID
-from seper_reward.scorer import SePerScorer, load_scorer
+from seper_reward.scorer import SePerScorer
 from seper_reward.types import LabeledQuery, Query
 
 from ..cards import write_card
@@ -72,7 +71,7 @@ def begin(
         )
     parse_labeler(config.labeler)  # raises before models are loaded
     questions = read(config)
-    scorer = load_scorer(replace(config, cache=config.cache or trainer_cache(folder)), arguments.seed)
+    scorer = SePerScorer.from_pretrained(config, seed=arguments.seed, cache=config.cache or trainer_cache(folder))
     return RankingRun(folder, folder / "embeddings", questions, scorer, load_readers(config, scorer))
 
 
