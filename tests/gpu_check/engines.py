@@ -81,7 +81,7 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
         sampler = EngineSampler(
             EngineOptions((f"reader@{url}/v1",)), own.sampler.tokenizer, **vars(own.sampler.options)
         )
-        with ServerThread(SePerScorer(sampler, own.judge, prompt="brief")) as served:
+        with ServerThread(SePerScorer(sampler, own.entailment, prompt="brief")) as served:
             trainer = trainer_type(
                 model=str(write_reader(plan)),
                 reward_funcs=[SePerReward(served.url, price=0.1), training.distinct],
