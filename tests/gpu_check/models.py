@@ -48,7 +48,7 @@ class Plan:
         """Return the plan of a device: on a CPU the small one."""
         if device.type != "cpu":
             return cls(device, folder)
-        return cls(device, folder, 64, 2, 4, 4, 6, (1, 4, 64))
+        return cls(device, folder, 128, 2, 4, 4, 6, (1, 4, 64))
 
 
 def new_tokenizer(pairs: bool = False) -> Any:

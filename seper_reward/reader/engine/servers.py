@@ -115,7 +115,12 @@ class Server:
         client = self._client.with_options(max_retries=0)
         try:
             answer = await client.get(f"{root}/server_info?config_format=json", cast_to=object)
-        except self._errors:
+        except self._errors as error:
+            if getattr(error, "status_code", 0) >= 500:  # it is in development mode, and might have adapters
+                raise ConnectionError(
+                    f"engine={self.url!r} cannot show its settings: /server_info answers {_message(error)}; look at "
+                    "the server's log (vLLM needs pip in its environment for it: pip install pip)"
+                ) from error
             return {}
         config = answer.get("vllm_config") if isinstance(answer, dict) else None
         if not isinstance(config, dict):
