@@ -136,12 +136,12 @@ class EntailmentScorer:
             rows = list(dict.fromkeys(row for grid in grids for claim in grid for row in claim))
             encoded = self.encode(rows)
         lengths = {at: len(ids) for at, ids in enumerate(encoded["input_ids"])}
-        found: dict[Pair, list[float]] = {}
+        scores: dict[Pair, list[float]] = {}
         for batch in token_batches(lengths, self.max_batch_tokens):
             scored = in_halves(functools.partial(self._forward, encoded), batch)
-            found.update(zip([rows[at] for at in batch], scored, strict=True))
+            scores.update(zip([rows[at] for at in batch], scored, strict=True))
         entailment = operator.itemgetter(0)
-        best = [[max((found[row] for row in claim), key=entailment) for claim in grid] for grid in grids]
+        best = [[max((scores[row] for row in claim), key=entailment) for claim in grid] for grid in grids]
         return torch.tensor([min(claims, key=entailment) for claims in best])
 
     def parts(self, pairs: Sequence[Pair], *, verbatim: bool = False) -> list[list[list[Pair]]]:
@@ -150,11 +150,11 @@ class EntailmentScorer:
             return [[[pair._replace(question=re.sub(r"(?<=[^?])\Z", "?", pair.question))]] for pair in pairs]
         short, fits = self._fits(self._question_tokens), self._fits(self._answer_tokens)
         # of a long sentence only the end
-        asked = {text: in_windows(asking_sentence(text), short)[-1] for text in {pair.question for pair in pairs}}
+        asking = {text: in_windows(asking_sentence(text), short)[-1] for text in {pair.question for pair in pairs}}
         texts = {text for pair in pairs for text in (pair.premise, pair.hypothesis)}
         cut = {text: in_windows(text, fits) for text in texts}
         return [
-            [[Pair(asked[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
+            [[Pair(asking[pair.question], one, two) for one in cut[pair.premise]] for two in cut[pair.hypothesis]]
             for pair in pairs
         ]
 
@@ -167,7 +167,7 @@ class EntailmentScorer:
         safe = {text: self._control_tokens.break_up(text) for text in {*firsts, *seconds}}
         if self._tokenizer.is_fast and set(self._tokenizer.model_input_names) <= PAIR_COLUMNS:
             encoded = whole_texts(self._tokenizer).encode_batch(list(safe.values()), add_special_tokens=False)
-            ids = {text: each.ids for text, each in zip(safe, encoded, strict=True)}
+            ids = {text: encoding.ids for text, encoding in zip(safe, encoded, strict=True)}
             columns = joined_pairs(
                 self._tokenizer, [(ids[one], ids[two]) for one, two in zip(firsts, seconds, strict=True)]
             )
@@ -179,14 +179,14 @@ class EntailmentScorer:
     @inference()
     def _forward(self, encoded: Mapping[str, list[list[int]]], places: list[int]) -> list[list[float]]:
         rows = {name: [column[at] for at in places] for name, column in encoded.items()}
-        batch = {name: torch.from_numpy(own).to(self.device) for name, own in self._padded(rows).items()}
+        batch = {name: torch.from_numpy(values).to(self.device) for name, values in self._padded(rows).items()}
         with timed("entailment", tokens=batch["input_ids"].numel()):
             logits: Tensor = self._model(**batch).logits  # (n, K) in the model's order
         probs: Tensor = logits.float().softmax(-1)[:, self._columns].cpu()
         if bool(probs.isnan().any()):
             raise ValueError(f"entailment model {self.name!r} gave NaN; load it with dtype='float32'")
-        found: list[list[float]] = probs.tolist()
-        return found
+        rows_of_probs: list[list[float]] = probs.tolist()
+        return rows_of_probs
 
     def _padded(self, columns: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
         """Return the tokenizer's columns as arrays, as ``tokenizer.pad`` does, which takes several times as long."""
@@ -222,8 +222,8 @@ def asking_sentence(question: str) -> str:
     """Return the last sentence of three words or more that ends in a question mark, else the whole text."""
     sentences = list(filter(None, _SENTENCE_END.split(question.strip())))
     asks = [sentence for sentence in sentences if sentence.endswith("?") and len(sentence.split()) > 2]
-    asked = (asks[-1] if asks else " ".join(sentences)).rstrip("?!.,;: ")
-    return f"{asked}?" if asked else ""
+    asking = (asks[-1] if asks else " ".join(sentences)).rstrip("?!.,;: ")
+    return f"{asking}?" if asking else ""
 
 
 @loaded_whole()
