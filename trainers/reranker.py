@@ -85,8 +85,8 @@ class Reranked:
 
     def retrieve(self, questions: Sequence[str], top_k: int) -> list[tuple[Passage, ...]]:
         """Return the candidates of all questions by the model's scores, best first."""
-        asked = zip(questions, self._candidates, strict=True)
-        return [self._reranker.rerank(question, passages)[:top_k] for question, passages in asked]
+        pairs = zip(questions, self._candidates, strict=True)
+        return [self._reranker.rerank(question, passages)[:top_k] for question, passages in pairs]
 
 
 def rerank(model: CrossEncoder, rankings: Rankings, queries: Sequence[Query], hops: int = 1) -> Rankings:

@@ -98,11 +98,11 @@ def read_usable_rollouts(
         if name not in tools.seen:
             others = counted(tools.seen) or "no tool results"
             say_once(f"--search_tools {name}: the log has no result of it; it has {others}")
-    problems = Counter(each.rollout.problem for each in logged if each.rollout.problem)
+    problems = Counter(entry.rollout.problem for entry in logged if entry.rollout.problem)
     for problem, count in problems.items():
-        where = next(each.where for each in logged if each.rollout.problem == problem)
+        where = next(entry.where for entry in logged if entry.rollout.problem == problem)
         say_once(f"{plural(count, 'row')} cannot be used; {where}: {problem}")
-    rollouts = [each.rollout for each in logged if not each.rollout.problem]
+    rollouts = [entry.rollout for entry in logged if not entry.rollout.problem]
     if not rollouts:
         raise ValueError(f"{path}: expected rollouts, got {len(logged)} rows that cannot be used")
     return rollouts
@@ -132,7 +132,7 @@ def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapp
     completion = _completion(row)
     question = _first(row, QUESTION) or _last_question(unpacked(row.get("prompt")))
     if question is None and isinstance(completion, list):  # later messages of the user may be results of tools
-        question = _last_question([each for each in completion if _is_user_message(each)][:1])
+        question = _last_question([message for message in completion if _is_user_message(message)][:1])
     searches = unpacked(row.get("searches"))
     # in rows with searches, the field ``answer`` is the policy's answer
     gold = _first(row, [name for name in ANSWERS if name != "answer" or searches is None])
@@ -156,11 +156,11 @@ def _read(row: Mapping[str, object], known: Mapping[str, Answers], options: Mapp
         # without text after the last search, the rollout may have been cut off there
         if written and not rollout.turns and completion[written[-1].end() :].strip():
             return unusable(f"it searched, but there is no text between <{options['passage_tag']}> tags; name the tag")
-        queries = [found[1].strip() for found in written]
+        queries = [match[1].strip() for match in written]
         if len(queries) != len(rollout.turns):
             queries = [turn.query for turn in rollout.turns]
-        found = [tuple(part for each in turn.passages for part in passages_of(each.text)) for turn in rollout.turns]
-        return replace(rollout, turns=tuple(map(Turn, queries, found)))
+        results = [tuple(part for passage in turn.passages for part in passages_of(passage.text)) for turn in rollout.turns]
+        return replace(rollout, turns=tuple(map(Turn, queries, results)))
     except (ValueError, AttributeError, TypeError) as error:
         return unusable(f"a row must be a rollout, got {shown(row)}: {error}")
 
@@ -198,11 +198,11 @@ def passages_of(text: str) -> tuple[Passage, ...]:
             Passage(text[head.end() : end].strip(), (head["quoted"] or head["plain"] or "").strip())
             for head, end in zip(heads, ends, strict=True)
         )
-    found = unpacked(text)
-    if isinstance(found, Mapping):
-        found = next((found[name] for name in LISTS if name in found), found)
-    if isinstance(found, list) and all(isinstance(each, str | Mapping) for each in found):
-        return tuple(map(read_passage, found))
+    data = unpacked(text)
+    if isinstance(data, Mapping):
+        data = next((data[name] for name in LISTS if name in data), data)
+    if isinstance(data, list) and all(isinstance(document, str | Mapping) for document in data):
+        return tuple(map(read_passage, data))
     return (Passage(text),) if text.strip() else ()
 
 
@@ -213,8 +213,8 @@ def _first(row: Mapping[str, object], names: Sequence[str]) -> Any:
             return row[name]
     for name in _NESTED:
         inner = unpacked(row.get(name))
-        if isinstance(inner, Mapping) and (found := _first(inner, names)) is not None:
-            return found
+        if isinstance(inner, Mapping) and (value := _first(inner, names)) is not None:
+            return value
     return None
 
 
@@ -225,8 +225,8 @@ def _is_user_message(message: object) -> bool:
 def _last_question(prompt: object) -> str | None:
     """Return the user's last message of a prompt, or the rest after the last ``Question:`` of a text."""
     if isinstance(prompt, list):
-        said = [text_of(each) for each in prompt if _is_user_message(each)]
-        prompt = said[-1] if said else None
+        messages = [text_of(message) for message in prompt if _is_user_message(message)]
+        prompt = messages[-1] if messages else None
     if not isinstance(prompt, str):
         return None
     return re.split(r"\bquestion:", prompt, flags=re.IGNORECASE)[-1].strip() or None

@@ -100,13 +100,13 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
     differing = beyond_chance(labeled, heterogeneity=config.heterogeneity, shrink=config.shrink)
     if config.list_size is not None:
         differing = [shortened(row, config.list_size) for row in differing]
-    kept = []
+    rows = []
     for row in differing:
         targets = quantize(torch.tensor(row.labels), RESOLUTION)
         if informative(row, config.min_spread) and len(targets.unique()) > 1:  # type: ignore[no-untyped-call]
             passages = [passage.full_text for passage in row.query.passages]
-            kept.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
-    if not kept:
+            rows.append({"query": row.query.question, "passages": passages, "labels": targets.tolist()})
+    if not rows:
         raise NothingToLearn(
             f"expected questions whose labels differ by more than chance (heterogeneity={config.heterogeneity}) and "
             f"by more than min_spread={config.min_spread}, got none of {len(labeled)}; raise heterogeneity, lower "
@@ -114,8 +114,8 @@ def teacher_rows(labeled: Sequence[LabeledQuery], config: RankingConfig) -> list
         )
     if process_state().is_main_process:
         lists = "questions by hop" if config.learn_from == "paths" else "questions"
-        print(f"{len(kept)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
-    return kept
+        print(f"{len(rows)} of {len(labeled)} {lists} have labels to learn from", file=sys.stderr)
+    return rows
 
 
 def claim_ranking_run(
