@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,6 @@ import torch
 from torch.nn import functional
 
 from seper_reward import SePerScorer
-from seper_reward.options import EngineOptions
 from seper_reward.reader.engine.engine_sampler import EngineSampler
 from seper_reward.reward.reward import SePerReward
 from tests.gpu_check import training
@@ -78,9 +78,7 @@ def async_grpo(plan: Plan) -> dict[str, Any] | None:
     flags = ("--enable-lora", "--max-loras", f"{_STALENESS + 2}", "--max-lora-rank", f"{_LORA_RANK}")
     with _server(plan, *flags) as url:
         own = load_scorer(plan)
-        sampler = EngineSampler(
-            EngineOptions((f"reader@{url}/v1",)), own.sampler.tokenizer, **vars(own.sampler.options)
-        )
+        sampler = EngineSampler(replace(own.sampler.options, engine=[f"reader@{url}/v1"]), own.sampler.tokenizer)
         with ServerThread(SePerScorer(sampler, own.entailment, prompt="brief")) as served:
             trainer = trainer_type(
                 model=str(write_reader(plan)),
